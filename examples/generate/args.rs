@@ -72,7 +72,8 @@ pub(crate) struct Args {
     /// Type of the activations. Weights keep the type they have in the file.
     #[arg(long, value_enum, default_value_t = Type::F32)]
     pub(crate) dtype: Type,
-    /// Process the prompt once before it counts, so that the rates contain nothing that only the first run pays, such as fresh memory.
+    /// Process the first prompt once before the run that is timed, so that the rates leave out what only a first run pays, such as
+    /// fresh memory.
     #[arg(long)]
     pub(crate) warm_up: bool,
     /// Print only the ids of the generated tokens.

@@ -224,8 +224,8 @@ pub trait Simd: Copy + Send + Sync + 'static {
     fn add_exponent(self, x: Self::F, n: Self::F) -> Self::F {
         self.from_bits(self.add_i(self.to_bits(x), self.shl::<23>(self.to_i32(n))))
     }
-    /// Keeps `v`. The compiler computes all of its vectors before anything from one of them. Short of registers, it would compute
-    /// one vector after the other, each of them a long chain of dependent steps.
+    /// Makes the compiler compute all vectors of `v` before anything that depends on one of them; changes no value. Short of
+    /// registers, the compiler would compute one vector after the other, each a long chain of dependent steps.
     #[inline(always)]
     fn together(self, _v: &mut [Self::F]) {}
     /// The remainder of `x` after the nearest multiple of π/2, in [−π/4, π/4], and that multiple.

@@ -24,7 +24,7 @@ impl Avx2 {
     }
 }
 
-/// Its operands. The compiler takes them to depend on each other.
+/// Returns its operands. To the compiler, each result depends on all of them.
 #[inline]
 #[target_feature(enable = "avx")]
 fn in_step([mut a, mut b, mut c, mut d]: [__m256; 4]) -> [__m256; 4] {
