@@ -58,12 +58,12 @@ pub(crate) fn generate<T: Float, B: Transformer<T>>(
         Ok(())
     };
     prepare(&mut first_steps)?;
-    if args.warm_up {
-        first_steps()?;
-    }
     let loaded = input.begin.elapsed();
     if args.top1 || args.logits.is_some() {
         return read_prompt(args, backend, &model, &prompts[0].ids, terminal);
+    }
+    if args.warm_up {
+        first_steps()?;
     }
     let texts = prompts.iter().map(|prompt| {
         Ok(Text {

@@ -10,7 +10,7 @@ use ops_rocm::Rocm;
 fn on(test: &str, gfx: &str, families: &[Family]) {
     with_standin(&format!("experts::{test}"), &[("HIP_STANDIN_GFX", gfx)], |standin| {
         for op in ["linear_experts", "qlinear_experts"] {
-            suite_of(Some(op.to_owned()));
+            suite_of(op);
         }
         executed::check(standin, gfx, families, &[]);
     });

@@ -25,34 +25,40 @@ const OWN_PRODUCTS: (&str, &str) = ("OPS_ROCM_POLICY", "matmul=hip;linear=hip");
 const WAVES_OF_64: &[(&str, &str)] = &[("HIP_STANDIN_WAVE", "64")];
 
 fn suite() {
-    suite_of(std::env::var("OPS_TEST_OP").ok());
+    suite_where(Filter::all());
 }
 
-/// Cases of this op, or all.
-fn suite_of(op: Option<String>) {
-    suite_where(Filter { op, ..Filter::all() });
+/// All cases of this op.
+fn suite_of(op: &str) {
+    suite_where(Filter::op(op));
 }
 
-/// The cases that `filter` selects; `OPS_TEST_DTYPE` narrows them to one element type, and `OPS_TEST_ONE_TYPE_IN` and
-/// `OPS_TEST_ONE_CASE_IN` replace what it says of these. With `OPS_TEST_PART=2/12`, the second twelfth of all ops: several processes
-/// share the work.
+/// The cases that `filter` and the variables select. With `OPS_TEST_PART=2/12`, the second twelfth of all ops: several processes share
+/// the work.
 fn suite_where(filter: Filter) {
-    let dtype = std::env::var("OPS_TEST_DTYPE").ok();
-    let dtype = dtype.map(|name| registry::dtype(&name).expect("OPS_TEST_DTYPE names an element type"));
-    let filter = Filter {
-        dtype,
-        // Of one type, all ops.
-        one_type_in: count("OPS_TEST_ONE_TYPE_IN").or(filter.one_type_in.filter(|_| dtype.is_none())),
-        one_case_in: count(ONE_CASE_IN).or(filter.one_case_in),
-        ..filter
-    };
-    let rocm = Rocm::new().unwrap();
+    let (rocm, filter) = (Rocm::new().unwrap(), asked(filter));
     let part = std::env::var("OPS_TEST_PART").ok().filter(|_| filter.op.is_none());
     let ops = part.map_or_else(|| vec![filter.op.clone()], |part| ops_of_part(&part));
     none_of(ops.into_iter().flat_map(|op| failures_on(&rocm, &Filter { op, ..filter.clone() })).collect());
 }
 
-const ONE_CASE_IN: &str = "OPS_TEST_ONE_CASE_IN";
+/// `filter` with what the variables ask for. An op or type that it names stays. Without a type, `OPS_TEST_ONE_TYPE_IN` replaces what it
+/// says of types; `OPS_TEST_ONE_CASE_IN` always replaces what it says of cases.
+fn asked(filter: Filter) -> Filter {
+    let one_type_in = count("OPS_TEST_ONE_TYPE_IN").filter(|_| filter.dtype.is_none());
+    let dtype = filter.dtype.or_else(|| {
+        let name = std::env::var("OPS_TEST_DTYPE").ok()?;
+        Some(registry::dtype(&name).expect("OPS_TEST_DTYPE names an element type"))
+    });
+    Filter {
+        op: filter.op.or_else(|| std::env::var("OPS_TEST_OP").ok()),
+        dtype,
+        // Of one type, all ops.
+        one_type_in: one_type_in.or(filter.one_type_in.filter(|_| dtype.is_none())),
+        one_case_in: count("OPS_TEST_ONE_CASE_IN").or(filter.one_case_in),
+        ..filter
+    }
+}
 
 /// The value of a variable that is a count.
 fn count(variable: &str) -> Option<usize> {
@@ -138,7 +144,7 @@ fn golden_products_on(test: &str, gfx: &str) {
 /// Products with quantized weights, and whether one row and a few are multiplied as bytes.
 fn qlinear(bytes: Option<&str>) {
     for op in ["qlinear", "linear_swiglu"] {
-        suite_of(Some(op.to_owned()));
+        suite_of(op);
     }
     let rocm = Rocm::new().unwrap();
     // With fewer outputs, no product is of bytes.
@@ -213,8 +219,9 @@ fn golden_cases_on_waves_of_64() {
 /// `any_order_of_waves_passes_the_suite` runs all on waves of 32; `OPS_TEST_ONE_TYPE_IN=1` runs all here.
 #[test]
 fn suite_on_waves_of_32() {
-    let filter = Filter { op: std::env::var("OPS_TEST_OP").ok(), one_type_in: Some(4), ..Filter::all() };
-    with_standin("suite_on_waves_of_32", &[], |_| suite_where(filter));
+    with_standin("suite_on_waves_of_32", &[], |_| {
+        suite_where(Filter { one_type_in: Some(4), ..Filter::all() });
+    });
 }
 
 /// Tests begin in the order of their names. This one takes longest, and its name makes it one of the first, so that the others run
@@ -237,9 +244,8 @@ fn suite_on_two_devices_at_once() {
             for ordinal in [0, 1] {
                 scope.spawn(move || {
                     let rocm = Rocm::builder().ordinal(ordinal).build().unwrap();
-                    let op = std::env::var("OPS_TEST_OP").ok();
-                    let one_case_in = count(ONE_CASE_IN).or(Some(8));
-                    suite_on(&rocm, &Filter { op, dtype: Some(DType::F32), one_case_in, ..Filter::all() });
+                    let filter = Filter { dtype: Some(DType::F32), one_case_in: Some(8), ..Filter::all() };
+                    suite_on(&rocm, &asked(filter));
                     assert_eq!(standin.hip.current_device(), Ok(0));
                 });
             }
@@ -255,8 +261,7 @@ fn suite_by_clang(test: &str, wave: &str) {
     if has_program(test, CLANG) {
         let compiler = [("HIP_STANDIN_CXX", CLANG), ("HIP_STANDIN_CXXFLAGS", "-O3")];
         with_standin(test, &[compiler[0], compiler[1], ("HIP_STANDIN_WAVE", wave)], |_| {
-            let op = std::env::var("OPS_TEST_OP").ok();
-            suite_where(Filter { op, one_type_in: Some(8), ..Filter::all() });
+            suite_where(Filter { one_type_in: Some(8), ..Filter::all() });
         });
     }
 }
@@ -365,7 +370,7 @@ fn golden_products_on_gfx90a() {
 #[test]
 fn products_on_gfx942() {
     products_on("products_on_gfx942", "gfx942", 1, |standin| {
-        suite_of(Some("attention_varlen".to_owned()));
+        suite_of("attention_varlen");
         let families = [Family::MmaUnit, Family::MatmulMma, Family::AttentionMma, Family::QlinearMma];
         executed::check(standin, "gfx942", &families, &[]);
     });
@@ -374,7 +379,7 @@ fn products_on_gfx942() {
 #[test]
 fn products_on_gfx1030() {
     products_on("products_on_gfx1030", "gfx1030", 1, |standin| {
-        suite_of(Some("attention_varlen".to_owned()));
+        suite_of("attention_varlen");
         let families = [Family::Matmul, Family::Attention, Family::AttentionDecode];
         executed::check(standin, "gfx1030", &families, &[]);
     });
