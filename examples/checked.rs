@@ -34,7 +34,7 @@ fn normalise<B: Execute<RmsNorm<f32>>>(b: &B, size: f32) -> Result<()> {
     let x = b.tensor(&[2, 3], &[size, -size, size, 2.0 * size, size, 0.0])?;
     let weight = b.tensor(&[3], &[1.0f32; 3])?;
     let mut y = b.zeros::<f32>(&[2, 3])?;
-    let args = rms_norm::Args { x: x.as_ref(), weight: weight.any(), y: y.as_mut() };
+    let args = args::rms_norm::Args { x: x.as_ref(), weight: weight.any(), y: y.as_mut() };
     b.run(&RmsNorm::eps(1e-5), args)?;
     println!("  first output: {:?}", y.to_vec(b)?[0].to_f64());
     Ok(())

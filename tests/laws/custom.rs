@@ -237,7 +237,7 @@ fn unsupported_ops_are_declined_and_fall_back() {
     let error = softmax(&Bare).unwrap_err();
     assert_eq!(error.to_string(), "softmax is not supported on bare: not implemented by this backend");
     let mut x: Tensor<DeviceMemory, f32> = Bare.tensor(&[1], &[1.0]).unwrap();
-    let args = fill::Args { y: x.as_mut() };
+    let args = args::fill::Args { y: x.as_mut() };
     assert_eq!(Bare.support(&Fill::new(2.0), &args), Err(Reason::Missing));
     assert!(matches!(
         Bare.run(&Fill::new(2.0), args),

@@ -118,7 +118,7 @@ fn optional_operands_are_absent_not_zero() {
         assert!((biased[4] - plain[4] - 20.0).abs() < 1e-5);
 
         let mut y = b.zeros::<f32>(&[2, 3]).unwrap();
-        let args = linear::Args { x: x.as_ref(), weight: w.as_ref().any(), bias: None, y: y.as_mut() };
+        let args = args::linear::Args { x: x.as_ref(), weight: w.as_ref().any(), bias: None, y: y.as_mut() };
         let on: &dyn Operands = &args;
         assert_eq!(on.iter().map(|o| o.name).collect::<Vec<_>>(), ["x", "weight", "y"]);
         assert_eq!((on.count(), on.get("bias").is_none(), on.get("y").unwrap().dtype), (4, true, DType::F32));

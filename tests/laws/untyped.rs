@@ -129,7 +129,7 @@ fn masks_are_of_any_type_that_the_rule_allows() {
             let mask = mask.map(|mask| mask.shorten());
             let ran = b.run(
                 &op,
-                attention::Args { q, k, v, mask, alibi: None, sinks: None, o: o.as_mut(), lse: None },
+                args::attention::Args { q, k, v, mask, alibi: None, sinks: None, o: o.as_mut(), lse: None },
             );
             ran.map(|()| values(b, o.as_ref()))
         };

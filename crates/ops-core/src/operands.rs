@@ -23,6 +23,8 @@
 /// | `opt` | `Option` of the same as for `in` | `Option` of the same as for `in` |
 /// | `opt_out` | `Option` of the same as for `out` | `Option` of the same as for `out` |
 ///
+/// The modules of this crate's ops are in [`ops::args`](crate::ops::args).
+///
 /// Operands are listed in the order of the op's contract, and some operand must use each type parameter. The shape rule returns
 /// a shape for every `out` and `opt_out`, given or not.
 ///

@@ -3,7 +3,8 @@
 //! `cargo run --release -p ops-cpu --example overhead`. `--check` fails if a call allocates or takes more than twice its
 //! budget; the factor of two allows for machines half as fast as the one that the budgets were set on.
 use ops_core::combine::Wrapper;
-use ops_core::ops::{Attention, AttentionOps, Linear, LinearOps, NormOps, RmsNorm, attention, linear};
+use ops_core::ops::args::{attention, linear};
+use ops_core::ops::{Attention, AttentionOps, Linear, LinearOps, NormOps, RmsNorm};
 use ops_core::quant::BlockQ8_0;
 use ops_core::{AnyTensor, Call, Either, Execute, Fallback, Op, Operands, Reason, Result, f16};
 use ops_cpu::{Cpu, Host};

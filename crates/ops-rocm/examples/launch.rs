@@ -131,20 +131,21 @@ fn ask(rocm: &Rocm, question: &mut Question<'_>) -> Result<()> {
     let (mut z, mut p) = (half(&[4, 512])?, half(&[1, 8, 4, 64])?);
     let (norm, add, full) = (RmsNorm::eps(1e-5), Binary::of(BinaryFn::Add), Attention::full());
     let (x, q, weight) = (x.as_ref(), q.as_ref(), weight.as_ref().any());
-    let on = rms_norm::Args { x: x.shorten(), weight: weight.shorten(), y: z.as_mut() };
+    let on = args::rms_norm::Args { x: x.shorten(), weight: weight.shorten(), y: z.as_mut() };
     row(rocm, question, &norm, &on, || {
-        rocm.run(&norm, rms_norm::Args { x: x.shorten(), weight: weight.shorten(), y: y.as_mut() })
+        rocm.run(&norm, args::rms_norm::Args { x: x.shorten(), weight: weight.shorten(), y: y.as_mut() })
     })?;
-    let on = binary::Args { a: x.shorten(), b: x.shorten(), y: z.as_mut() };
+    let on = args::binary::Args { a: x.shorten(), b: x.shorten(), y: z.as_mut() };
     row(rocm, question, &add, &on, || {
-        rocm.run(&add, binary::Args { a: x.shorten(), b: x.shorten(), y: y.as_mut() })
+        rocm.run(&add, args::binary::Args { a: x.shorten(), b: x.shorten(), y: y.as_mut() })
     })?;
     let (k, v, o) = (q.shorten(), q.shorten(), p.as_mut());
-    let on = attention::Args { q: q.shorten(), k, v, mask: None, alibi: None, sinks: None, o, lse: None };
+    let on =
+        args::attention::Args { q: q.shorten(), k, v, mask: None, alibi: None, sinks: None, o, lse: None };
     row(rocm, question, &full, &on, || {
         let (q, k, v) = (q.shorten(), q.shorten(), q.shorten());
         let o = o_out.as_mut();
-        rocm.run(&full, attention::Args { q, k, v, mask: None, alibi: None, sinks: None, o, lse: None })
+        rocm.run(&full, args::attention::Args { q, k, v, mask: None, alibi: None, sinks: None, o, lse: None })
     })
 }
 

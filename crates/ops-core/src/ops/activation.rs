@@ -1,6 +1,6 @@
 //! Activations: unary functions and gated linear units.
 use super::extents;
-use super::functions::{Unary, UnaryFn, unary};
+use super::functions::{Unary, UnaryFn};
 use crate::{AsView, AsViewMut, Execute, Float, Op, Result, Shape, TensorOf, operands};
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
@@ -34,7 +34,10 @@ impl<T> Glu<T> {
         self.f
     }
 }
-operands!(pub mod glu: Glu<T: Float> { gate: in T, up: in T, y: out T });
+pub(super) mod args {
+    use super::*;
+    operands!(pub mod glu: Glu<T: Float> { gate: in T, up: in T, y: out T });
+}
 impl<T: Float> Op for Glu<T> {
     fn name(&self) -> &'static str {
         match self.f {
@@ -46,7 +49,7 @@ impl<T: Float> Op for Glu<T> {
         let Glu { f, types: _ } = self;
         f.hash(state);
     }
-    fn infer(&self, on: &glu::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::glu::Shapes<'_>) -> Result<[Shape; 1]> {
         extents(self.name(), "up", on.up, on.gate.dims())?;
         Ok([on.gate.shape()])
     }
@@ -87,7 +90,7 @@ macro_rules! unary_methods {
         /// # Ok::<(), ops_core::Error>(())
         /// ```
         fn $into(&self, x: impl AsView<Self::Space, T>, mut y: impl AsViewMut<Self::Space, T>) -> Result<()> {
-            self.run(&Unary::on_all(UnaryFn::$f), unary::Args { x: x.view(), y: y.view_mut() })
+            self.run(&Unary::on_all(UnaryFn::$f), super::args::unary::Args { x: x.view(), y: y.view_mut() })
         }
     )+};
 }
@@ -132,7 +135,7 @@ pub trait ActivationOps<T: Float>: Execute<Unary<T>> + Execute<Glu<T>> {
         mut y: impl AsViewMut<Self::Space, T>,
         f: UnaryFn,
     ) -> Result<()> {
-        self.run(&Unary::of(f), unary::Args { x: x.view(), y: y.view_mut() })
+        self.run(&Unary::of(f), super::args::unary::Args { x: x.view(), y: y.view_mut() })
     }
     unary_methods! {
         sigmoid sigmoid_into Sigmoid: 0.0 => 0.5,
@@ -197,7 +200,7 @@ pub trait ActivationOps<T: Float>: Execute<Unary<T>> + Execute<Glu<T>> {
         mut y: impl AsViewMut<Self::Space, T>,
         f: GluFn,
     ) -> Result<()> {
-        self.run(&Glu::of(f), glu::Args { gate: gate.view(), up: up.view(), y: y.view_mut() })
+        self.run(&Glu::of(f), args::glu::Args { gate: gate.view(), up: up.view(), y: y.view_mut() })
     }
     /// `silu(gate) · up`.
     ///

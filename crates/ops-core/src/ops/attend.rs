@@ -14,9 +14,9 @@ mod ragged;
 mod varlen;
 
 pub use extras::AttentionExtras;
-pub use paged::{AttentionPaged, attention_paged};
+pub use paged::AttentionPaged;
 pub use ragged::RaggedAttentionOps;
-pub use varlen::{AttentionVarlen, attention_varlen};
+pub use varlen::AttentionVarlen;
 
 /// `o = softmax(scale · q kᵀ) · v` for each head, with optional softcap, bias and mask.
 ///
@@ -127,9 +127,14 @@ impl<T: Float> Attention<T> {
     }
 }
 
-operands!(pub mod attention: Attention<T: Float> {
-    q: in T, k: in T, v: in T, mask: opt any, alibi: opt any, sinks: opt any, o: out T, lse: opt_out f32,
-});
+pub(super) mod args {
+    pub use super::paged::args::*;
+    pub use super::varlen::args::*;
+    use super::*;
+    operands!(pub mod attention: Attention<T: Float> {
+        q: in T, k: in T, v: in T, mask: opt any, alibi: opt any, sinks: opt any, o: out T, lse: opt_out f32,
+    });
+}
 impl<T: Float> Op for Attention<T> {
     fn name(&self) -> &'static str {
         "attention"
@@ -147,7 +152,7 @@ impl<T: Float> Op for Attention<T> {
         (scale.map(f64::to_bits), causal, window, softcap.map(f64::to_bits)).hash(state);
     }
     #[inline]
-    fn infer(&self, on: &attention::Shapes<'_>) -> Result<[Shape; 2]> {
+    fn infer(&self, on: &args::attention::Shapes<'_>) -> Result<[Shape; 2]> {
         let op = self.name();
         let &[b, h, t, d] = on.q.dims() else {
             return Err(Error::shape(op, "q", on.q, "[b, h, t, d]"));
@@ -371,14 +376,14 @@ fn args<'r, S: Space, T: Float>(
     extras: &'r AttentionExtras<'_, S>,
     o: TensorMut<'r, S, T>,
     lse: Option<TensorMut<'r, S, f32>>,
-) -> Result<attention::Args<'r, S, T>> {
+) -> Result<args::attention::Args<'r, S, T>> {
     let (q, k, v) = (q.view(), k.view(), v.view());
     let mask = match (extras.mask, q.dims(), k.dims()) {
         (Some(mask), &[b, h, t, _], &[_, _, s, _]) => Some(mask.broadcast(&[b, h, t, s])?.shorten()),
         (mask, ..) => mask.map(|m| m.shorten()),
     };
     let (alibi, sinks) = (extras.alibi.map(|a| a.shorten()), extras.sinks.map(|s| s.shorten()));
-    Ok(attention::Args { q, k, v, mask, alibi, sinks, o, lse })
+    Ok(args::attention::Args { q, k, v, mask, alibi, sinks, o, lse })
 }
 
 #[cfg(test)]

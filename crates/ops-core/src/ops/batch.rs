@@ -22,7 +22,10 @@ impl<T> BatchNorm<T> {
         BatchNorm { eps, types: PhantomData }
     }
 }
-operands!(pub mod batch_norm: BatchNorm<T: Float> { x: in T, weight: opt any, bias: opt any, mean: in any, var: in any, y: out T });
+pub(super) mod args {
+    use super::*;
+    operands!(pub mod batch_norm: BatchNorm<T: Float> { x: in T, weight: opt any, bias: opt any, mean: in any, var: in any, y: out T });
+}
 impl<T: Float> Op for BatchNorm<T> {
     fn name(&self) -> &'static str {
         "batch_norm"
@@ -34,7 +37,7 @@ impl<T: Float> Op for BatchNorm<T> {
         let BatchNorm { eps, types: _ } = self;
         eps.to_bits().hash(state);
     }
-    fn infer(&self, on: &batch_norm::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::batch_norm::Shapes<'_>) -> Result<[Shape; 1]> {
         let &[_, c, ..] = on.x.dims() else {
             return Err(Error::shape(self.name(), "x", on.x, "[b, c, ..]"));
         };
@@ -121,7 +124,7 @@ pub trait BatchNormOps<T: Float>: Execute<BatchNorm<T>> {
     ) -> Result<()> {
         let (weight, bias) = (affine.weight.map(|w| w.shorten()), affine.bias.map(|b| b.shorten()));
         let (x, mean, var) = (x.view(), mean.any_view(), var.any_view());
-        self.run(&op, batch_norm::Args { x, weight, bias, mean, var, y: y.view_mut() })
+        self.run(&op, args::batch_norm::Args { x, weight, bias, mean, var, y: y.view_mut() })
     }
 }
 impl<T: Float, B: Execute<BatchNorm<T>>> BatchNormOps<T> for B {}

@@ -13,6 +13,19 @@ use crate::{
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
+pub(super) mod args {
+    use super::*;
+    operands!(pub mod cache_write: CacheWrite<T: Float> { x: in T, slots: in any, cache: inout any });
+    operands!(pub mod rope_cache_write: RopeCacheWrite<T: Float> {
+        k: in T, v: in T, cos: in any, sin: in any, positions: in any, slots: in any, k_cache: inout any,
+        v_cache: inout any,
+    });
+    operands!(pub mod qk_norm_rope_cache_write: QkNormRopeCacheWrite<T: Float> {
+        k: in T, v: in T, weight: in any, cos: in any, sin: in any, positions: in any, slots: in any,
+        k_cache: inout any, v_cache: inout any,
+    });
+}
+
 /// Writes rows to places of a cache: `cache[slots[i], ..] = x[i, ..]`, converted to the cache's type.
 ///
 /// Operands:
@@ -27,13 +40,12 @@ impl<T> CacheWrite<T> {
     /// The op; it has no options.
     pub const OP: Self = CacheWrite(PhantomData);
 }
-operands!(pub mod cache_write: CacheWrite<T: Float> { x: in T, slots: in any, cache: inout any });
 impl<T: Float> Op for CacheWrite<T> {
     fn name(&self) -> &'static str {
         "cache_write"
     }
     fn hash_options<H: Hasher>(&self, _: &mut H) {}
-    fn infer(&self, on: &cache_write::Shapes<'_>) -> Result<[Shape; 0]> {
+    fn infer(&self, on: &args::cache_write::Shapes<'_>) -> Result<[Shape; 0]> {
         let op = self.name();
         let Some((&n, row)) = on.x.dims().split_first() else {
             return Err(Error::shape(op, "x", on.x, "[n, ..]"));
@@ -70,10 +82,6 @@ impl<T> RopeCacheWrite<T> {
         RopeCacheWrite { order, types: PhantomData }
     }
 }
-operands!(pub mod rope_cache_write: RopeCacheWrite<T: Float> {
-    k: in T, v: in T, cos: in any, sin: in any, positions: in any, slots: in any, k_cache: inout any,
-    v_cache: inout any,
-});
 impl<T: Float> Op for RopeCacheWrite<T> {
     fn name(&self) -> &'static str {
         "rope_cache_write"
@@ -85,7 +93,7 @@ impl<T: Float> Op for RopeCacheWrite<T> {
         let RopeCacheWrite { order, types: _ } = self;
         order.hash(state);
     }
-    fn infer(&self, on: &rope_cache_write::Shapes<'_>) -> Result<[Shape; 0]> {
+    fn infer(&self, on: &args::rope_cache_write::Shapes<'_>) -> Result<[Shape; 0]> {
         let rows = Rows {
             op: self.name(),
             k: on.k,
@@ -126,10 +134,6 @@ impl<T> QkNormRopeCacheWrite<T> {
         QkNormRopeCacheWrite { order, ..self }
     }
 }
-operands!(pub mod qk_norm_rope_cache_write: QkNormRopeCacheWrite<T: Float> {
-    k: in T, v: in T, weight: in any, cos: in any, sin: in any, positions: in any, slots: in any,
-    k_cache: inout any, v_cache: inout any,
-});
 impl<T: Float> Op for QkNormRopeCacheWrite<T> {
     fn name(&self) -> &'static str {
         "qk_norm_rope_cache_write"
@@ -141,7 +145,7 @@ impl<T: Float> Op for QkNormRopeCacheWrite<T> {
         let QkNormRopeCacheWrite { eps, order, types: _ } = self;
         (eps.to_bits(), order).hash(state);
     }
-    fn infer(&self, on: &qk_norm_rope_cache_write::Shapes<'_>) -> Result<[Shape; 0]> {
+    fn infer(&self, on: &args::qk_norm_rope_cache_write::Shapes<'_>) -> Result<[Shape; 0]> {
         let rows = Rows {
             op: self.name(),
             k: on.k,
@@ -250,7 +254,7 @@ pub trait CacheOps<T: Float>:
         mut cache: impl AsViewMut<Self::Space, C>,
     ) -> Result<()> {
         let (slots, mut cache) = (slots.any_view(), cache.view_mut());
-        let args = cache_write::Args { x: x.view(), slots, cache: cache.reborrow().any() };
+        let args = args::cache_write::Args { x: x.view(), slots, cache: cache.reborrow().any() };
         self.run(&CacheWrite::<T>::OP, args)
     }
     /// [`RopeCacheWrite`] of keys and values `(k, v)`, with tables `(cos, sin)`, into `(k_cache, v_cache)`.
@@ -285,7 +289,7 @@ pub trait CacheOps<T: Float>:
         let (positions, slots) = (positions.any_view(), slots.any_view());
         let (mut keys, mut values) = (k_cache.view_mut(), v_cache.view_mut());
         let (k_cache, v_cache) = (keys.reborrow().any(), values.reborrow().any());
-        self.run(&op, rope_cache_write::Args { k, v, cos, sin, positions, slots, k_cache, v_cache })
+        self.run(&op, args::rope_cache_write::Args { k, v, cos, sin, positions, slots, k_cache, v_cache })
     }
     /// [`QkNormRopeCacheWrite`] of keys and values `(k, v)`, with tables `(cos, sin)`, into `(k_cache, v_cache)`.
     ///
@@ -322,8 +326,17 @@ pub trait CacheOps<T: Float>:
         let (positions, slots) = (positions.any_view(), slots.any_view());
         let (mut keys, mut values) = (k_cache.view_mut(), v_cache.view_mut());
         let (k_cache, v_cache) = (keys.reborrow().any(), values.reborrow().any());
-        let args =
-            qk_norm_rope_cache_write::Args { k, v, weight, cos, sin, positions, slots, k_cache, v_cache };
+        let args = args::qk_norm_rope_cache_write::Args {
+            k,
+            v,
+            weight,
+            cos,
+            sin,
+            positions,
+            slots,
+            k_cache,
+            v_cache,
+        };
         self.run(&op, args)
     }
 }

@@ -12,13 +12,16 @@ use core::hash::Hasher;
 /// `on_true`. The methods of [`WhereOps`] broadcast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Where;
-operands!(pub mod where_: Where { cond: in any, on_true: in any, on_false: in any, y: out any });
+pub(super) mod args {
+    use super::*;
+    operands!(pub mod where_: Where { cond: in any, on_true: in any, on_false: in any, y: out any });
+}
 impl Op for Where {
     fn name(&self) -> &'static str {
         "where"
     }
     fn hash_options<H: Hasher>(&self, _: &mut H) {}
-    fn infer(&self, on: &where_::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::where_::Shapes<'_>) -> Result<[Shape; 1]> {
         on.cond.require(self.name(), DType::is_index, "u8, u32, i32 or i64")?;
         same_type(self.name(), "on_false", on.on_false.dtype, on.on_true)?;
         same_type(self.name(), "y", on.y, on.on_true)?;
@@ -85,7 +88,7 @@ pub trait WhereOps<T: Element>: Execute<Where> {
         let (on_true, on_false) = (on_true.view().broadcast(y.dims())?, on_false.view().broadcast(y.dims())?);
         self.run(
             &Where,
-            where_::Args {
+            args::where_::Args {
                 cond: cond.shorten(),
                 on_true: on_true.shorten().any(),
                 on_false: on_false.shorten().any(),

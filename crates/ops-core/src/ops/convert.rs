@@ -16,13 +16,16 @@ impl<T> Cast<T> {
     /// The op; it has no options.
     pub const OP: Self = Cast(PhantomData);
 }
-operands!(pub mod cast: Cast<T: Scalar> { x: in any, y: out T });
+pub(super) mod args {
+    use super::*;
+    operands!(pub mod cast: Cast<T: Scalar> { x: in any, y: out T });
+}
 impl<T: Scalar> Op for Cast<T> {
     fn name(&self) -> &'static str {
         "cast"
     }
     fn hash_options<H: Hasher>(&self, _: &mut H) {}
-    fn infer(&self, on: &cast::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::cast::Shapes<'_>) -> Result<[Shape; 1]> {
         on.x.require(self.name(), |dtype| !matches!(dtype, DType::Block(_)), "a type of single numbers")?;
         Ok([on.x.layout.shape()])
     }
@@ -66,7 +69,7 @@ pub trait CastOps<T: Scalar>: Execute<Cast<T>> {
     /// # Ok::<(), ops_core::Error>(())
     /// ```
     fn cast_into(&self, x: impl AsAny<Self::Space>, mut y: impl AsViewMut<Self::Space, T>) -> Result<()> {
-        self.run(&Cast::OP, cast::Args { x: x.any_view(), y: y.view_mut() })
+        self.run(&Cast::OP, args::cast::Args { x: x.any_view(), y: y.view_mut() })
     }
 }
 impl<T: Scalar, B: Execute<Cast<T>>> CastOps<T> for B {}

@@ -97,7 +97,10 @@ impl<T> Conv<T> {
     }
 }
 
-operands!(pub mod conv: Conv<T: Float> { x: in T, weight: in T, bias: opt any, y: out T });
+pub(super) mod args {
+    use super::*;
+    operands!(pub mod conv: Conv<T: Float> { x: in T, weight: in T, bias: opt any, y: out T });
+}
 impl<T: Float> Op for Conv<T> {
     fn name(&self) -> &'static str {
         self.form.name()
@@ -120,7 +123,7 @@ impl<T: Float> Op for Conv<T> {
         let Conv { form, axes, groups, types: _ } = self;
         (form, axes, groups).hash(state);
     }
-    fn infer(&self, on: &conv::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::conv::Shapes<'_>) -> Result<[Shape; 1]> {
         infer(self.form, &self.axes, self.groups, on).map(|shape| [shape])
     }
     fn tolerance(&self, _: &'static str, dtype: DType, _: &dyn Operands) -> Tolerance {
@@ -129,7 +132,7 @@ impl<T: Float> Op for Conv<T> {
 }
 
 /// The op's rule. It does not depend on the type, so it is compiled once.
-fn infer(form: ConvForm, axes: &[ConvAxis; 2], groups: usize, on: &conv::Shapes<'_>) -> Result<Shape> {
+fn infer(form: ConvForm, axes: &[ConvAxis; 2], groups: usize, on: &args::conv::Shapes<'_>) -> Result<Shape> {
     let op = form.name();
     let axes = &axes[2 - form.axes()..];
     params::check(op, form, axes, groups)?;
@@ -409,7 +412,12 @@ fn allocated<T: Float, B: Execute<Conv<T>>>(
     let shape = {
         let (x, weight) = (x.view(), weight.view());
         let bias = bias.as_ref().map(|bias| bias.operand("bias"));
-        let on = conv::Shapes { x: View::layout(&x), weight: View::layout(&weight), bias, y: crate::Written };
+        let on = args::conv::Shapes {
+            x: View::layout(&x),
+            weight: View::layout(&weight),
+            bias,
+            y: crate::Written,
+        };
         infer(op.form, &op.axes, op.groups, &on)?
     };
     let mut y = backend.empty(shape)?;
@@ -426,5 +434,5 @@ fn into<T: Float, B: Execute<Conv<T>>>(
     op: &Conv<T>,
 ) -> Result<()> {
     let (x, weight, bias) = (x.view(), weight.view(), bias.map(|b| b.shorten()));
-    backend.run(op, conv::Args { x, weight, bias, y: y.view_mut() })
+    backend.run(op, args::conv::Args { x, weight, bias, y: y.view_mut() })
 }

@@ -1,13 +1,20 @@
 //! Elementwise arithmetic.
 use super::activation::unary_methods;
 use super::extents;
-use super::functions::{Unary, UnaryFn, unary};
+use super::functions::{Unary, UnaryFn};
 use super::registry::OptionValue;
 use crate::{
     AsView, AsViewMut, DType, Execute, Num, Op, Operands, Result, Shape, TensorOf, Tolerance, View, operands,
 };
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
+
+pub(super) mod args {
+    use super::*;
+    operands!(pub mod binary: Binary<T: Num> { a: in T, b: in T, y: out T });
+    operands!(pub mod affine: Affine<T: Num> { x: in T, y: out T });
+    operands!(pub mod affine_inplace: AffineInplace<T: Num> { x: inout T });
+}
 
 /// A function of two elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -68,7 +75,6 @@ impl<T> Binary<T> {
         self.f
     }
 }
-operands!(pub mod binary: Binary<T: Num> { a: in T, b: in T, y: out T });
 impl<T: Num> Op for Binary<T> {
     fn name(&self) -> &'static str {
         self.f.name()
@@ -77,7 +83,7 @@ impl<T: Num> Op for Binary<T> {
         let Binary { f, types: _ } = self;
         f.hash(state);
     }
-    fn infer(&self, on: &binary::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::binary::Shapes<'_>) -> Result<[Shape; 1]> {
         extents(self.name(), "b", on.b, on.a.dims())?;
         Ok([on.a.shape()])
     }
@@ -107,7 +113,6 @@ impl<T> Affine<T> {
         Affine { mul, add, types: PhantomData }
     }
 }
-operands!(pub mod affine: Affine<T: Num> { x: in T, y: out T });
 impl<T: Num> Op for Affine<T> {
     fn name(&self) -> &'static str {
         "affine"
@@ -119,7 +124,7 @@ impl<T: Num> Op for Affine<T> {
         let Affine { mul, add, types: _ } = self;
         [mul.to_bits(), add.to_bits()].hash(state);
     }
-    fn infer(&self, on: &affine::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::affine::Shapes<'_>) -> Result<[Shape; 1]> {
         Ok([on.x.shape()])
     }
 }
@@ -140,7 +145,6 @@ impl<T> AffineInplace<T> {
         AffineInplace { mul, add, types: PhantomData }
     }
 }
-operands!(pub mod affine_inplace: AffineInplace<T: Num> { x: inout T });
 impl<T: Num> Op for AffineInplace<T> {
     fn name(&self) -> &'static str {
         "affine_inplace"
@@ -152,7 +156,7 @@ impl<T: Num> Op for AffineInplace<T> {
         let AffineInplace { mul, add, types: _ } = self;
         [mul.to_bits(), add.to_bits()].hash(state);
     }
-    fn infer(&self, _: &affine_inplace::Shapes<'_>) -> Result<[Shape; 0]> {
+    fn infer(&self, _: &args::affine_inplace::Shapes<'_>) -> Result<[Shape; 0]> {
         Ok([])
     }
 }
@@ -257,7 +261,7 @@ pub trait ElementwiseOps<T: Num>:
     ) -> Result<()> {
         let mut y = y.view_mut();
         let (a, b) = (a.view().broadcast(y.dims())?, b.view().broadcast(y.dims())?);
-        self.run(&Binary::of(f), binary::Args { a: a.shorten(), b: b.shorten(), y: y.reborrow() })
+        self.run(&Binary::of(f), args::binary::Args { a: a.shorten(), b: b.shorten(), y: y.reborrow() })
     }
     binary_methods! {
         add add_into Add: 6, 2 => 8,
@@ -314,7 +318,7 @@ pub trait ElementwiseOps<T: Num>:
         mul: f64,
         add: f64,
     ) -> Result<()> {
-        self.run(&Affine::new(mul, add), affine::Args { x: x.view(), y: y.view_mut() })
+        self.run(&Affine::new(mul, add), args::affine::Args { x: x.view(), y: y.view_mut() })
     }
     /// [`affine`](Self::affine) in place: [`AffineInplace`].
     ///
@@ -330,7 +334,7 @@ pub trait ElementwiseOps<T: Num>:
     /// # Ok::<(), ops_core::Error>(())
     /// ```
     fn affine_inplace(&self, mut x: impl AsViewMut<Self::Space, T>, mul: f64, add: f64) -> Result<()> {
-        self.run(&AffineInplace::new(mul, add), affine_inplace::Args { x: x.view_mut() })
+        self.run(&AffineInplace::new(mul, add), args::affine_inplace::Args { x: x.view_mut() })
     }
 }
 impl<T: Num, B> ElementwiseOps<T> for B where

@@ -23,7 +23,10 @@ impl<T> LinearExperts<T> {
     /// The op; it has no options.
     pub const OP: Self = LinearExperts(PhantomData);
 }
-operands!(pub mod linear_experts: LinearExperts<T: Float> { x: in T, weight: in any, ids: in any, bias: opt any, y: out T });
+pub(super) mod args {
+    use super::*;
+    operands!(pub mod linear_experts: LinearExperts<T: Float> { x: in T, weight: in any, ids: in any, bias: opt any, y: out T });
+}
 impl<T: Float> Op for LinearExperts<T> {
     const OTHER_NAMES: &'static [&'static str] = &["qlinear_experts"];
 
@@ -31,7 +34,7 @@ impl<T: Float> Op for LinearExperts<T> {
         "linear_experts"
     }
     fn hash_options<H: Hasher>(&self, _: &mut H) {}
-    fn infer(&self, on: &linear_experts::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::linear_experts::Shapes<'_>) -> Result<[Shape; 1]> {
         let name = name_by(on.weight.dtype);
         on.weight.require(name, DType::is_real, "f16, bf16, f32, f64 or a block format")?;
         on.ids.require(name, DType::is_index, "u8, u32, i32 or i64")?;
@@ -95,7 +98,7 @@ pub trait ExpertOps<T: Float>: Execute<LinearExperts<T>> {
         bias: Option<AnyRef<'_, Self::Space>>,
     ) -> Result<TensorOf<Self, T>> {
         let (x, weight, ids) = (x.view(), weight.any_view(), ids.any_view());
-        let on = linear_experts::Shapes {
+        let on = args::linear_experts::Shapes {
             x: x.layout(),
             weight: weight.operand("weight"),
             ids: ids.operand("ids"),
@@ -133,7 +136,10 @@ pub trait ExpertOps<T: Float>: Execute<LinearExperts<T>> {
         mut y: impl AsViewMut<Self::Space, T>,
     ) -> Result<()> {
         let (x, weight, ids, bias) = (x.view(), weight.any_view(), ids.any_view(), bias.map(|b| b.shorten()));
-        self.run(&LinearExperts::<T>::OP, linear_experts::Args { x, weight, ids, bias, y: y.view_mut() })
+        self.run(
+            &LinearExperts::<T>::OP,
+            args::linear_experts::Args { x, weight, ids, bias, y: y.view_mut() },
+        )
     }
 }
 impl<T: Float, B: Execute<LinearExperts<T>>> ExpertOps<T> for B {}

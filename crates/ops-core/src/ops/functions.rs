@@ -171,7 +171,10 @@ impl<T: Num> Unary<T> {
         Unary { f, types: PhantomData }
     }
 }
-operands!(pub mod unary: Unary<T: Num> { x: in T, y: out T });
+pub(super) mod args {
+    use super::*;
+    operands!(pub mod unary: Unary<T: Num> { x: in T, y: out T });
+}
 impl<T: Num> Op for Unary<T> {
     fn name(&self) -> &'static str {
         self.f.name()
@@ -180,7 +183,7 @@ impl<T: Num> Op for Unary<T> {
         let Unary { f, types: _ } = self;
         f.hash(state);
     }
-    fn infer(&self, on: &unary::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::unary::Shapes<'_>) -> Result<[Shape; 1]> {
         Ok([on.x.shape()])
     }
     fn tolerance(&self, _: &'static str, dtype: DType, _: &dyn Operands) -> Tolerance {

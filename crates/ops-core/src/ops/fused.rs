@@ -21,13 +21,16 @@ impl<T> LinearSwiglu<T> {
     /// The op; it has no options.
     pub const OP: Self = LinearSwiglu(PhantomData);
 }
-operands!(pub mod linear_swiglu: LinearSwiglu<T: Float> { x: in T, gate: in any, up: in any, y: out T });
+pub(super) mod args {
+    use super::*;
+    operands!(pub mod linear_swiglu: LinearSwiglu<T: Float> { x: in T, gate: in any, up: in any, y: out T });
+}
 impl<T: Float> Op for LinearSwiglu<T> {
     fn name(&self) -> &'static str {
         "linear_swiglu"
     }
     fn hash_options<H: Hasher>(&self, _: &mut H) {}
-    fn infer(&self, on: &linear_swiglu::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::linear_swiglu::Shapes<'_>) -> Result<[Shape; 1]> {
         let op = self.name();
         for weight in [on.gate, on.up] {
             weight.require(op, DType::is_real, "f16, bf16, f32, f64 or a block format")?;
@@ -77,8 +80,8 @@ where
         Execute::<super::Cast<T>>::support(backend, &super::Cast::OP, &rounded)
     }
 
-    fn run_parts(&self, backend: &B, args: &mut linear_swiglu::Args<'_, B::Space, T>) -> Result<()> {
-        let linear_swiglu::Args { x, gate, up, y } = args;
+    fn run_parts(&self, backend: &B, args: &mut args::linear_swiglu::Args<'_, B::Space, T>) -> Result<()> {
+        let args::linear_swiglu::Args { x, gate, up, y } = args;
         let products = |x: crate::Ref<'_, B, T::Acc>| -> Result<_> {
             let gate = LinearOps::<T::Acc>::linear(backend, x, *gate)?;
             Ok((gate, LinearOps::<T::Acc>::linear(backend, x, *up)?))
@@ -139,7 +142,7 @@ pub trait FusedOps<T: Float>: Execute<LinearSwiglu<T>> {
         up: impl AsAny<Self::Space>,
     ) -> Result<TensorOf<Self, T>> {
         let (x, gate, up) = (x.view(), gate.any_view(), up.any_view());
-        let on = linear_swiglu::Shapes {
+        let on = args::linear_swiglu::Shapes {
             x: crate::View::layout(&x),
             gate: gate.operand("gate"),
             up: up.operand("up"),
@@ -197,7 +200,7 @@ pub trait FusedOps<T: Float>: Execute<LinearSwiglu<T>> {
         mut y: impl AsViewMut<Self::Space, T>,
     ) -> Result<()> {
         let (gate, up) = (gate.any_view(), up.any_view());
-        self.run(&LinearSwiglu::OP, linear_swiglu::Args { x: x.view(), gate, up, y: y.view_mut() })
+        self.run(&LinearSwiglu::OP, args::linear_swiglu::Args { x: x.view(), gate, up, y: y.view_mut() })
     }
 }
 impl<T: Float, B: Execute<LinearSwiglu<T>>> FusedOps<T> for B {}

@@ -6,6 +6,13 @@ use crate::{AsAny, AsView, AsViewMut, Execute, Float, Op, Result, Shape, TensorO
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
+pub(super) mod args {
+    use super::*;
+    operands!(pub mod l2_norm: L2Norm<T: Float> { x: in T, y: out T });
+    operands!(pub mod gated_rms_norm: GatedRmsNorm<T: Float> { x: in T, gate: in T, weight: in any, y: out T });
+    operands!(pub mod swiglu_clamped: SwigluClamped<T: Float> { gate: in T, up: in T, y: out T });
+}
+
 /// `y = x / sqrt(Σx² + eps)`, with the sum over the last axis.
 ///
 /// Operands: `x[.., n]`; `y` like `x`. Linear attention normalises queries and keys like this.
@@ -22,7 +29,6 @@ impl<T> L2Norm<T> {
         L2Norm { eps, types: PhantomData }
     }
 }
-operands!(pub mod l2_norm: L2Norm<T: Float> { x: in T, y: out T });
 impl<T: Float> Op for L2Norm<T> {
     fn name(&self) -> &'static str {
         "l2_norm"
@@ -34,7 +40,7 @@ impl<T: Float> Op for L2Norm<T> {
         let L2Norm { eps, types: _ } = self;
         eps.to_bits().hash(state);
     }
-    fn infer(&self, on: &l2_norm::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::l2_norm::Shapes<'_>) -> Result<[Shape; 1]> {
         last_axis(self.name(), on.x)?;
         Ok([on.x.shape()])
     }
@@ -56,7 +62,6 @@ impl<T> GatedRmsNorm<T> {
         GatedRmsNorm { eps, types: PhantomData }
     }
 }
-operands!(pub mod gated_rms_norm: GatedRmsNorm<T: Float> { x: in T, gate: in T, weight: in any, y: out T });
 impl<T: Float> Op for GatedRmsNorm<T> {
     fn name(&self) -> &'static str {
         "gated_rms_norm"
@@ -68,7 +73,7 @@ impl<T: Float> Op for GatedRmsNorm<T> {
         let GatedRmsNorm { eps, types: _ } = self;
         eps.to_bits().hash(state);
     }
-    fn infer(&self, on: &gated_rms_norm::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::gated_rms_norm::Shapes<'_>) -> Result<[Shape; 1]> {
         let n = last_axis(self.name(), on.x)?;
         extents(self.name(), "gate", on.gate, on.x.dims())?;
         weights(self.name(), Some(on.weight), n)?;
@@ -94,7 +99,6 @@ impl<T> SwigluClamped<T> {
         SwigluClamped { alpha, limit, types: PhantomData }
     }
 }
-operands!(pub mod swiglu_clamped: SwigluClamped<T: Float> { gate: in T, up: in T, y: out T });
 impl<T: Float> Op for SwigluClamped<T> {
     fn name(&self) -> &'static str {
         "swiglu_clamped"
@@ -106,7 +110,7 @@ impl<T: Float> Op for SwigluClamped<T> {
         let SwigluClamped { alpha, limit, types: _ } = self;
         (alpha.to_bits(), limit.to_bits()).hash(state);
     }
-    fn infer(&self, on: &swiglu_clamped::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::swiglu_clamped::Shapes<'_>) -> Result<[Shape; 1]> {
         extents(self.name(), "up", on.up, on.gate.dims())?;
         Ok([on.gate.shape()])
     }
@@ -155,7 +159,7 @@ pub trait GatedOps<T: Float>:
         mut y: impl AsViewMut<Self::Space, T>,
         op: L2Norm<T>,
     ) -> Result<()> {
-        self.run(&op, l2_norm::Args { x: x.view(), y: y.view_mut() })
+        self.run(&op, args::l2_norm::Args { x: x.view(), y: y.view_mut() })
     }
     /// [`GatedRmsNorm`] of every row of `x`.
     ///
@@ -209,7 +213,7 @@ pub trait GatedOps<T: Float>:
         op: GatedRmsNorm<T>,
     ) -> Result<()> {
         let (x, gate, weight) = (x.view(), gate.view(), weight.any_view());
-        self.run(&op, gated_rms_norm::Args { x, gate, weight, y: y.view_mut() })
+        self.run(&op, args::gated_rms_norm::Args { x, gate, weight, y: y.view_mut() })
     }
     /// [`SwigluClamped`] of every element.
     ///
@@ -258,7 +262,7 @@ pub trait GatedOps<T: Float>:
         mut y: impl AsViewMut<Self::Space, T>,
         op: SwigluClamped<T>,
     ) -> Result<()> {
-        self.run(&op, swiglu_clamped::Args { gate: gate.view(), up: up.view(), y: y.view_mut() })
+        self.run(&op, args::swiglu_clamped::Args { gate: gate.view(), up: up.view(), y: y.view_mut() })
     }
 }
 impl<T: Float, B> GatedOps<T> for B where

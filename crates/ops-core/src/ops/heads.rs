@@ -51,9 +51,12 @@ impl<T> QkNormRope<T> {
         QkNormRope { order, ..self }
     }
 }
-operands!(pub mod qk_norm_rope: QkNormRope<T: Float> {
-    x: in T, weight: in any, cos: in any, sin: in any, positions: opt any, y: out T,
-});
+pub(super) mod args {
+    use super::*;
+    operands!(pub mod qk_norm_rope: QkNormRope<T: Float> {
+        x: in T, weight: in any, cos: in any, sin: in any, positions: opt any, y: out T,
+    });
+}
 impl<T: Float> Op for QkNormRope<T> {
     fn name(&self) -> &'static str {
         "qk_norm_rope"
@@ -65,7 +68,7 @@ impl<T: Float> Op for QkNormRope<T> {
         let QkNormRope { eps, order, types: _ } = self;
         (eps.to_bits(), order).hash(state);
     }
-    fn infer(&self, on: &qk_norm_rope::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::qk_norm_rope::Shapes<'_>) -> Result<[Shape; 1]> {
         let op = self.name();
         let &[b, t, _, d] = on.x.dims() else {
             return Err(Error::shape(op, "x", on.x, "[b, t, h, d] with d even"));
@@ -136,7 +139,8 @@ pub trait HeadOps<T: Float>: Execute<QkNormRope<T>> {
         op: QkNormRope<T>,
     ) -> Result<()> {
         let (weight, cos, sin) = (weight.any_view(), cos.any_view(), sin.any_view());
-        let args = qk_norm_rope::Args { x: x.view(), weight, cos, sin, positions: None, y: y.view_mut() };
+        let args =
+            args::qk_norm_rope::Args { x: x.view(), weight, cos, sin, positions: None, y: y.view_mut() };
         self.run(&op, args)
     }
     /// [`QkNormRope`] of tokens at these positions.
@@ -198,7 +202,7 @@ pub trait HeadOps<T: Float>: Execute<QkNormRope<T>> {
     ) -> Result<()> {
         let (weight, cos, sin) = (weight.any_view(), cos.any_view(), sin.any_view());
         let positions = Some(positions.any_view());
-        self.run(&op, qk_norm_rope::Args { x: x.view(), weight, cos, sin, positions, y: y.view_mut() })
+        self.run(&op, args::qk_norm_rope::Args { x: x.view(), weight, cos, sin, positions, y: y.view_mut() })
     }
 }
 impl<T: Float, B: Execute<QkNormRope<T>>> HeadOps<T> for B {}

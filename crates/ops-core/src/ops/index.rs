@@ -8,6 +8,12 @@ use crate::{
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
+pub(super) mod args {
+    use super::*;
+    operands!(pub mod index_select: IndexSelect { x: in any, ids: in any, y: out any });
+    operands!(pub mod embedding: Embedding<T: Float> { table: in any, ids: in any, y: out T });
+}
+
 /// `y[.., i, ..] = x[.., ids[i], ..]` along an axis. Axis 0 gives an embedding lookup.
 ///
 /// Operands: `x` of any shape; `ids[n]` of an index type; `y` like `x`, with extent `n` along the axis. The largest value of
@@ -25,7 +31,6 @@ impl IndexSelect {
         IndexSelect { axis }
     }
 }
-operands!(pub mod index_select: IndexSelect { x: in any, ids: in any, y: out any });
 impl Op for IndexSelect {
     fn name(&self) -> &'static str {
         "index_select"
@@ -37,7 +42,7 @@ impl Op for IndexSelect {
         let IndexSelect { axis } = self;
         axis.hash(state);
     }
-    fn infer(&self, on: &index_select::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::index_select::Shapes<'_>) -> Result<[Shape; 1]> {
         same_type(self.name(), "y", on.y, on.x)?;
         let axis = on.x.layout.shape().axis(self.axis)?;
         on.ids.require(self.name(), DType::is_index, "u8, u32, i32 or i64")?;
@@ -77,8 +82,11 @@ pub trait IndexOps<T: Element>: Execute<IndexSelect> {
     ) -> Result<TensorOf<Self, T>> {
         let (x, ids) = (x.view(), ids.any_view());
         let source = x.any();
-        let on =
-            index_select::Shapes { x: source.operand("x"), ids: ids.operand("ids"), y: DType::of::<T>() };
+        let on = args::index_select::Shapes {
+            x: source.operand("x"),
+            ids: ids.operand("ids"),
+            y: DType::of::<T>(),
+        };
         let [shape] = op.infer(&on)?;
         let mut y = self.empty(shape)?;
         self.index_select_into(x, ids, &mut y, op)?;
@@ -106,7 +114,10 @@ pub trait IndexOps<T: Element>: Execute<IndexSelect> {
         mut y: impl AsViewMut<Self::Space, T>,
         op: IndexSelect,
     ) -> Result<()> {
-        self.run(&op, index_select::Args { x: x.view().any(), ids: ids.any_view(), y: y.view_mut().any() })
+        self.run(
+            &op,
+            args::index_select::Args { x: x.view().any(), ids: ids.any_view(), y: y.view_mut().any() },
+        )
     }
 }
 impl<T: Element, B: Execute<IndexSelect>> IndexOps<T> for B {}
@@ -122,7 +133,6 @@ impl<T> Embedding<T> {
     /// The op; it has no options.
     pub const OP: Self = Embedding(PhantomData);
 }
-operands!(pub mod embedding: Embedding<T: Float> { table: in any, ids: in any, y: out T });
 impl<T: Float> Op for Embedding<T> {
     const OTHER_NAMES: &'static [&'static str] = &["qembedding"];
 
@@ -133,7 +143,7 @@ impl<T: Float> Op for Embedding<T> {
         on.get("table").map_or(self.name(), |table| embedding_by(table.dtype))
     }
     fn hash_options<H: Hasher>(&self, _: &mut H) {}
-    fn infer(&self, on: &embedding::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::embedding::Shapes<'_>) -> Result<[Shape; 1]> {
         let name = embedding_by(on.table.dtype);
         on.table.require(name, DType::is_real, "f16, bf16, f32, f64 or a block format")?;
         on.ids.require(name, DType::is_index, "u8, u32, i32 or i64")?;
@@ -179,7 +189,8 @@ pub trait EmbeddingOps<T: Float>: Execute<Embedding<T>> {
         ids: impl AsAny<Self::Space>,
     ) -> Result<TensorOf<Self, T>> {
         let (table, ids) = (table.any_view(), ids.any_view());
-        let on = embedding::Shapes { table: table.operand("table"), ids: ids.operand("ids"), y: Written };
+        let on =
+            args::embedding::Shapes { table: table.operand("table"), ids: ids.operand("ids"), y: Written };
         let [shape] = Embedding::<T>::OP.infer(&on)?;
         let mut y = self.empty(shape)?;
         self.embedding_into(table, ids, &mut y)?;
@@ -208,7 +219,7 @@ pub trait EmbeddingOps<T: Float>: Execute<Embedding<T>> {
         mut y: impl AsViewMut<Self::Space, T>,
     ) -> Result<()> {
         let (table, ids) = (table.any_view(), ids.any_view());
-        self.run(&Embedding::OP, embedding::Args { table, ids, y: y.view_mut() })
+        self.run(&Embedding::OP, args::embedding::Args { table, ids, y: y.view_mut() })
     }
 }
 impl<T: Float, B: Execute<Embedding<T>>> EmbeddingOps<T> for B {}

@@ -9,6 +9,16 @@ use crate::{
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
+pub(super) mod args {
+    use super::*;
+    operands!(pub mod conv1d_update: Conv1dUpdate<T: Float> {
+        x: in T, weight: in T, bias: opt any, state: inout T, y: out T,
+    });
+    operands!(pub mod gated_delta_rule: GatedDeltaRule<T: Float> {
+        q: in T, k: in T, v: in T, decay: in f32, beta: in f32, state: inout f32, o: out T,
+    });
+}
+
 /// What follows a convolution's sums.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ConvActivation {
@@ -50,9 +60,6 @@ impl<T> Conv1dUpdate<T> {
         Conv1dUpdate { activation, ..self }
     }
 }
-operands!(pub mod conv1d_update: Conv1dUpdate<T: Float> {
-    x: in T, weight: in T, bias: opt any, state: inout T, y: out T,
-});
 impl<T: Float> Op for Conv1dUpdate<T> {
     fn name(&self) -> &'static str {
         "conv1d_update"
@@ -64,7 +71,7 @@ impl<T: Float> Op for Conv1dUpdate<T> {
         let Conv1dUpdate { activation, types: _ } = self;
         activation.hash(state);
     }
-    fn infer(&self, on: &conv1d_update::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::conv1d_update::Shapes<'_>) -> Result<[Shape; 1]> {
         let op = self.name();
         let &[b, _, c] = on.x.dims() else { return Err(Error::shape(op, "x", on.x, "[b, t, c]")) };
         let w = match *on.weight.dims() {
@@ -118,9 +125,6 @@ impl<T> Default for GatedDeltaRule<T> {
         Self::new()
     }
 }
-operands!(pub mod gated_delta_rule: GatedDeltaRule<T: Float> {
-    q: in T, k: in T, v: in T, decay: in f32, beta: in f32, state: inout f32, o: out T,
-});
 impl<T: Float> Op for GatedDeltaRule<T> {
     fn name(&self) -> &'static str {
         "gated_delta_rule"
@@ -132,7 +136,7 @@ impl<T: Float> Op for GatedDeltaRule<T> {
         let GatedDeltaRule { scale, types: _ } = self;
         scale.map(f64::to_bits).hash(state);
     }
-    fn infer(&self, on: &gated_delta_rule::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::gated_delta_rule::Shapes<'_>) -> Result<[Shape; 1]> {
         let op = self.name();
         let &[b, t, h, d] = on.q.dims() else { return Err(Error::shape(op, "q", on.q, "[b, t, h, d]")) };
         extents(op, "k", on.k, on.q.dims())?;
@@ -209,7 +213,7 @@ pub trait LinearAttentionOps<T: Float>: Execute<Conv1dUpdate<T>> + Execute<Gated
         op: Conv1dUpdate<T>,
     ) -> Result<()> {
         let (x, weight, bias) = (x.view(), weight.view(), bias.map(|bias| bias.shorten()));
-        let args = conv1d_update::Args { x, weight, bias, state: state.view_mut(), y: y.view_mut() };
+        let args = args::conv1d_update::Args { x, weight, bias, state: state.view_mut(), y: y.view_mut() };
         self.run(&op, args)
     }
     /// [`GatedDeltaRule`] over the tokens of `q`, `k` and `v`, which changes `state`.
@@ -272,7 +276,7 @@ pub trait LinearAttentionOps<T: Float>: Execute<Conv1dUpdate<T>> + Execute<Gated
     ) -> Result<()> {
         let (q, k, v, decay, beta) = (q.view(), k.view(), v.view(), gates.0.view(), gates.1.view());
         let (state, o) = (state.view_mut(), o.view_mut());
-        self.run(&op, gated_delta_rule::Args { q, k, v, decay, beta, state, o })
+        self.run(&op, args::gated_delta_rule::Args { q, k, v, decay, beta, state, o })
     }
 }
 impl<T: Float, B: Execute<Conv1dUpdate<T>> + Execute<GatedDeltaRule<T>>> LinearAttentionOps<T> for B {}

@@ -42,7 +42,7 @@ mod sampling;
 mod scan;
 mod sorting;
 
-// One file per family. Each op's operands are in a module with the op's name.
+// One file per family, which is named after it.
 pub use activation::*;
 pub use attend::*;
 pub use axes::*;
@@ -75,6 +75,41 @@ pub use routing::*;
 pub use sampling::*;
 pub use scan::*;
 pub use sorting::*;
+
+/// The operands of each op, in a module with the op's name: [`args::rms_norm::Args`](rms_norm::Args).
+pub mod args {
+    pub use super::activation::args::*;
+    pub use super::attend::args::*;
+    pub use super::batch::args::*;
+    pub use super::cache::args::*;
+    pub use super::choose::args::*;
+    pub use super::convert::args::*;
+    pub use super::convolution::args::*;
+    pub use super::elementwise::args::*;
+    pub use super::experts::args::*;
+    pub use super::functions::args::*;
+    pub use super::fused::args::*;
+    pub use super::gated::args::*;
+    pub use super::heads::args::*;
+    pub use super::index::args::*;
+    pub use super::linear_attention::args::*;
+    pub use super::moves::args::*;
+    pub use super::norm::args::*;
+    pub use super::parametric::args::*;
+    pub use super::places::args::*;
+    pub use super::pooling::args::*;
+    pub use super::probabilities::args::*;
+    pub use super::products::args::*;
+    pub use super::quant::args::*;
+    pub use super::reductions::args::*;
+    pub use super::relations::args::*;
+    pub use super::resampling::args::*;
+    pub use super::rotary::args::*;
+    pub use super::routing::args::*;
+    pub use super::sampling::args::*;
+    pub use super::scan::args::*;
+    pub use super::sorting::args::*;
+}
 
 /// Checks that `operand` has the element type of `like`. Ops that move elements take any type, but only one at a time.
 #[inline]

@@ -6,18 +6,23 @@ use crate::{
 };
 use core::hash::{Hash, Hasher};
 
+pub(super) mod args {
+    use super::*;
+    operands!(pub mod copy: TensorCopy { x: in any, y: out any });
+    operands!(pub mod fill: Fill<T: Element> { y: inout T });
+}
+
 /// Copies `x` to `y`. Both may have any strides.
 ///
 /// Operands: `x` of any shape and element type, block formats included; `y` like `x`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TensorCopy;
-operands!(pub mod copy: TensorCopy { x: in any, y: out any });
 impl Op for TensorCopy {
     fn name(&self) -> &'static str {
         "copy"
     }
     fn hash_options<H: Hasher>(&self, _: &mut H) {}
-    fn infer(&self, on: &copy::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::copy::Shapes<'_>) -> Result<[Shape; 1]> {
         same_type(self.name(), "y", on.y, on.x)?;
         Ok([on.x.layout.shape()])
     }
@@ -41,7 +46,6 @@ impl<T> Fill<T> {
         Fill { value }
     }
 }
-operands!(pub mod fill: Fill<T: Element> { y: inout T });
 impl<T: Element> Op for Fill<T> {
     fn name(&self) -> &'static str {
         "fill"
@@ -53,7 +57,7 @@ impl<T: Element> Op for Fill<T> {
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         bytemuck::bytes_of(&self.value).hash(state);
     }
-    fn infer(&self, _: &fill::Shapes<'_>) -> Result<[Shape; 0]> {
+    fn infer(&self, _: &args::fill::Shapes<'_>) -> Result<[Shape; 0]> {
         Ok([])
     }
     fn tolerance(&self, _: &'static str, _: DType, _: &dyn Operands) -> Tolerance {
@@ -96,7 +100,7 @@ pub trait CopyOps<T: Element>: Execute<TensorCopy> + Execute<Fill<T>> {
     /// # Ok::<(), ops_core::Error>(())
     /// ```
     fn copy_into(&self, x: impl AsView<Self::Space, T>, mut y: impl AsViewMut<Self::Space, T>) -> Result<()> {
-        self.run(&TensorCopy, copy::Args { x: x.view().any(), y: y.view_mut().any() })
+        self.run(&TensorCopy, args::copy::Args { x: x.view().any(), y: y.view_mut().any() })
     }
     /// Sets every element of `y` to `value`: [`Fill`].
     ///
@@ -112,7 +116,7 @@ pub trait CopyOps<T: Element>: Execute<TensorCopy> + Execute<Fill<T>> {
     /// # Ok::<(), ops_core::Error>(())
     /// ```
     fn fill(&self, mut y: impl AsViewMut<Self::Space, T>, value: T) -> Result<()> {
-        self.run(&Fill::new(value), fill::Args { y: y.view_mut() })
+        self.run(&Fill::new(value), args::fill::Args { y: y.view_mut() })
     }
 }
 impl<T: Element, B: Execute<TensorCopy> + Execute<Fill<T>>> CopyOps<T> for B {}

@@ -8,6 +8,14 @@ use crate::{
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
+pub(super) mod args {
+    use super::*;
+    operands!(pub mod rms_norm: RmsNorm<T: Float> { x: in T, weight: in any, y: out T });
+    operands!(pub mod layer_norm: LayerNorm<T: Float> { x: in T, weight: opt any, bias: opt any, y: out T });
+    operands!(pub mod add_rms_norm: AddRmsNorm<T: Float> { x: in T, residual: in T, weight: in any, y: out T, sum: out T });
+    operands!(pub mod group_norm: GroupNorm<T: Float> { x: in T, weight: opt any, bias: opt any, y: out T });
+}
+
 /// `y = x / sqrt(mean(x²) + eps) · weight`, with the mean over the last axis.
 ///
 /// Operands: `x[.., n]`; `weight[n]` of any float type; `y` like `x`.
@@ -25,7 +33,6 @@ impl<T> RmsNorm<T> {
         RmsNorm { eps, types: PhantomData }
     }
 }
-operands!(pub mod rms_norm: RmsNorm<T: Float> { x: in T, weight: in any, y: out T });
 impl<T: Float> Op for RmsNorm<T> {
     fn name(&self) -> &'static str {
         "rms_norm"
@@ -38,7 +45,7 @@ impl<T: Float> Op for RmsNorm<T> {
         eps.to_bits().hash(state);
     }
     #[inline]
-    fn infer(&self, on: &rms_norm::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::rms_norm::Shapes<'_>) -> Result<[Shape; 1]> {
         let n = last_axis(self.name(), on.x)?;
         weights(self.name(), Some(on.weight), n)?;
         Ok([on.x.shape()])
@@ -62,7 +69,6 @@ impl<T> LayerNorm<T> {
         LayerNorm { eps, types: PhantomData }
     }
 }
-operands!(pub mod layer_norm: LayerNorm<T: Float> { x: in T, weight: opt any, bias: opt any, y: out T });
 impl<T: Float> Op for LayerNorm<T> {
     fn name(&self) -> &'static str {
         "layer_norm"
@@ -74,7 +80,7 @@ impl<T: Float> Op for LayerNorm<T> {
         let LayerNorm { eps, types: _ } = self;
         eps.to_bits().hash(state);
     }
-    fn infer(&self, on: &layer_norm::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::layer_norm::Shapes<'_>) -> Result<[Shape; 1]> {
         let n = last_axis(self.name(), on.x)?;
         weights(self.name(), on.weight, n)?;
         weights(self.name(), on.bias, n)?;
@@ -98,7 +104,6 @@ impl<T> AddRmsNorm<T> {
         AddRmsNorm { eps, types: PhantomData }
     }
 }
-operands!(pub mod add_rms_norm: AddRmsNorm<T: Float> { x: in T, residual: in T, weight: in any, y: out T, sum: out T });
 impl<T: Float> Op for AddRmsNorm<T> {
     fn name(&self) -> &'static str {
         "add_rms_norm"
@@ -110,7 +115,7 @@ impl<T: Float> Op for AddRmsNorm<T> {
         let AddRmsNorm { eps, types: _ } = self;
         eps.to_bits().hash(state);
     }
-    fn infer(&self, on: &add_rms_norm::Shapes<'_>) -> Result<[Shape; 2]> {
+    fn infer(&self, on: &args::add_rms_norm::Shapes<'_>) -> Result<[Shape; 2]> {
         let n = last_axis(self.name(), on.x)?;
         extents(self.name(), "residual", on.residual, on.x.dims())?;
         weights(self.name(), Some(on.weight), n)?;
@@ -138,7 +143,6 @@ impl<T> GroupNorm<T> {
         GroupNorm { num_groups, eps, types: PhantomData }
     }
 }
-operands!(pub mod group_norm: GroupNorm<T: Float> { x: in T, weight: opt any, bias: opt any, y: out T });
 impl<T: Float> Op for GroupNorm<T> {
     fn name(&self) -> &'static str {
         "group_norm"
@@ -150,7 +154,7 @@ impl<T: Float> Op for GroupNorm<T> {
         let GroupNorm { num_groups, eps, types: _ } = self;
         (num_groups, eps.to_bits()).hash(state);
     }
-    fn infer(&self, on: &group_norm::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::group_norm::Shapes<'_>) -> Result<[Shape; 1]> {
         let &[_, c, ..] = on.x.dims() else {
             return Err(Error::shape(self.name(), "x", on.x, "[b, c, ..]"));
         };
@@ -230,7 +234,7 @@ pub trait NormOps<T: Float>:
         mut y: impl AsViewMut<Self::Space, T>,
         op: RmsNorm<T>,
     ) -> Result<()> {
-        self.run(&op, rms_norm::Args { x: x.view(), weight: weight.any_view(), y: y.view_mut() })
+        self.run(&op, args::rms_norm::Args { x: x.view(), weight: weight.any_view(), y: y.view_mut() })
     }
     /// [`LayerNorm`] of every row of `x`.
     ///
@@ -280,7 +284,7 @@ pub trait NormOps<T: Float>:
         op: LayerNorm<T>,
     ) -> Result<()> {
         let (weight, bias) = (weight.map(|w| w.shorten()), bias.map(|b| b.shorten()));
-        self.run(&op, layer_norm::Args { x: x.view(), weight, bias, y: y.view_mut() })
+        self.run(&op, args::layer_norm::Args { x: x.view(), weight, bias, y: y.view_mut() })
     }
     /// [`AddRmsNorm`]: returns the normalised rows and the sum.
     ///
@@ -336,7 +340,7 @@ pub trait NormOps<T: Float>:
         op: AddRmsNorm<T>,
     ) -> Result<()> {
         let (x, residual, weight) = (x.view(), residual.view(), weight.any_view());
-        self.run(&op, add_rms_norm::Args { x, residual, weight, y: y.view_mut(), sum: sum.view_mut() })
+        self.run(&op, args::add_rms_norm::Args { x, residual, weight, y: y.view_mut(), sum: sum.view_mut() })
     }
     /// [`GroupNorm`] of `x[b, c, ..]`.
     ///
@@ -386,7 +390,7 @@ pub trait NormOps<T: Float>:
         op: GroupNorm<T>,
     ) -> Result<()> {
         let (weight, bias) = (weight.map(|w| w.shorten()), bias.map(|b| b.shorten()));
-        self.run(&op, group_norm::Args { x: x.view(), weight, bias, y: y.view_mut() })
+        self.run(&op, args::group_norm::Args { x: x.view(), weight, bias, y: y.view_mut() })
     }
 }
 impl<T: Float, B> NormOps<T> for B where

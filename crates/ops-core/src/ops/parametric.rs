@@ -91,7 +91,10 @@ impl<T: Float> Parametric<T> {
         Parametric::on_all(ParametricFn::Elu { alpha })
     }
 }
-operands!(pub mod parametric_fn: Parametric<T: Num> { x: in T, y: out T });
+pub(super) mod args {
+    use super::*;
+    operands!(pub mod parametric_fn: Parametric<T: Num> { x: in T, y: out T });
+}
 impl<T: Num> Op for Parametric<T> {
     fn name(&self) -> &'static str {
         self.f.name()
@@ -117,7 +120,7 @@ impl<T: Num> Op for Parametric<T> {
             ParametricFn::Elu { alpha } => (2, alpha.to_bits()).hash(state),
         }
     }
-    fn infer(&self, on: &parametric_fn::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::parametric_fn::Shapes<'_>) -> Result<[Shape; 1]> {
         Ok([on.x.shape()])
     }
     fn tolerance(&self, _: &'static str, dtype: DType, _: &dyn Operands) -> Tolerance {
@@ -168,7 +171,7 @@ pub trait ParametricOps<T: Num>: Execute<Parametric<T>> {
         min: T,
         max: T,
     ) -> Result<()> {
-        self.run(&Parametric::clamp(min, max), parametric_fn::Args { x: x.view(), y: y.view_mut() })
+        self.run(&Parametric::clamp(min, max), args::parametric_fn::Args { x: x.view(), y: y.view_mut() })
     }
     /// Every element to the power of `exponent`, with the special values of C's `pow`: the power 0 is 1 even of NaN, any power of
     /// 1 is 1, and a negative number has powers only with integer exponents (otherwise NaN).
@@ -214,7 +217,7 @@ pub trait ParametricOps<T: Num>: Execute<Parametric<T>> {
     where
         T: Float,
     {
-        self.run(&Parametric::powf(exponent), parametric_fn::Args { x: x.view(), y: y.view_mut() })
+        self.run(&Parametric::powf(exponent), args::parametric_fn::Args { x: x.view(), y: y.view_mut() })
     }
     /// The exponential linear unit: `x` if `x > 0`, else `alpha · (eˣ − 1)`. Clevert et al., 2015.
     ///
@@ -259,7 +262,7 @@ pub trait ParametricOps<T: Num>: Execute<Parametric<T>> {
     where
         T: Float,
     {
-        self.run(&Parametric::elu(alpha), parametric_fn::Args { x: x.view(), y: y.view_mut() })
+        self.run(&Parametric::elu(alpha), args::parametric_fn::Args { x: x.view(), y: y.view_mut() })
     }
 }
 impl<T: Num, B: Execute<Parametric<T>>> ParametricOps<T> for B {}

@@ -8,6 +8,14 @@ use crate::{
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
+pub(super) mod args {
+    use super::*;
+    operands!(pub mod gather: Gather { x: in any, ids: in any, y: out any });
+    operands!(pub mod scatter: Scatter { dst: inout any, ids: in any, src: in any });
+    operands!(pub mod scatter_add: ScatterAdd<T: Num> { dst: inout T, ids: in any, src: in T });
+    operands!(pub mod index_add: IndexAdd<T: Num> { dst: inout T, ids: in any, src: in T });
+}
+
 /// The axis, if `ids` are indices with as many axes as `on`, and none longer than in `on` except along the axis.
 fn within(op: &'static str, ids: &Operand<'_>, on: &Layout, axis: isize) -> Result<usize> {
     let axis = on.shape().axis(axis)?;
@@ -36,7 +44,6 @@ impl Gather {
         Gather { axis }
     }
 }
-operands!(pub mod gather: Gather { x: in any, ids: in any, y: out any });
 impl Op for Gather {
     fn name(&self) -> &'static str {
         "gather"
@@ -48,7 +55,7 @@ impl Op for Gather {
         let Gather { axis } = self;
         axis.hash(state);
     }
-    fn infer(&self, on: &gather::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::gather::Shapes<'_>) -> Result<[Shape; 1]> {
         same_type(self.name(), "y", on.y, on.x)?;
         within(self.name(), &on.ids, on.x.layout, self.axis)?;
         Ok([on.ids.layout.shape()])
@@ -76,7 +83,6 @@ impl Scatter {
         Scatter { axis }
     }
 }
-operands!(pub mod scatter: Scatter { dst: inout any, ids: in any, src: in any });
 impl Op for Scatter {
     fn name(&self) -> &'static str {
         "scatter"
@@ -88,7 +94,7 @@ impl Op for Scatter {
         let Scatter { axis } = self;
         axis.hash(state);
     }
-    fn infer(&self, on: &scatter::Shapes<'_>) -> Result<[Shape; 0]> {
+    fn infer(&self, on: &args::scatter::Shapes<'_>) -> Result<[Shape; 0]> {
         same_type(self.name(), "src", on.src.dtype, on.dst)?;
         within(self.name(), &on.ids, on.dst.layout, self.axis)?;
         extents(self.name(), "src", on.src.layout, on.ids.dims())?;
@@ -116,7 +122,6 @@ impl<T> ScatterAdd<T> {
         ScatterAdd { axis, types: PhantomData }
     }
 }
-operands!(pub mod scatter_add: ScatterAdd<T: Num> { dst: inout T, ids: in any, src: in T });
 impl<T: Num> Op for ScatterAdd<T> {
     fn name(&self) -> &'static str {
         "scatter_add"
@@ -128,7 +133,7 @@ impl<T: Num> Op for ScatterAdd<T> {
         let ScatterAdd { axis, types: _ } = self;
         axis.hash(state);
     }
-    fn infer(&self, on: &scatter_add::Shapes<'_>) -> Result<[Shape; 0]> {
+    fn infer(&self, on: &args::scatter_add::Shapes<'_>) -> Result<[Shape; 0]> {
         within(self.name(), &on.ids, on.dst, self.axis)?;
         extents(self.name(), "src", on.src, on.ids.dims())?;
         Ok([])
@@ -155,7 +160,6 @@ impl<T> IndexAdd<T> {
         IndexAdd { axis, types: PhantomData }
     }
 }
-operands!(pub mod index_add: IndexAdd<T: Num> { dst: inout T, ids: in any, src: in T });
 impl<T: Num> Op for IndexAdd<T> {
     fn name(&self) -> &'static str {
         "index_add"
@@ -167,7 +171,7 @@ impl<T: Num> Op for IndexAdd<T> {
         let IndexAdd { axis, types: _ } = self;
         axis.hash(state);
     }
-    fn infer(&self, on: &index_add::Shapes<'_>) -> Result<[Shape; 0]> {
+    fn infer(&self, on: &args::index_add::Shapes<'_>) -> Result<[Shape; 0]> {
         let axis = on.dst.shape().axis(self.axis)?;
         on.ids.require(self.name(), DType::is_index, "u8, u32, i32 or i64")?;
         let &[n] = on.ids.dims() else {
@@ -206,7 +210,8 @@ pub trait GatherOps<T: Element>: Execute<Gather> + Execute<Scatter> {
     ) -> Result<TensorOf<Self, T>> {
         let (x, ids) = (x.view(), ids.any_view());
         let source = x.any();
-        let on = gather::Shapes { x: source.operand("x"), ids: ids.operand("ids"), y: DType::of::<T>() };
+        let on =
+            args::gather::Shapes { x: source.operand("x"), ids: ids.operand("ids"), y: DType::of::<T>() };
         let [shape] = op.infer(&on)?;
         let mut y = self.empty(shape)?;
         self.gather_into(x, ids, &mut y, op)?;
@@ -234,7 +239,7 @@ pub trait GatherOps<T: Element>: Execute<Gather> + Execute<Scatter> {
         mut y: impl AsViewMut<Self::Space, T>,
         op: Gather,
     ) -> Result<()> {
-        self.run(&op, gather::Args { x: x.view().any(), ids: ids.any_view(), y: y.view_mut().any() })
+        self.run(&op, args::gather::Args { x: x.view().any(), ids: ids.any_view(), y: y.view_mut().any() })
     }
     /// [`Scatter`] in place: `dst[ids[i, j, ..], j, ..] = src[i, j, ..]` for axis 0.
     ///
@@ -258,7 +263,7 @@ pub trait GatherOps<T: Element>: Execute<Gather> + Execute<Scatter> {
         op: Scatter,
     ) -> Result<()> {
         let (mut dst, src) = (dst.view_mut(), src.view());
-        self.run(&op, scatter::Args { dst: dst.reborrow().any(), ids: ids.any_view(), src: src.any() })
+        self.run(&op, args::scatter::Args { dst: dst.reborrow().any(), ids: ids.any_view(), src: src.any() })
     }
 }
 impl<T: Element, B: Execute<Gather> + Execute<Scatter>> GatherOps<T> for B {}
@@ -286,7 +291,7 @@ pub trait ScatterAddOps<T: Num>: Execute<ScatterAdd<T>> + Execute<IndexAdd<T>> {
         src: impl AsView<Self::Space, T>,
         op: ScatterAdd<T>,
     ) -> Result<()> {
-        self.run(&op, scatter_add::Args { dst: dst.view_mut(), ids: ids.any_view(), src: src.view() })
+        self.run(&op, args::scatter_add::Args { dst: dst.view_mut(), ids: ids.any_view(), src: src.view() })
     }
     /// [`IndexAdd`] in place: adds slices of `src` to the slices of `dst` that `ids` selects along an axis.
     ///
@@ -309,7 +314,7 @@ pub trait ScatterAddOps<T: Num>: Execute<ScatterAdd<T>> + Execute<IndexAdd<T>> {
         src: impl AsView<Self::Space, T>,
         op: IndexAdd<T>,
     ) -> Result<()> {
-        self.run(&op, index_add::Args { dst: dst.view_mut(), ids: ids.any_view(), src: src.view() })
+        self.run(&op, args::index_add::Args { dst: dst.view_mut(), ids: ids.any_view(), src: src.view() })
     }
 }
 impl<T: Num, B: Execute<ScatterAdd<T>> + Execute<IndexAdd<T>>> ScatterAddOps<T> for B {}

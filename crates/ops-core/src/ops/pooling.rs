@@ -125,7 +125,10 @@ impl<T> Pool2d<T> {
         Pool2d { f, windows, types: PhantomData }
     }
 }
-operands!(pub mod pool2d: Pool2d<T: Float> { x: in T, y: out T });
+pub(super) mod args {
+    use super::*;
+    operands!(pub mod pool2d: Pool2d<T: Float> { x: in T, y: out T });
+}
 impl<T: Float> Op for Pool2d<T> {
     fn name(&self) -> &'static str {
         self.f.name()
@@ -138,7 +141,7 @@ impl<T: Float> Op for Pool2d<T> {
         let Pool2d { f, windows, types: _ } = self;
         (f, windows).hash(state);
     }
-    fn infer(&self, on: &pool2d::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::pool2d::Shapes<'_>) -> Result<[Shape; 1]> {
         Ok([self.windows.infer(self.name(), on.x)?])
     }
     fn tolerance(&self, _: &'static str, dtype: DType, _: &dyn Operands) -> Tolerance {
@@ -187,7 +190,7 @@ pub trait PoolOps<T: Float>: Execute<Pool2d<T>> {
         mut y: impl AsViewMut<Self::Space, T>,
         windows: Windows,
     ) -> Result<()> {
-        self.run(&Pool2d::of(PoolFn::Max, windows), pool2d::Args { x: x.view(), y: y.view_mut() })
+        self.run(&Pool2d::of(PoolFn::Max, windows), args::pool2d::Args { x: x.view(), y: y.view_mut() })
     }
     /// The average of each window of `x[.., h, w]`. Padding is 0, and counts.
     ///
@@ -226,7 +229,7 @@ pub trait PoolOps<T: Float>: Execute<Pool2d<T>> {
         mut y: impl AsViewMut<Self::Space, T>,
         windows: Windows,
     ) -> Result<()> {
-        self.run(&Pool2d::of(PoolFn::Avg, windows), pool2d::Args { x: x.view(), y: y.view_mut() })
+        self.run(&Pool2d::of(PoolFn::Avg, windows), args::pool2d::Args { x: x.view(), y: y.view_mut() })
     }
 }
 impl<T: Float, B: Execute<Pool2d<T>>> PoolOps<T> for B {}
@@ -237,9 +240,9 @@ fn pooled<T: Float, B: Execute<Pool2d<T>>>(
     op: Pool2d<T>,
 ) -> Result<TensorOf<B, T>> {
     let x = x.view();
-    let [shape] = op.infer(&pool2d::Shapes { x: x.layout(), y: Written })?;
+    let [shape] = op.infer(&args::pool2d::Shapes { x: x.layout(), y: Written })?;
     let mut y = b.empty(shape)?;
-    b.run(&op, pool2d::Args { x, y: y.view_mut() })?;
+    b.run(&op, args::pool2d::Args { x, y: y.view_mut() })?;
     Ok(y)
 }
 

@@ -26,7 +26,10 @@ impl<T> Softmax<T> {
         Softmax { log: true, ..self }
     }
 }
-operands!(pub mod softmax: Softmax<T: Float> { x: in T, y: out T });
+pub(super) mod args {
+    use super::*;
+    operands!(pub mod softmax: Softmax<T: Float> { x: in T, y: out T });
+}
 impl<T: Float> Op for Softmax<T> {
     fn name(&self) -> &'static str {
         if self.log { "log_softmax" } else { "softmax" }
@@ -38,7 +41,7 @@ impl<T: Float> Op for Softmax<T> {
         let Softmax { axis, log, types: _ } = self;
         (axis, log).hash(state);
     }
-    fn infer(&self, on: &softmax::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::softmax::Shapes<'_>) -> Result<[Shape; 1]> {
         on.x.shape().axis(self.axis)?;
         Ok([on.x.shape()])
     }
@@ -84,7 +87,7 @@ pub trait SoftmaxOps<T: Float>: Execute<Softmax<T>> {
         mut y: impl AsViewMut<Self::Space, T>,
         op: Softmax<T>,
     ) -> Result<()> {
-        self.run(&op, softmax::Args { x: x.view(), y: y.view_mut() })
+        self.run(&op, args::softmax::Args { x: x.view(), y: y.view_mut() })
     }
 }
 impl<T: Float, B: Execute<Softmax<T>>> SoftmaxOps<T> for B {}

@@ -7,6 +7,12 @@ use crate::{
 use core::hash::Hasher;
 use core::marker::PhantomData;
 
+pub(super) mod args {
+    use super::*;
+    operands!(pub mod matmul: MatMul<T: Float> { a: in T, b: in T, c: out T });
+    operands!(pub mod linear: Linear<T: Float> { x: in T, weight: in any, bias: opt any, y: out T });
+}
+
 /// `c[.., i, j] = Σ_k a[.., i, k] · b[.., k, j]`.
 ///
 /// Operands: `a[.., m, k]` and `b[.., k, n]` with equal batch extents (the methods of [`MatMulOps`] broadcast);
@@ -17,13 +23,12 @@ impl<T> MatMul<T> {
     /// The op; it has no options.
     pub const OP: Self = MatMul(PhantomData);
 }
-operands!(pub mod matmul: MatMul<T: Float> { a: in T, b: in T, c: out T });
 impl<T: Float> Op for MatMul<T> {
     fn name(&self) -> &'static str {
         "matmul"
     }
     fn hash_options<H: Hasher>(&self, _: &mut H) {}
-    fn infer(&self, on: &matmul::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::matmul::Shapes<'_>) -> Result<[Shape; 1]> {
         let [batch @ .., _, k] = on.a.dims() else {
             return Err(Error::shape(self.name(), "a", on.a, "[.., m, k]"));
         };
@@ -53,7 +58,6 @@ impl<T> Linear<T> {
     /// The op; it has no options.
     pub const OP: Self = Linear(PhantomData);
 }
-operands!(pub mod linear: Linear<T: Float> { x: in T, weight: in any, bias: opt any, y: out T });
 impl<T: Float> Op for Linear<T> {
     const OTHER_NAMES: &'static [&'static str] = &["qlinear"];
 
@@ -62,7 +66,7 @@ impl<T: Float> Op for Linear<T> {
     }
     fn hash_options<H: Hasher>(&self, _: &mut H) {}
     #[inline]
-    fn infer(&self, on: &linear::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::linear::Shapes<'_>) -> Result<[Shape; 1]> {
         let name = name_by(on.weight.dtype);
         on.weight.require(name, DType::is_real, "f16, bf16, f32, f64 or a block format")?;
         let &[n, _] = on.weight.dims() else {
@@ -168,7 +172,7 @@ pub trait MatMulOps<T: Float>: Execute<MatMul<T>> + LinearOps<T> {
     ) -> Result<()> {
         let mut c = c.view_mut();
         let (a, b) = (with_batch(a.view(), c.dims())?, with_batch(b.view(), c.dims())?);
-        self.run(&MatMul::OP, matmul::Args { a: a.shorten(), b: b.shorten(), c: c.reborrow() })
+        self.run(&MatMul::OP, args::matmul::Args { a: a.shorten(), b: b.shorten(), c: c.reborrow() })
     }
 }
 impl<T: Float, B: Execute<MatMul<T>> + LinearOps<T>> MatMulOps<T> for B {}
@@ -245,7 +249,7 @@ pub trait LinearOps<T: Float>: Execute<Linear<T>> {
         mut y: impl AsViewMut<Self::Space, T>,
     ) -> Result<()> {
         let (x, weight, bias) = (x.view(), weight.any_view(), bias.map(|b| b.shorten()));
-        self.run(&Linear::<T>::OP, linear::Args { x, weight, bias, y: y.view_mut() })
+        self.run(&Linear::<T>::OP, args::linear::Args { x, weight, bias, y: y.view_mut() })
     }
     /// Repacks the weight into the layout that this backend's kernels read fastest in products. Returns it unchanged if the
     /// backend has no such layout or would gain nothing. Pass the result to [`linear`](Self::linear) like any other weight. Pack
@@ -270,7 +274,7 @@ pub trait LinearOps<T: Float>: Execute<Linear<T>> {
 impl<T: Float, B: Execute<Linear<T>>> LinearOps<T> for B {}
 
 fn linear_shape<T: Float>(x: &Layout, weight: Operand<'_>) -> Result<Shape> {
-    let [shape] = Linear::<T>::OP.infer(&linear::Shapes { x, weight, bias: None, y: Written })?;
+    let [shape] = Linear::<T>::OP.infer(&args::linear::Shapes { x, weight, bias: None, y: Written })?;
     Ok(shape)
 }
 

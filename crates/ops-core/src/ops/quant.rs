@@ -5,18 +5,23 @@ use crate::{
 };
 use core::hash::Hasher;
 
+pub(super) mod args {
+    use super::*;
+    operands!(pub mod quantize: Quantize { x: in f32, y: out any });
+    operands!(pub mod dequantize: Dequantize { x: in any, y: out f32 });
+}
+
 /// Quantizes each row of `x` to the nearest blocks, in the format of `y`.
 ///
 /// Operands: `x[.., k]` in f32, with `k` a multiple of the block length; `y[.., k / length]` of any block format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quantize;
-operands!(pub mod quantize: Quantize { x: in f32, y: out any });
 impl Op for Quantize {
     fn name(&self) -> &'static str {
         "quantize"
     }
     fn hash_options<H: Hasher>(&self, _: &mut H) {}
-    fn infer(&self, on: &quantize::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::quantize::Shapes<'_>) -> Result<[Shape; 1]> {
         let DType::Block(format) = on.y else {
             return Err(Error::DType { op: self.name(), operand: "y", got: on.y, want: "a block format" });
         };
@@ -44,13 +49,12 @@ impl Op for Quantize {
 /// Operands: `x[.., n]` of any block format; `y[.., n · length]` in f32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dequantize;
-operands!(pub mod dequantize: Dequantize { x: in any, y: out f32 });
 impl Op for Dequantize {
     fn name(&self) -> &'static str {
         "dequantize"
     }
     fn hash_options<H: Hasher>(&self, _: &mut H) {}
-    fn infer(&self, on: &dequantize::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::dequantize::Shapes<'_>) -> Result<[Shape; 1]> {
         on.x.require(self.name(), DType::is_block, "a block format")?;
         if on.x.dims().is_empty() {
             return Err(Error::shape(self.name(), "x", on.x.layout, "[.., n]"));
@@ -80,7 +84,7 @@ pub trait QuantOps: Execute<Quantize> + Execute<Dequantize> {
     /// # Ok::<(), ops_core::Error>(())
     /// ```
     fn quantize(&self, x: impl AsView<Self::Space, f32>, format: DType) -> Result<AnyOf<Self>> {
-        let [shape] = Quantize.infer(&quantize::Shapes { x: x.view().layout(), y: format })?;
+        let [shape] = Quantize.infer(&args::quantize::Shapes { x: x.view().layout(), y: format })?;
         let mut y = self.empty_any(format, shape)?;
         if let Some(y) = y.as_mut() {
             self.quantize_into(x, y)?;
@@ -105,7 +109,7 @@ pub trait QuantOps: Execute<Quantize> + Execute<Dequantize> {
     /// # Ok::<(), ops_core::Error>(())
     /// ```
     fn quantize_into(&self, x: impl AsView<Self::Space, f32>, mut y: AnyMut<'_, Self::Space>) -> Result<()> {
-        self.run(&Quantize, quantize::Args { x: x.view(), y: y.reborrow() })
+        self.run(&Quantize, args::quantize::Args { x: x.view(), y: y.reborrow() })
     }
     /// [`Dequantize`]: expands blocks to f32.
     ///
@@ -122,7 +126,8 @@ pub trait QuantOps: Execute<Quantize> + Execute<Dequantize> {
     /// # Ok::<(), ops_core::Error>(())
     /// ```
     fn dequantize(&self, x: impl AsAny<Self::Space>) -> Result<TensorOf<Self, f32>> {
-        let [shape] = Dequantize.infer(&dequantize::Shapes { x: x.any_view().operand("x"), y: Written })?;
+        let [shape] =
+            Dequantize.infer(&args::dequantize::Shapes { x: x.any_view().operand("x"), y: Written })?;
         let mut y = self.empty(shape)?;
         self.dequantize_into(x, &mut y)?;
         Ok(y)
@@ -148,7 +153,7 @@ pub trait QuantOps: Execute<Quantize> + Execute<Dequantize> {
         x: impl AsAny<Self::Space>,
         mut y: impl AsViewMut<Self::Space, f32>,
     ) -> Result<()> {
-        self.run(&Dequantize, dequantize::Args { x: x.any_view(), y: y.view_mut() })
+        self.run(&Dequantize, args::dequantize::Args { x: x.any_view(), y: y.view_mut() })
     }
 }
 impl<B: Execute<Quantize> + Execute<Dequantize>> QuantOps for B {}

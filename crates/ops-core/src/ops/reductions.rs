@@ -8,6 +8,12 @@ use crate::{
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
+pub(super) mod args {
+    use super::*;
+    operands!(pub mod reduce: Reduce<T: Num> { x: in T, y: out T });
+    operands!(pub mod arg_reduce: ArgReduce<T: Num> { x: in T, y: out u32 });
+}
+
 /// How the elements along the reduced axes become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -85,7 +91,6 @@ impl<T: Num> Reduce<T> {
         Reduce { f, axes: axes.into(), types: PhantomData }
     }
 }
-operands!(pub mod reduce: Reduce<T: Num> { x: in T, y: out T });
 impl<T: Num> Op for Reduce<T> {
     fn name(&self) -> &'static str {
         self.f.name()
@@ -98,7 +103,7 @@ impl<T: Num> Op for Reduce<T> {
         let Reduce { f, axes, types: _ } = self;
         (f, axes).hash(state);
     }
-    fn infer(&self, on: &reduce::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::reduce::Shapes<'_>) -> Result<[Shape; 1]> {
         Ok([self.axes.infer(self.name(), on.x, self.f.selects())?])
     }
     fn tolerance(&self, _: &'static str, dtype: DType, _: &dyn Operands) -> Tolerance {
@@ -133,7 +138,6 @@ impl<T> ArgReduce<T> {
         ArgReduce { axis, smallest: true, types: PhantomData }
     }
 }
-operands!(pub mod arg_reduce: ArgReduce<T: Num> { x: in T, y: out u32 });
 impl<T: Num> Op for ArgReduce<T> {
     fn name(&self) -> &'static str {
         if self.smallest { "argmin" } else { "argmax" }
@@ -145,7 +149,7 @@ impl<T: Num> Op for ArgReduce<T> {
         let ArgReduce { axis, smallest, types: _ } = self;
         (axis, smallest).hash(state);
     }
-    fn infer(&self, on: &arg_reduce::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::arg_reduce::Shapes<'_>) -> Result<[Shape; 1]> {
         let n = on.x.dims()[on.x.shape().axis(self.axis)?];
         if n as u64 > 1 << 32 {
             return Err(Error::shape(
@@ -184,9 +188,9 @@ macro_rules! methods {
         $(where T: $bound)?
         {
             let (x, op) = (x.view(), Reduce::on_all(ReduceFn::$f, axes));
-            let [shape] = op.infer(&reduce::Shapes { x: x.layout(), y: Written })?;
+            let [shape] = op.infer(&args::reduce::Shapes { x: x.layout(), y: Written })?;
             let mut y = self.empty(shape)?;
-            self.run(&op, reduce::Args { x, y: y.view_mut() })?;
+            self.run(&op, args::reduce::Args { x, y: y.view_mut() })?;
             Ok(y)
         }
         #[doc = concat!("[`", stringify!($method), "`](Self::", stringify!($method), ") into `y`.")]
@@ -211,7 +215,7 @@ macro_rules! methods {
         ) -> Result<()>
         $(where T: $bound)?
         {
-            self.run(&Reduce::on_all(ReduceFn::$f, axes), reduce::Args { x: x.view(), y: y.view_mut() })
+            self.run(&Reduce::on_all(ReduceFn::$f, axes), args::reduce::Args { x: x.view(), y: y.view_mut() })
         }
     )+};
 }
@@ -267,7 +271,7 @@ pub trait ReduceOps<T: Num>: Execute<Reduce<T>> + Execute<ArgReduce<T>> {
         mut y: impl AsViewMut<Self::Space, u32>,
         axis: isize,
     ) -> Result<()> {
-        self.run(&ArgReduce::max(axis), arg_reduce::Args { x: x.view(), y: y.view_mut() })
+        self.run(&ArgReduce::max(axis), args::arg_reduce::Args { x: x.view(), y: y.view_mut() })
     }
     /// The index of the smallest element along `axis`, by the rules of [`argmax`](Self::argmax).
     ///
@@ -304,7 +308,7 @@ pub trait ReduceOps<T: Num>: Execute<Reduce<T>> + Execute<ArgReduce<T>> {
         mut y: impl AsViewMut<Self::Space, u32>,
         axis: isize,
     ) -> Result<()> {
-        self.run(&ArgReduce::min(axis), arg_reduce::Args { x: x.view(), y: y.view_mut() })
+        self.run(&ArgReduce::min(axis), args::arg_reduce::Args { x: x.view(), y: y.view_mut() })
     }
 }
 impl<T: Num, B: Execute<Reduce<T>> + Execute<ArgReduce<T>>> ReduceOps<T> for B {}
@@ -315,8 +319,8 @@ fn arg_reduced<T: Num, B: Execute<ArgReduce<T>>>(
     op: ArgReduce<T>,
 ) -> Result<TensorOf<B, u32>> {
     let x = x.view();
-    let [shape] = op.infer(&arg_reduce::Shapes { x: x.layout(), y: Written })?;
+    let [shape] = op.infer(&args::arg_reduce::Shapes { x: x.layout(), y: Written })?;
     let mut y = b.empty(shape)?;
-    b.run(&op, arg_reduce::Args { x, y: y.view_mut() })?;
+    b.run(&op, args::arg_reduce::Args { x, y: y.view_mut() })?;
     Ok(y)
 }

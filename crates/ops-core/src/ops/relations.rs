@@ -79,7 +79,10 @@ impl<T> Compare<T> {
         self.f
     }
 }
-operands!(pub mod compare: Compare<T: Scalar> { a: in T, b: in T, y: out u8 });
+pub(super) mod args {
+    use super::*;
+    operands!(pub mod compare: Compare<T: Scalar> { a: in T, b: in T, y: out u8 });
+}
 impl<T: Scalar> Op for Compare<T> {
     fn name(&self) -> &'static str {
         self.f.name()
@@ -88,7 +91,7 @@ impl<T: Scalar> Op for Compare<T> {
         let Compare { f, types: _ } = self;
         f.hash(state);
     }
-    fn infer(&self, on: &compare::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::compare::Shapes<'_>) -> Result<[Shape; 1]> {
         extents(self.name(), "b", on.b, on.a.dims())?;
         Ok([on.a.shape()])
     }
@@ -192,7 +195,7 @@ pub trait CompareOps<T: Scalar>: Execute<Compare<T>> {
     ) -> Result<()> {
         let mut y = y.view_mut();
         let (a, b) = (a.view().broadcast(y.dims())?, b.view().broadcast(y.dims())?);
-        self.run(&Compare::of(f), compare::Args { a: a.shorten(), b: b.shorten(), y: y.reborrow() })
+        self.run(&Compare::of(f), args::compare::Args { a: a.shorten(), b: b.shorten(), y: y.reborrow() })
     }
     compare_methods! {
         eq eq_into Eq: "[0, 1, 0]",

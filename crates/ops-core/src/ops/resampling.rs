@@ -119,7 +119,10 @@ impl<T> Upsample<T> {
         &self.size[..self.f.axes()]
     }
 }
-operands!(pub mod upsample: Upsample<T: Float> { x: in T, y: out T });
+pub(super) mod args {
+    use super::*;
+    operands!(pub mod upsample: Upsample<T: Float> { x: in T, y: out T });
+}
 impl<T: Float> Op for Upsample<T> {
     fn name(&self) -> &'static str {
         self.f.name()
@@ -137,7 +140,7 @@ impl<T: Float> Op for Upsample<T> {
         let Upsample { f, size, types: _ } = self;
         (f, size).hash(state);
     }
-    fn infer(&self, on: &upsample::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::upsample::Shapes<'_>) -> Result<[Shape; 1]> {
         let (dims, axes) = (on.x.dims(), self.f.axes());
         let Some(leading) = dims.len().checked_sub(axes) else {
             let want = if axes == 1 { "[.., w]" } else { "[.., h, w]" };
@@ -201,7 +204,7 @@ pub trait UpsampleOps<T: Float>: Execute<Upsample<T>> {
         mut y: impl AsViewMut<Self::Space, T>,
     ) -> Result<()> {
         let y = y.view_mut();
-        self.run(&Upsample::nearest1d(last_two(y.layout())[1]), upsample::Args { x: x.view(), y })
+        self.run(&Upsample::nearest1d(last_two(y.layout())[1]), args::upsample::Args { x: x.view(), y })
     }
     /// `x[.., h, w]` with these extents; element (i, j) is that at (⌊i · h / size\[0\]⌋, ⌊j · w / size\[1\]⌋).
     ///
@@ -242,7 +245,7 @@ pub trait UpsampleOps<T: Float>: Execute<Upsample<T>> {
         mut y: impl AsViewMut<Self::Space, T>,
     ) -> Result<()> {
         let y = y.view_mut();
-        self.run(&Upsample::nearest2d(last_two(y.layout())), upsample::Args { x: x.view(), y })
+        self.run(&Upsample::nearest2d(last_two(y.layout())), args::upsample::Args { x: x.view(), y })
     }
     /// `x[.., h, w]` interpolated to these extents; [`UpsampleFn::Bilinear2d`] says where elements stand.
     ///
@@ -288,7 +291,7 @@ pub trait UpsampleOps<T: Float>: Execute<Upsample<T>> {
         let y = y.view_mut();
         self.run(
             &Upsample::bilinear2d(last_two(y.layout()), align_corners),
-            upsample::Args { x: x.view(), y },
+            args::upsample::Args { x: x.view(), y },
         )
     }
 }
@@ -307,9 +310,9 @@ fn upsampled<T: Float, B: Execute<Upsample<T>>>(
     op: Upsample<T>,
 ) -> Result<TensorOf<B, T>> {
     let x = x.view();
-    let [shape] = op.infer(&upsample::Shapes { x: x.layout(), y: Written })?;
+    let [shape] = op.infer(&args::upsample::Shapes { x: x.layout(), y: Written })?;
     let mut y = b.empty(shape)?;
-    b.run(&op, upsample::Args { x, y: y.view_mut() })?;
+    b.run(&op, args::upsample::Args { x, y: y.view_mut() })?;
     Ok(y)
 }
 
@@ -345,7 +348,7 @@ mod tests {
     fn sizes_are_checked() {
         let shape = |op: Upsample<f32>, dims: &[usize]| {
             let x = Layout::contiguous(dims)?;
-            op.infer(&upsample::Shapes { x: &x, y: Written }).map(|[shape]| shape.dims().to_vec())
+            op.infer(&args::upsample::Shapes { x: &x, y: Written }).map(|[shape]| shape.dims().to_vec())
         };
         assert_eq!(shape(Upsample::nearest1d(7), &[2, 3, 5]).unwrap(), [2, 3, 7]);
         assert_eq!(shape(Upsample::nearest2d([0, 4]), &[2, 0, 5]).unwrap(), [2, 0, 4]);

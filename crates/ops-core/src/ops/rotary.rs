@@ -7,6 +7,14 @@ use crate::{
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
+pub(super) mod args {
+    use super::*;
+    operands!(pub mod rope: Rope<T: Float> { x: in T, cos: in any, sin: in any, positions: opt any, y: out T });
+    operands!(pub mod rope_inplace: RopeInplace<T: Float> {
+        x: inout T, cos: in any, sin: in any, positions: opt any,
+    });
+}
+
 /// Which features form a pair, and which axis holds the tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RopeForm {
@@ -67,11 +75,6 @@ impl<T> Rope<T> {
     }
 }
 
-operands!(pub mod rope: Rope<T: Float> { x: in T, cos: in any, sin: in any, positions: opt any, y: out T });
-operands!(pub mod rope_inplace: RopeInplace<T: Float> {
-    x: inout T, cos: in any, sin: in any, positions: opt any,
-});
-
 impl<T: Float> Op for Rope<T> {
     fn name(&self) -> &'static str {
         match self.form {
@@ -87,7 +90,7 @@ impl<T: Float> Op for Rope<T> {
         let Rope { form, start, types: _ } = self;
         (form, start).hash(state);
     }
-    fn infer(&self, on: &rope::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::rope::Shapes<'_>) -> Result<[Shape; 1]> {
         self.tables(self.name(), on.x, (&on.cos, &on.sin), on.positions.as_ref())?;
         Ok([on.x.shape()])
     }
@@ -107,7 +110,7 @@ impl<T: Float> Op for RopeInplace<T> {
         let RopeInplace { form, start, types: _ } = self;
         (form, start).hash(state);
     }
-    fn infer(&self, on: &rope_inplace::Shapes<'_>) -> Result<[Shape; 0]> {
+    fn infer(&self, on: &args::rope_inplace::Shapes<'_>) -> Result<[Shape; 0]> {
         let rope = Rope::<T>::new(self.form).start(self.start);
         rope.tables(self.name(), on.x, (&on.cos, &on.sin), on.positions.as_ref())?;
         Ok([])
@@ -185,7 +188,7 @@ pub trait RopeOps<T: Float>: Execute<Rope<T>> + Execute<RopeInplace<T>> {
         op: Rope<T>,
     ) -> Result<()> {
         let (cos, sin) = (cos.any_view(), sin.any_view());
-        self.run(&op, rope::Args { x: x.view(), cos, sin, positions: None, y: y.view_mut() })
+        self.run(&op, args::rope::Args { x: x.view(), cos, sin, positions: None, y: y.view_mut() })
     }
     /// [`rope`](Self::rope) in place: [`RopeInplace`].
     ///
@@ -210,7 +213,7 @@ pub trait RopeOps<T: Float>: Execute<Rope<T>> + Execute<RopeInplace<T>> {
         op: Rope<T>,
     ) -> Result<()> {
         let (cos, sin) = (cos.any_view(), sin.any_view());
-        self.run(&op.inplace(), rope_inplace::Args { x: x.view_mut(), cos, sin, positions: None })
+        self.run(&op.inplace(), args::rope_inplace::Args { x: x.view_mut(), cos, sin, positions: None })
     }
     /// [`Rope`] of tokens at these positions, which are rows of the tables.
     ///
@@ -267,7 +270,7 @@ pub trait RopeOps<T: Float>: Execute<Rope<T>> + Execute<RopeInplace<T>> {
         op: Rope<T>,
     ) -> Result<()> {
         let (cos, sin, positions) = (cos.any_view(), sin.any_view(), Some(positions.any_view()));
-        self.run(&op, rope::Args { x: x.view(), cos, sin, positions, y: y.view_mut() })
+        self.run(&op, args::rope::Args { x: x.view(), cos, sin, positions, y: y.view_mut() })
     }
     /// [`Rope`] of tokens at these positions, which are rows of the tables, in place.
     ///
@@ -294,7 +297,7 @@ pub trait RopeOps<T: Float>: Execute<Rope<T>> + Execute<RopeInplace<T>> {
         op: Rope<T>,
     ) -> Result<()> {
         let (cos, sin, positions) = (cos.any_view(), sin.any_view(), Some(positions.any_view()));
-        self.run(&op.inplace(), rope_inplace::Args { x: x.view_mut(), cos, sin, positions })
+        self.run(&op.inplace(), args::rope_inplace::Args { x: x.view_mut(), cos, sin, positions })
     }
 }
 impl<T: Float, B: Execute<Rope<T>> + Execute<RopeInplace<T>>> RopeOps<T> for B {}

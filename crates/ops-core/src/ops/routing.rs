@@ -8,6 +8,12 @@ use crate::{
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
+pub(super) mod args {
+    use super::*;
+    operands!(pub mod router_topk: RouterTopK<T: Float> { logits: in T, bias: opt any, weights: out f32, ids: out u32 });
+    operands!(pub mod combine_experts: CombineExperts<T: Float> { x: in T, weights: in f32, y: out T });
+}
+
 /// How logits become scores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -145,7 +151,6 @@ impl<T> RouterTopK<T> {
         Ok(())
     }
 }
-operands!(pub mod router_topk: RouterTopK<T: Float> { logits: in T, bias: opt any, weights: out f32, ids: out u32 });
 impl<T: Float> Op for RouterTopK<T> {
     fn name(&self) -> &'static str {
         "router_topk"
@@ -167,7 +172,7 @@ impl<T: Float> Op for RouterTopK<T> {
             self;
         (k, scoring, order, renormalize, scale.to_bits(), groups, groups_kept, group_score).hash(state);
     }
-    fn infer(&self, on: &router_topk::Shapes<'_>) -> Result<[Shape; 2]> {
+    fn infer(&self, on: &args::router_topk::Shapes<'_>) -> Result<[Shape; 2]> {
         let &[n, e] = on.logits.dims() else {
             return Err(Error::shape(self.name(), "logits", on.logits, "[n, e]"));
         };
@@ -212,13 +217,12 @@ impl<T> CombineExperts<T> {
     /// The op; it has no options.
     pub const OP: Self = CombineExperts(PhantomData);
 }
-operands!(pub mod combine_experts: CombineExperts<T: Float> { x: in T, weights: in f32, y: out T });
 impl<T: Float> Op for CombineExperts<T> {
     fn name(&self) -> &'static str {
         "combine_experts"
     }
     fn hash_options<H: Hasher>(&self, _: &mut H) {}
-    fn infer(&self, on: &combine_experts::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::combine_experts::Shapes<'_>) -> Result<[Shape; 1]> {
         let [n, k, d] = three(self.name(), "x", on.x, "[n, k, d]")?;
         extents(self.name(), "weights", on.weights, &[n, k])?;
         Ok([Shape::new(&[n, d])?])
@@ -258,7 +262,8 @@ pub trait RoutingOps<T: Float>: Execute<RouterTopK<T>> + Execute<CombineExperts<
         op: RouterTopK<T>,
     ) -> Result<WeightsAndIds<Self>> {
         let logits = logits.view();
-        let on = router_topk::Shapes { logits: logits.layout(), bias: None, weights: Written, ids: Written };
+        let on =
+            args::router_topk::Shapes { logits: logits.layout(), bias: None, weights: Written, ids: Written };
         let [weights, ids] = op.infer(&on)?;
         let (mut weights, mut ids) = (self.empty(weights)?, self.empty(ids)?);
         self.router_topk_into(logits, bias, &mut weights, &mut ids, op)?;
@@ -289,7 +294,10 @@ pub trait RoutingOps<T: Float>: Execute<RouterTopK<T>> + Execute<CombineExperts<
         op: RouterTopK<T>,
     ) -> Result<()> {
         let (logits, bias) = (logits.view(), bias.map(|b| b.shorten()));
-        self.run(&op, router_topk::Args { logits, bias, weights: weights.view_mut(), ids: ids.view_mut() })
+        self.run(
+            &op,
+            args::router_topk::Args { logits, bias, weights: weights.view_mut(), ids: ids.view_mut() },
+        )
     }
     /// [`CombineExperts`]: `Σ_j weights[i, j] · x[i, j]`.
     ///
@@ -310,7 +318,7 @@ pub trait RoutingOps<T: Float>: Execute<RouterTopK<T>> + Execute<CombineExperts<
         weights: impl AsView<Self::Space, f32>,
     ) -> Result<TensorOf<Self, T>> {
         let (x, weights) = (x.view(), weights.view());
-        let on = combine_experts::Shapes { x: x.layout(), weights: weights.layout(), y: Written };
+        let on = args::combine_experts::Shapes { x: x.layout(), weights: weights.layout(), y: Written };
         let [shape] = CombineExperts::<T>::OP.infer(&on)?;
         let mut y = self.empty(shape)?;
         self.combine_experts_into(x, weights, &mut y)?;
@@ -338,7 +346,7 @@ pub trait RoutingOps<T: Float>: Execute<RouterTopK<T>> + Execute<CombineExperts<
         mut y: impl AsViewMut<Self::Space, T>,
     ) -> Result<()> {
         let (x, weights) = (x.view(), weights.view());
-        self.run(&CombineExperts::<T>::OP, combine_experts::Args { x, weights, y: y.view_mut() })
+        self.run(&CombineExperts::<T>::OP, args::combine_experts::Args { x, weights, y: y.view_mut() })
     }
 }
 impl<T: Float, B: Execute<RouterTopK<T>> + Execute<CombineExperts<T>>> RoutingOps<T> for B {}

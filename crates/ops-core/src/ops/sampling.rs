@@ -90,7 +90,10 @@ impl<T> Sample<T> {
         }
     }
 }
-operands!(pub mod sample: Sample<T: Float> { logits: in T, counter: in i64, ids: out u32 });
+pub(super) mod args {
+    use super::*;
+    operands!(pub mod sample: Sample<T: Float> { logits: in T, counter: in i64, ids: out u32 });
+}
 impl<T: Float> Op for Sample<T> {
     fn name(&self) -> &'static str {
         "sample"
@@ -106,7 +109,7 @@ impl<T: Float> Op for Sample<T> {
         let Sample { temperature, top_k, top_p, seed, types: _ } = self;
         (temperature.to_bits(), top_k, top_p.map(f64::to_bits), seed).hash(state);
     }
-    fn infer(&self, on: &sample::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::sample::Shapes<'_>) -> Result<[Shape; 1]> {
         let want = "[n, v] with v from 1 to 2^32, as ids are of u32";
         let wrong = || Error::shape("sample", "logits", on.logits, want);
         let &[n, v] = on.logits.dims() else { return Err(wrong()) };
@@ -150,7 +153,7 @@ pub trait SamplingOps<T: Float>: Execute<Sample<T>> {
         op: Sample<T>,
     ) -> Result<TensorOf<Self, u32>> {
         let (logits, counter) = (logits.view(), counter.view());
-        let on = sample::Shapes { logits: logits.layout(), counter: counter.layout(), ids: Written };
+        let on = args::sample::Shapes { logits: logits.layout(), counter: counter.layout(), ids: Written };
         let [ids] = op.infer(&on)?;
         let mut ids = self.empty(ids)?;
         self.sample_into(logits, counter, &mut ids, op)?;
@@ -177,7 +180,7 @@ pub trait SamplingOps<T: Float>: Execute<Sample<T>> {
         mut ids: impl AsViewMut<Self::Space, u32>,
         op: Sample<T>,
     ) -> Result<()> {
-        let args = sample::Args { logits: logits.view(), counter: counter.view(), ids: ids.view_mut() };
+        let args = args::sample::Args { logits: logits.view(), counter: counter.view(), ids: ids.view_mut() };
         self.run(&op, args)
     }
 }

@@ -22,7 +22,10 @@ impl<T> CumSum<T> {
         CumSum { axis, types: PhantomData }
     }
 }
-operands!(pub mod cumsum: CumSum<T: Num> { x: in T, y: out T });
+pub(super) mod args {
+    use super::*;
+    operands!(pub mod cumsum: CumSum<T: Num> { x: in T, y: out T });
+}
 impl<T: Num> Op for CumSum<T> {
     fn name(&self) -> &'static str {
         "cumsum"
@@ -34,7 +37,7 @@ impl<T: Num> Op for CumSum<T> {
         let CumSum { axis, types: _ } = self;
         axis.hash(state);
     }
-    fn infer(&self, on: &cumsum::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::cumsum::Shapes<'_>) -> Result<[Shape; 1]> {
         on.x.shape().axis(self.axis)?;
         Ok([on.x.shape()])
     }
@@ -82,7 +85,7 @@ pub trait ScanOps<T: Num>: Execute<CumSum<T>> {
         mut y: impl AsViewMut<Self::Space, T>,
         axis: isize,
     ) -> Result<()> {
-        self.run(&CumSum::axis(axis), cumsum::Args { x: x.view(), y: y.view_mut() })
+        self.run(&CumSum::axis(axis), args::cumsum::Args { x: x.view(), y: y.view_mut() })
     }
 }
 impl<T: Num, B: Execute<CumSum<T>>> ScanOps<T> for B {}

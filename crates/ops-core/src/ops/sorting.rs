@@ -7,6 +7,13 @@ use crate::{
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
+pub(super) mod args {
+    use super::*;
+    operands!(pub mod sort: Sort<T: Num> { x: in T, y: out T });
+    operands!(pub mod argsort: ArgSort<T: Num> { x: in T, y: out u32 });
+    operands!(pub mod topk: TopK<T: Num> { x: in T, values: out T, indices: out u32 });
+}
+
 /// Sorts along an axis. The sort is stable. NaN is the largest: last in ascending and first in descending order.
 ///
 /// Operands: `x` of any shape, with at most 2³² elements along the axis; `y` like `x`.
@@ -29,7 +36,6 @@ impl<T> Sort<T> {
         Sort { descending: true, ..self }
     }
 }
-operands!(pub mod sort: Sort<T: Num> { x: in T, y: out T });
 impl<T: Num> Op for Sort<T> {
     fn name(&self) -> &'static str {
         "sort"
@@ -41,7 +47,7 @@ impl<T: Num> Op for Sort<T> {
         let Sort { axis, descending, types: _ } = self;
         (axis, descending).hash(state);
     }
-    fn infer(&self, on: &sort::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::sort::Shapes<'_>) -> Result<[Shape; 1]> {
         indexable("sort", on.x, self.axis)?;
         Ok([on.x.shape()])
     }
@@ -72,7 +78,6 @@ impl<T> ArgSort<T> {
         ArgSort { descending: true, ..self }
     }
 }
-operands!(pub mod argsort: ArgSort<T: Num> { x: in T, y: out u32 });
 impl<T: Num> Op for ArgSort<T> {
     fn name(&self) -> &'static str {
         "argsort"
@@ -84,7 +89,7 @@ impl<T: Num> Op for ArgSort<T> {
         let ArgSort { axis, descending, types: _ } = self;
         (axis, descending).hash(state);
     }
-    fn infer(&self, on: &argsort::Shapes<'_>) -> Result<[Shape; 1]> {
+    fn infer(&self, on: &args::argsort::Shapes<'_>) -> Result<[Shape; 1]> {
         indexable("argsort", on.x, self.axis)?;
         Ok([on.x.shape()])
     }
@@ -110,7 +115,6 @@ impl<T> TopK<T> {
         TopK { k, types: PhantomData }
     }
 }
-operands!(pub mod topk: TopK<T: Num> { x: in T, values: out T, indices: out u32 });
 impl<T: Num> Op for TopK<T> {
     fn name(&self) -> &'static str {
         "topk"
@@ -122,7 +126,7 @@ impl<T: Num> Op for TopK<T> {
         let TopK { k, types: _ } = self;
         k.hash(state);
     }
-    fn infer(&self, on: &topk::Shapes<'_>) -> Result<[Shape; 2]> {
+    fn infer(&self, on: &args::topk::Shapes<'_>) -> Result<[Shape; 2]> {
         let n = indexable("topk", on.x, -1)?;
         if self.k > n {
             return Err(Error::param("topk", "k", self.k, format!("at most {n}, the last extent of x")));
@@ -187,7 +191,7 @@ pub trait SortOps<T: Num>: Execute<Sort<T>> + Execute<ArgSort<T>> + Execute<TopK
         mut y: impl AsViewMut<Self::Space, T>,
         op: Sort<T>,
     ) -> Result<()> {
-        self.run(&op, sort::Args { x: x.view(), y: y.view_mut() })
+        self.run(&op, args::sort::Args { x: x.view(), y: y.view_mut() })
     }
     /// [`ArgSort`] of `x`: the `order` by which [`sort`](Self::sort) sorts. `x` of any shape; `y` of u32, like `x`.
     ///
@@ -227,7 +231,7 @@ pub trait SortOps<T: Num>: Execute<Sort<T>> + Execute<ArgSort<T>> + Execute<TopK
         mut y: impl AsViewMut<Self::Space, u32>,
         op: ArgSort<T>,
     ) -> Result<()> {
-        self.run(&op, argsort::Args { x: x.view(), y: y.view_mut() })
+        self.run(&op, args::argsort::Args { x: x.view(), y: y.view_mut() })
     }
     /// [`TopK`] of `x[.., n]`: `values[.., k]` and `indices[.., k]` of u32, in descending order.
     ///
@@ -247,7 +251,7 @@ pub trait SortOps<T: Num>: Execute<Sort<T>> + Execute<ArgSort<T>> + Execute<TopK
     fn topk(&self, x: impl AsView<Self::Space, T>, k: usize) -> Result<ValuesAndIndices<Self, T>> {
         let (x, op) = (x.view(), TopK::<T>::of(k));
         let [values, indices] =
-            op.infer(&topk::Shapes { x: x.layout(), values: Written, indices: Written })?;
+            op.infer(&args::topk::Shapes { x: x.layout(), values: Written, indices: Written })?;
         let (mut values, mut indices) = (self.empty(values)?, self.empty(indices)?);
         self.topk_into(x, &mut values, &mut indices, k)?;
         Ok((values, indices))
@@ -274,7 +278,7 @@ pub trait SortOps<T: Num>: Execute<Sort<T>> + Execute<ArgSort<T>> + Execute<TopK
         mut indices: impl AsViewMut<Self::Space, u32>,
         k: usize,
     ) -> Result<()> {
-        let args = topk::Args { x: x.view(), values: values.view_mut(), indices: indices.view_mut() };
+        let args = args::topk::Args { x: x.view(), values: values.view_mut(), indices: indices.view_mut() };
         self.run(&TopK::of(k), args)
     }
 }

@@ -1,5 +1,5 @@
 // Calls a kernel without `Backend::run`. All rows of its output coincide, so threads would race on it.
-use ops_core::{Layout, TensorMut, f16, ops::*};
+use ops_core::{Layout, TensorMut, f16, ops::*, ops::args::softmax};
 use ops_cpu::{Cpu, Host, Kernel};
 
 fn main() {

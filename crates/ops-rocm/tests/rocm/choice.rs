@@ -22,7 +22,7 @@ fn softmax<T: Element + Float>(policy: &str) -> Decision {
     let mut y = x;
     let x = Host::view(&x, &[3, 4]).unwrap();
     let y = Host::view_mut(&mut y, &[3, 4]).unwrap();
-    assumed("gfx1100", policy, &Softmax::<T>::axis(-1), &softmax::Args::<Host, T> { x, y })
+    assumed("gfx1100", policy, &Softmax::<T>::axis(-1), &args::softmax::Args::<Host, T> { x, y })
 }
 
 #[test]
@@ -30,7 +30,7 @@ fn a_policy_asks_for_a_level_of_determinism() {
     let (x, weight, mut y) = ([f16::ONE; 64 * 64], [f16::ONE; 64 * 64], [f16::ONE; 64 * 64]);
     let [x, weight] = [&x, &weight].map(|x| Host::view(x, &[64, 64]).unwrap());
     let y = Host::view_mut(&mut y, &[64, 64]).unwrap();
-    let on = linear::Args::<Host, f16> { x, weight: weight.any(), bias: None, y };
+    let on = args::linear::Args::<Host, f16> { x, weight: weight.any(), bias: None, y };
     let decide = |policy: &str| assumed("gfx942", policy, &Linear::<f16>::OP, &on);
     assert_eq!(decide("").chosen, Some(ProviderId::HIPBLASLT));
     let by_row = decide("determinism=batch");
@@ -70,7 +70,7 @@ fn miopens_softmax_has_indices_of_24_bits() {
     let mut verdict = |rows: usize| {
         let x = Host::view(&x[..rows * 2], &[rows, 2]).unwrap();
         let y = Host::view_mut(&mut y[..rows * 2], &[rows, 2]).unwrap();
-        let args = softmax::Args::<Host, f32> { x, y };
+        let args = args::softmax::Args::<Host, f32> { x, y };
         assumed("gfx1100", "softmax=miopen", &Softmax::<f32>::axis(-1), &args).chosen
     };
     assert_eq!(verdict(1 << 23), Some(ProviderId::MIOPEN));
@@ -81,8 +81,11 @@ fn miopens_softmax_has_indices_of_24_bits() {
 fn a_library_that_is_wrong_on_an_architecture_is_passed_over_with_the_report() {
     let (a, b, mut c) = ([bf16::ZERO; 4], [bf16::ZERO; 4], [bf16::ZERO; 4]);
     let view = |x| Host::view(x, &[2, 2]).unwrap();
-    let args =
-        matmul::Args::<Host, bf16> { a: view(&a), b: view(&b), c: Host::view_mut(&mut c, &[2, 2]).unwrap() };
+    let args = args::matmul::Args::<Host, bf16> {
+        a: view(&a),
+        b: view(&b),
+        c: Host::view_mut(&mut c, &[2, 2]).unwrap(),
+    };
     let on = |gfx| assumed(gfx, "matmul=rocblas,hip", &MatMul::<bf16>::OP, &args);
     assert_eq!(on("gfx1101").chosen, Some(ProviderId::ROCBLAS));
     let denied = on("gfx1100");
@@ -98,7 +101,7 @@ fn a_library_that_is_wrong_on_an_architecture_is_passed_over_with_the_report() {
 fn linear_of<T: Float>(gfx: &str, policy: &str, rows: usize) -> Decision {
     let (x, weight, mut y) =
         (vec![T::zeroed(); rows * 64], [T::zeroed(); 32 * 64], vec![T::zeroed(); rows * 32]);
-    let args = linear::Args::<Host, T> {
+    let args = args::linear::Args::<Host, T> {
         x: Host::view(&x, &[rows, 64]).unwrap(),
         weight: Host::view(&weight, &[32, 64]).unwrap().any(),
         bias: None,
@@ -131,7 +134,7 @@ fn rows_that_only_a_library_reads_well_are_not_few() {
         let weight = weight.broadcast(&[&dims[..dims.len() - 2], &[64, 64]].concat()).unwrap();
         let a = Host::view(&a[..len], dims).unwrap();
         let args =
-            matmul::Args::<Host, f16> { a, b: weight, c: Host::view_mut(&mut c[..len], dims).unwrap() };
+            args::matmul::Args::<Host, f16> { a, b: weight, c: Host::view_mut(&mut c[..len], dims).unwrap() };
         assumed("gfx1030", "", &MatMul::<f16>::OP, &args).chosen
     };
     assert_eq!(chosen(&[1, 64], true), Some(ProviderId::ROCBLAS));
@@ -212,7 +215,7 @@ fn decisions_are_made_once_and_counted() {
         let calls: Vec<_> = decisions.iter().map(|d| (d.op, d.chosen.unwrap().name(), d.calls)).collect();
         assert_eq!(calls, [("softmax", "hip", 4), ("softmax", "hip", 1)]);
         let mut y = rocm.zeros::<f32>(&[2, 3]).unwrap();
-        let args = softmax::Args { x: x.as_ref(), y: y.as_mut() };
+        let args = args::softmax::Args { x: x.as_ref(), y: y.as_mut() };
         rocm.support(&Softmax::<f32>::axis(0), &args).unwrap();
         assert_eq!(rocm.explain(&Softmax::<f32>::axis(0), &args).chosen, Some(ProviderId::HIP));
         assert_eq!(rocm.decisions()[0].calls, 4, "asking is not calling");
@@ -296,16 +299,22 @@ fn strides_decide() {
 fn a_decision_tells_which_units_multiply_and_why() {
     let (a, b, mut c) = ([f16::ZERO; 1024], [f16::ZERO; 1024], [f16::ZERO; 1024]);
     let view = |x| Host::view(x, &[32, 32]).unwrap();
-    let args =
-        matmul::Args::<Host, f16> { a: view(&a), b: view(&b), c: Host::view_mut(&mut c, &[32, 32]).unwrap() };
+    let args = args::matmul::Args::<Host, f16> {
+        a: view(&a),
+        b: view(&b),
+        c: Host::view_mut(&mut c, &[32, 32]).unwrap(),
+    };
     let on = |gfx| assumed(gfx, "matmul=hip", &MatMul::<f16>::OP, &args).to_string();
     assert!(on("gfx942").contains("hip: chosen, on matrix units (MFMA)"), "{}", on("gfx942"));
     assert!(on("gfx1201").contains("hip: chosen, on matrix units (WMMA)"), "{}", on("gfx1201"));
     assert!(on("gfx1030").contains("on vector units: gfx1030 has no matrix units"), "{}", on("gfx1030"));
     let (a, b, mut c) = ([0f32; 1024], [0f32; 1024], [0f32; 1024]);
     let view = |x| Host::view(x, &[32, 32]).unwrap();
-    let args =
-        matmul::Args::<Host, f32> { a: view(&a), b: view(&b), c: Host::view_mut(&mut c, &[32, 32]).unwrap() };
+    let args = args::matmul::Args::<Host, f32> {
+        a: view(&a),
+        b: view(&b),
+        c: Host::view_mut(&mut c, &[32, 32]).unwrap(),
+    };
     let wide = assumed("gfx942", "matmul=hip", &MatMul::<f32>::OP, &args).to_string();
     assert!(
         wide.contains(
@@ -322,7 +331,7 @@ fn a_decision_tells_how_a_convolution_is_computed_and_why() {
         let mut y = vec![T::zeroed(); 16 * 36];
         let weight_dims = if form == ConvForm::Conv2d { [16, channels, 3, 3] } else { [channels, 16, 3, 3] };
         let side = if form == ConvForm::Conv2d { 8 } else { 4 };
-        let args = conv::Args::<Host, T> {
+        let args = args::conv::Args::<Host, T> {
             x: Host::view(&x[..channels * side * side], &[1, channels, side, side]).unwrap(),
             weight: Host::view(&weight, &weight_dims).unwrap(),
             bias: None,

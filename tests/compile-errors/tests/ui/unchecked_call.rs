@@ -1,5 +1,5 @@
 // A kernel cannot be reached with arguments that were not checked.
-use ops_core::{Call, Execute, ops::*};
+use ops_core::{Call, Execute, ops::*, ops::args::copy};
 
 fn f<B: Execute<TensorCopy>>(b: &B) {
     let x = b.tensor(&[4], &[1f32; 4]).unwrap();

@@ -42,10 +42,13 @@ impl<T> AttentionPaged<T> {
         AttentionPaged { attention }
     }
 }
-operands!(pub mod attention_paged: AttentionPaged<T: Float> {
-    q: in T, k: in T, v: in T, block_table: in any, lengths: in any, cu_q: in u32, sinks: opt any, alibi: opt any,
-    o: out T, lse: opt_out f32,
-});
+pub(super) mod args {
+    use super::*;
+    operands!(pub mod attention_paged: AttentionPaged<T: Float> {
+        q: in T, k: in T, v: in T, block_table: in any, lengths: in any, cu_q: in u32, sinks: opt any, alibi: opt any,
+        o: out T, lse: opt_out f32,
+    });
+}
 impl<T: Float> Op for AttentionPaged<T> {
     fn name(&self) -> &'static str {
         "attention_paged"
@@ -56,7 +59,7 @@ impl<T: Float> Op for AttentionPaged<T> {
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         self.attention.hash_options(state);
     }
-    fn infer(&self, on: &attention_paged::Shapes<'_>) -> Result<[Shape; 2]> {
+    fn infer(&self, on: &args::attention_paged::Shapes<'_>) -> Result<[Shape; 2]> {
         let op = self.name();
         let &[n, h, d] = on.q.dims() else { return Err(Error::shape(op, "q", on.q, "[n, h, d]")) };
         let (blocks, block, heads) = match *on.k.dims() {

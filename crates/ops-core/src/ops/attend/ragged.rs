@@ -1,8 +1,6 @@
 //! The methods for attention over sequences of different lengths.
-use super::{
-    Attention, AttentionExtras, AttentionPaged, AttentionVarlen, attention_paged, attention_varlen,
-    denominators, rows_of_values,
-};
+use super::args::{attention_paged, attention_varlen};
+use super::{Attention, AttentionExtras, AttentionPaged, AttentionVarlen, denominators, rows_of_values};
 use crate::{AnyRef, AsAny, AsView, AsViewMut, Error, Execute, Float, Result, Space, TensorMut, TensorOf};
 
 /// Attention in `T` over sequences of different lengths, whose rows lie side by side or in the blocks of a paged cache.

@@ -36,9 +36,12 @@ impl<T> AttentionVarlen<T> {
         AttentionVarlen { attention }
     }
 }
-operands!(pub mod attention_varlen: AttentionVarlen<T: Float> {
-    q: in T, k: in T, v: in T, cu_q: in u32, cu_k: in u32, sinks: opt any, alibi: opt any, o: out T, lse: opt_out f32,
-});
+pub(super) mod args {
+    use super::*;
+    operands!(pub mod attention_varlen: AttentionVarlen<T: Float> {
+        q: in T, k: in T, v: in T, cu_q: in u32, cu_k: in u32, sinks: opt any, alibi: opt any, o: out T, lse: opt_out f32,
+    });
+}
 impl<T: Float> Op for AttentionVarlen<T> {
     fn name(&self) -> &'static str {
         "attention_varlen"
@@ -49,7 +52,7 @@ impl<T: Float> Op for AttentionVarlen<T> {
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         self.attention.hash_options(state);
     }
-    fn infer(&self, on: &attention_varlen::Shapes<'_>) -> Result<[Shape; 2]> {
+    fn infer(&self, on: &args::attention_varlen::Shapes<'_>) -> Result<[Shape; 2]> {
         let op = self.name();
         let &[n, h, d] = on.q.dims() else { return Err(Error::shape(op, "q", on.q, "[n, h, d]")) };
         let (m, heads) = match *on.k.dims() {

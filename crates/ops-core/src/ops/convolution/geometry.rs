@@ -86,7 +86,7 @@ mod tests {
 
     fn shape(op: Conv<f32>, x: &[usize], weight: &[usize]) -> Result<Vec<usize>> {
         let (x, weight) = (Layout::contiguous(x)?, Layout::contiguous(weight)?);
-        let on = conv::Shapes { x: &x, weight: &weight, bias: None, y: crate::Written };
+        let on = args::conv::Shapes { x: &x, weight: &weight, bias: None, y: crate::Written };
         op.infer(&on).map(|[y]| y.dims().to_vec())
     }
 
