@@ -1,6 +1,6 @@
 //! Activations: unary functions and gated linear units.
+use super::elementwise::{Unary, UnaryFn};
 use super::extents;
-use super::functions::{Unary, UnaryFn};
 use crate::{AsView, AsViewMut, Execute, Float, Op, Result, Shape, TensorOf, operands};
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;

@@ -1,7 +1,6 @@
 //! Elementwise arithmetic.
 use super::activation::unary_methods;
 use super::extents;
-use super::functions::{Unary, UnaryFn};
 use super::registry::OptionValue;
 use crate::{
     AsView, AsViewMut, DType, Execute, Num, Op, Operands, Result, Shape, TensorOf, Tolerance, View, operands,
@@ -9,7 +8,12 @@ use crate::{
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
+mod unary;
+
+pub use unary::*;
+
 pub(super) mod args {
+    pub use super::unary::args::unary;
     use super::*;
     operands!(pub mod binary: Binary<T: Num> { a: in T, b: in T, y: out T });
     operands!(pub mod affine: Affine<T: Num> { x: in T, y: out T });

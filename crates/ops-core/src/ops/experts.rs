@@ -1,5 +1,5 @@
 //! Products of rows with the matrices of their experts.
-use super::products::summed_with;
+use super::matmul::summed_with;
 use super::routing::{own_or_f32, three};
 use crate::{
     AnyRef, AsAny, AsView, AsViewMut, DType, Error, Execute, Float, Op, Operands, Result, Shape, TensorOf,

@@ -166,12 +166,12 @@ impl<T: Num> Unary<T> {
     pub fn of_num(f: UnaryFn) -> Option<Self> {
         (T::IS_FLOAT || f.on_integers()).then_some(Unary { f, types: PhantomData })
     }
-    pub(super) fn on_all(f: UnaryFn) -> Self {
+    pub(in crate::ops) fn on_all(f: UnaryFn) -> Self {
         debug_assert!(T::IS_FLOAT || f.on_integers());
         Unary { f, types: PhantomData }
     }
 }
-pub(super) mod args {
+pub(in crate::ops) mod args {
     use super::*;
     operands!(pub mod unary: Unary<T: Num> { x: in T, y: out T });
 }

@@ -1,6 +1,6 @@
 //! Products with a step behind them in one op.
-use super::products::{rows_times, summed_with};
-use super::{ActivationOps, CastOps, Glu, GluFn, Linear, LinearOps};
+use super::{rows_times, summed_with};
+use crate::ops::{ActivationOps, CastOps, Glu, GluFn, Linear, LinearOps};
 use crate::parts::PartOperands;
 use crate::{
     AsAny, AsView, AsViewMut, DType, Error, Execute, Float, Layout, Op, Operands, Packing, Parts, Reason,
@@ -75,9 +75,9 @@ where
             return Ok(());
         }
         let widened = PartOperands([x, made("y", Role::Out, &of_x)]);
-        Execute::<super::Cast<T::Acc>>::support(backend, &super::Cast::OP, &widened)?;
+        Execute::<crate::ops::Cast<T::Acc>>::support(backend, &crate::ops::Cast::OP, &widened)?;
         let rounded = PartOperands([made("x", Role::In, &of_y), y]);
-        Execute::<super::Cast<T>>::support(backend, &super::Cast::OP, &rounded)
+        Execute::<crate::ops::Cast<T>>::support(backend, &crate::ops::Cast::OP, &rounded)
     }
 
     fn run_parts(&self, backend: &B, args: &mut args::linear_swiglu::Args<'_, B::Space, T>) -> Result<()> {

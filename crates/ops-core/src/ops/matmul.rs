@@ -7,7 +7,12 @@ use crate::{
 use core::hash::Hasher;
 use core::marker::PhantomData;
 
+mod fused;
+
+pub use fused::*;
+
 pub(super) mod args {
+    pub use super::fused::args::*;
     use super::*;
     operands!(pub mod matmul: MatMul<T: Float> { a: in T, b: in T, c: out T });
     operands!(pub mod linear: Linear<T: Float> { x: in T, weight: in any, bias: opt any, y: out T });
