@@ -4,7 +4,7 @@
 //! the keys and values of a step, and slots may repeat.
 use super::Cpu;
 use super::angles::Picked;
-use super::heads::Heads;
+use super::qk_norm_rope::Heads;
 use super::rows::{copy_element, for_each_row, row, scratch, widened};
 use super::vectors::{on_vector, report};
 use crate::host::raw::{Raw, RawMut, on_scalar, resolve_operand};

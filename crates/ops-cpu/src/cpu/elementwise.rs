@@ -1,7 +1,7 @@
 //! Elementwise ops: each output element depends on one element of each operand.
 use super::Cpu;
+use super::copy::Turned;
 use super::rows::map_runs;
-use super::turned::Turned;
 use super::vectors::{TaskResult, on_vector, only_f64, store_mode, unsupported_dtype};
 use crate::host::raw::{Raw, RawMut, on_num, on_scalar};
 use crate::host::types::{unary_function, unknown_function};

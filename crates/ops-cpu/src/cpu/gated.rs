@@ -1,8 +1,8 @@
 //! Gated activations, gated norms and the L2 norm.
 use super::Cpu;
+use super::f64_rows;
 use super::rows::{for_each_row, map_runs, row, widened};
 use super::vectors::{TaskResult, on_vector, only_f64, store_mode, unsupported_dtype};
-use super::wide;
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
 use bytemuck::{cast_slice, cast_slice_mut};
@@ -19,7 +19,7 @@ pub(super) fn l2_norm(x: Raw<'_>, y: RawMut<'_>, eps: f64) -> Result<()> {
             only_f64(dtype)?;
             let rows = cast_slice::<u8, f64>(x).chunks_exact(n).zip(cast_slice_mut::<u8, f64>(y).chunks_exact_mut(n));
             for (x, y) in rows {
-                let root = (wide::sum(x, |v| v * v) + eps).sqrt();
+                let root = (f64_rows::sum(x, |v| v * v) + eps).sqrt();
                 y.iter_mut().zip(x).for_each(|(y, x)| *y = x / root);
             }
             Ok(())
@@ -65,7 +65,7 @@ pub(super) fn gated_rms_norm(
         }, else {
             only_f64(dtype)?;
             let y = cast_slice_mut::<u8, f64>(y);
-            wide::rms_norm(cast_slice(x), &wide_weight, eps, y);
+            f64_rows::rms_norm(cast_slice(x), &wide_weight, eps, y);
             y.iter_mut().zip(cast_slice::<u8, f64>(gate)).for_each(|(y, g)| *y *= UnaryFn::Silu.at(*g));
             Ok(())
         })

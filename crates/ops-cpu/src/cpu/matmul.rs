@@ -2,7 +2,7 @@
 use super::quant::qlinear;
 use super::rows::{map_runs, packed, scratch, widened, zeros};
 use super::vectors::{on_vector, only_f64, report, store_mode, unsupported_dtype};
-use super::{Cpu, panels, threads};
+use super::{Cpu, packed_weights, threads};
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
 use bytemuck::{cast_slice, cast_slice_mut};
@@ -281,7 +281,7 @@ impl<T: Float> Kernel<Linear<T>> for Cpu {
         let (_, a) = call.into_parts();
         let (x, bias, y) = (Raw::of(&a.x), Raw::any_if(&a.bias), RawMut::of(&mut a.y));
         match a.weight.packing() {
-            Some(_) => panels::linear(x, &a.weight, bias, y),
+            Some(_) => packed_weights::linear(x, &a.weight, bias, y),
             None => linear(x, Raw::any(&a.weight), bias, y),
         }
     }
@@ -290,10 +290,10 @@ impl<T: Float> Kernel<Linear<T>> for Cpu {
     }
     // The kernels for packed weights accumulate in f32, so they do not serve f64.
     fn reads(&self, _: &Linear<T>, operand: &'static str, packing: &'static Packing) -> bool {
-        operand == "weight" && *packing == panels::PANELS && T::DTYPE != DType::F64
+        operand == "weight" && *packing == packed_weights::PANELS && T::DTYPE != DType::F64
     }
     fn pack(&self, _: &Linear<T>, operand: &'static str, x: AnyTensor<Host>) -> Result<AnyTensor<Host>> {
-        Ok(if operand == "weight" && T::DTYPE != DType::F64 { panels::pack(x) } else { x })
+        Ok(if operand == "weight" && T::DTYPE != DType::F64 { packed_weights::pack(x) } else { x })
     }
 }
 /// By parts: both products read `x` from the cache, so one kernel would save no memory traffic.

@@ -9,24 +9,26 @@ use ops_core::{Determinism, Error, Result};
 
 mod angles;
 mod attention;
-mod batch;
+mod batch_norm;
 mod cache;
 mod compare;
 mod conv;
+mod copy;
 mod elementwise;
 mod experts;
-mod folds;
+mod f64_rows;
 mod gated;
-mod heads;
 mod index;
 mod linear_attention;
 mod matmul;
 mod norm;
-mod panels;
+mod packed_weights;
 mod parametric;
-mod planes;
+mod pool;
+mod qk_norm_rope;
 mod quant;
 mod reduce;
+mod reduce_loops;
 mod rope;
 mod routing;
 mod rows;
@@ -36,11 +38,9 @@ mod scatter;
 mod softmax;
 mod sort;
 mod threads;
-mod turned;
 #[cfg(test)]
 mod unknown_types;
 mod vectors;
-mod wide;
 
 /// The fast CPU backend: threaded and vectorised.
 ///

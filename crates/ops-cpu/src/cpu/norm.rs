@@ -1,8 +1,8 @@
 //! Normalisation.
 use super::Cpu;
+use super::f64_rows;
 use super::rows::{RowOperand, for_each_row, for_each_row_pair, map_runs, packed, row, zeros};
 use super::vectors::{on_vector, only_f64, report, store_mode, unsupported_dtype};
-use super::wide;
 use crate::host::raw::{Raw, RawMut, on_float};
 use crate::{Host, Kernel};
 use bytemuck::{cast_slice, cast_slice_mut};
@@ -15,7 +15,7 @@ pub(super) fn rms_norm(x: Raw<'_>, weight: Raw<'_>, y: RawMut<'_>, eps: f64) -> 
     if dtype == DType::F64 {
         let w = weight.values();
         return map_runs("rms_norm", [x], y, n, 2, &|[x], y| {
-            wide::rms_norm(cast_slice(x), &w, eps, cast_slice_mut(y));
+            f64_rows::rms_norm(cast_slice(x), &w, eps, cast_slice_mut(y));
             Ok(())
         });
     }
@@ -44,7 +44,7 @@ pub(super) fn layer_norm(
         let w = weight.map_or_else(|| vec![1.0; n], |w| w.values());
         let b = bias.map_or_else(|| vec![0.0; n], |b| b.values());
         return map_runs("layer_norm", [x], y, n, 3, &|[x], y| {
-            wide::layer_norm(cast_slice(x), &w, &b, eps, cast_slice_mut(y));
+            f64_rows::layer_norm(cast_slice(x), &w, &b, eps, cast_slice_mut(y));
             Ok(())
         });
     }
@@ -95,7 +95,7 @@ fn add_rms_norm(
             let sum = cast_slice_mut::<u8, f64>(sum);
             let added = cast_slice::<u8, f64>(x).iter().zip(cast_slice::<u8, f64>(r)).map(|(x, r)| x + r);
             sum.iter_mut().zip(added).for_each(|(s, v)| *s = v);
-            wide::rms_norm(sum, &w64, eps, cast_slice_mut(y));
+            f64_rows::rms_norm(sum, &w64, eps, cast_slice_mut(y));
             Ok(())
         })
     })
@@ -145,7 +145,7 @@ impl Groups {
         };
         for_each_row("group_norm", raw, 3 * n, &|_, i, y| {
             let x: Vec<f64> = x[i * n..][..n].iter().map(|v| v.to_f64()).collect();
-            let (shift, mean, scale) = wide::moments(&x, self.eps);
+            let (shift, mean, scale) = f64_rows::moments(&x, self.eps);
             for (j, (y, x)) in cast_slice_mut::<u8, T>(y).iter_mut().zip(x).enumerate() {
                 let c = i % self.num_groups * per_group + j / self.inner;
                 *y = T::from_f64((x - shift - mean) * scale * self.weight[c] + self.bias[c]);

@@ -5,7 +5,7 @@
 use super::Cpu;
 use super::rows::{Scratch, for_each_part, gather};
 use super::vectors::{TaskResult, on_vector, unsupported_dtype};
-use super::{folds, threads};
+use super::{reduce_loops, threads};
 use crate::host::raw::{Raw, RawMut, on_float, on_num};
 use crate::{Host, Kernel};
 use bytemuck::{cast_slice, cast_slice_mut};
@@ -116,12 +116,12 @@ pub(super) fn reduce(f: ReduceFn, x: Raw<'_>, y: RawMut<'_>, axes: Axes) -> Resu
                 Ok(())
             }
             (false, true) => {
-                folds::columns(f, dtype, &|each| source.each_rows(at, each), source.x.bytes, n, y)
+                reduce_loops::columns(f, dtype, &|each| source.each_rows(at, each), source.x.bytes, n, y)
             }
             (false, false) => {
                 for (i, y) in y.chunks_exact_mut(size).enumerate() {
                     let at = source.first(row, first + i);
-                    folds::row(f, dtype, &mut |each| source.each_segment(at, scratch, each), n, y)?;
+                    reduce_loops::row(f, dtype, &mut |each| source.each_segment(at, scratch, each), n, y)?;
                 }
                 Ok(())
             }
@@ -209,7 +209,7 @@ fn arg_reduce(smallest: bool, x: Raw<'_>, y: RawMut<'_>, axis: isize) -> Result<
         for (i, y) in y.iter_mut().enumerate() {
             let mut index = 0;
             source.each_segment(source.first(row, first + i), scratch, &mut |x| {
-                index = on_vector!(dtype, T => vector::arg(Isa::best(), smallest, cast_slice::<u8, T>(x)), else on_num!(dtype, T => folds::arg(smallest, cast_slice::<u8, T>(x)), else return Err(unsupported_dtype(dtype))));
+                index = on_vector!(dtype, T => vector::arg(Isa::best(), smallest, cast_slice::<u8, T>(x)), else on_num!(dtype, T => reduce_loops::arg(smallest, cast_slice::<u8, T>(x)), else return Err(unsupported_dtype(dtype))));
                 Ok(())
             })?;
             *y = index as u32;

@@ -1,6 +1,6 @@
 //! Running sums.
 use super::Cpu;
-use super::folds::Wider;
+use super::reduce_loops::Wider;
 use super::rows::map_runs;
 use super::vectors::{TaskResult, unsupported_dtype};
 use crate::host::raw::{Raw, RawMut, on_num};

@@ -1,7 +1,7 @@
 //! Softmax and log-softmax.
 use super::rows::map_runs;
 use super::vectors::{on_vector, only_f64, store_mode};
-use super::{Cpu, wide};
+use super::{Cpu, f64_rows};
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
 use bytemuck::{cast_slice, cast_slice_mut};
@@ -20,7 +20,7 @@ pub(super) fn softmax(x: Raw<'_>, y: RawMut<'_>, axis: isize, log: bool) -> Resu
             Ok(rows(isa, x, n, y, store)?)
         }, else {
             only_f64(dtype)?;
-            wide::softmax(cast_slice(x), n, log, cast_slice_mut(y));
+            f64_rows::softmax(cast_slice(x), n, log, cast_slice_mut(y));
             Ok(())
         })
     })

@@ -16,7 +16,7 @@ mod linear_attention;
 mod matmul;
 mod norm;
 mod parametric;
-mod planes;
+mod pool;
 mod quant;
 mod reduce;
 mod rope;
