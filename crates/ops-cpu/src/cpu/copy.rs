@@ -1,12 +1,15 @@
-//! Copies of transposed tensors.
+//! Copies and fills.
 //!
-//! Row by row, such a copy reads one element of each cache line and comes back to the line after it has left the cache. Here
-//! tiles are read and written in whole cache lines.
-use super::rows::{for_each_part, row_position};
+//! Row by row, the copy of a transposed tensor reads one element of each cache line and comes back to the line after it has left
+//! the cache. Here tiles are read and written in whole cache lines.
+use super::Cpu;
+use super::rows::{for_each_part, map_runs, row_position};
 use super::vectors::TaskResult;
 use crate::host::raw::{Raw, RawMut};
+use crate::{Host, Kernel};
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
-use ops_core::{Layout, Result};
+use ops_core::ops::{Fill, TensorCopy};
+use ops_core::{Call, Element, Layout, Result};
 
 /// Bytes of a tile's row in the input: four cache lines, as lines of many pages are slow to read one by one.
 const LINE: usize = 256;
@@ -14,7 +17,7 @@ const LINE: usize = 256;
 const COLUMNS: usize = 64;
 
 /// Batches of matrices, of which the input's columns and the output's rows are contiguous.
-pub(super) struct Turned {
+struct Transposed {
     /// Of the input, with an axis of 1 in place of the matrix.
     batches: Layout,
     /// Of the output.
@@ -24,9 +27,9 @@ pub(super) struct Turned {
     stride: isize,
 }
 
-impl Turned {
+impl Transposed {
     /// Whether `y = x` is a copy of transposed matrices.
-    pub(super) fn of(x: &Raw<'_>, y: &RawMut<'_>) -> Option<Self> {
+    fn of(x: &Raw<'_>, y: &RawMut<'_>) -> Option<Self> {
         let [ly, lx] = Layout::merged([&y.layout, &x.layout]);
         let outer = lx.rank().checked_sub(2)?;
         let (rows, columns, stride) = (lx.dims()[outer], lx.last(), lx.last_stride());
@@ -37,10 +40,10 @@ impl Turned {
         let dims = [&lx.dims()[..outer], &[1]].concat();
         let strides = [&lx.strides()[..outer], &[0]].concat();
         let batches = Layout::strided(&dims, &strides, lx.offset()).ok()?;
-        Some(Turned { batches, rows, columns, stride })
+        Some(Transposed { batches, rows, columns, stride })
     }
 
-    pub(super) fn copy(&self, x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
+    fn copy(&self, x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
         let matrix = self.rows * self.columns;
         let dims = [y.layout.len() / matrix, matrix];
         let whole = Layout::strided(&dims, &[matrix as isize, 1], y.layout.extent().start)?;
@@ -75,5 +78,35 @@ impl Turned {
             }
         }
         Ok(())
+    }
+}
+
+fn copy(x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
+    if let Some(transposed) = Transposed::of(&x, &y) {
+        return transposed.copy(x, y);
+    }
+    map_runs("copy", [x], y, 1, 1, &|[x], y| {
+        y.copy_from_slice(x);
+        Ok(())
+    })
+}
+
+fn fill(y: RawMut<'_>, value: &[u8]) -> Result<()> {
+    map_runs("fill", [], y, 1, 1, &|[], y| {
+        y.chunks_exact_mut(value.len()).for_each(|e| e.copy_from_slice(value));
+        Ok(())
+    })
+}
+
+impl Kernel<TensorCopy> for Cpu {
+    fn compute(&self, call: Call<'_, '_, TensorCopy, Host>) -> Result<()> {
+        let (_, a) = call.into_parts();
+        copy(Raw::any(&a.x), RawMut::any(&mut a.y))
+    }
+}
+impl<T: Element> Kernel<Fill<T>> for Cpu {
+    fn compute(&self, call: Call<'_, '_, Fill<T>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
+        fill(RawMut::of(&mut a.y), bytemuck::bytes_of(&op.value))
     }
 }

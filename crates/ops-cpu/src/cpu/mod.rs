@@ -7,10 +7,12 @@
 use crate::host::{execute_kernels, host_backend};
 use ops_core::{Determinism, Error, Result};
 
+mod activation;
 mod angles;
 mod attention;
 mod batch_norm;
 mod cache;
+mod cast;
 mod compare;
 mod conv;
 mod copy;
@@ -40,7 +42,9 @@ mod sort;
 mod threads;
 #[cfg(test)]
 mod unknown_types;
+mod upsample;
 mod vectors;
+mod where_;
 
 /// The fast CPU backend: threaded and vectorised.
 ///

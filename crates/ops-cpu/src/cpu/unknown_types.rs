@@ -1,5 +1,7 @@
 //! Kernels refuse element types that they do not support, and never return `Ok` over an unwritten output.
-use super::{attention, compare, conv, elementwise, index, matmul, norm, parametric, rope, softmax};
+use super::{
+    activation, attention, cast, compare, conv, elementwise, index, matmul, norm, parametric, rope, softmax,
+};
 use crate::host::raw::{Raw, RawMut};
 use ops_core::ops::{BinaryFn, CompareFn, Conv, Conv2d, GluFn, ParametricFn, RopeForm, UnaryFn};
 use ops_core::quant::Q8_0;
@@ -32,7 +34,7 @@ fn kernels_refuse_what_they_have_no_code_for() {
         expect_refused("softmax", dtype, dims, |y| softmax::softmax(x, y, -1, false));
         expect_refused("rms_norm", dtype, dims, |y| norm::rms_norm(x, w, y, 1e-5));
         expect_refused("layer_norm", dtype, dims, |y| norm::layer_norm(x, Some(w), None, y, 1e-5));
-        expect_refused("swiglu", dtype, dims, |y| elementwise::glu(GluFn::Swiglu, x, x, y));
+        expect_refused("swiglu", dtype, dims, |y| activation::glu(GluFn::Swiglu, x, x, y));
         expect_refused("linear", dtype, dims, |y| matmul::linear(x, read(DType::F32, &[8, 8]), None, y));
         expect_refused("linear", DType::F32, dims, |y| {
             matmul::linear(read(DType::F32, &[2, 8]), read(dtype, &[8, 8]), None, y)
@@ -60,8 +62,8 @@ fn kernels_refuse_what_they_have_no_code_for() {
     }
     let y = |y: RawMut<'_>| compare::compare(CompareFn::Lt, read(BLOCKS, &[2, 8]), read(BLOCKS, &[2, 8]), y);
     expect_refused("lt", DType::U8, &[2, 8], y);
-    expect_refused("cast", BLOCKS, &[2, 8], |y| elementwise::cast(read(DType::F32, &[2, 8]), y));
-    expect_refused("cast", DType::F32, &[2, 8], |y| elementwise::cast(read(BLOCKS, &[2, 8]), y));
+    expect_refused("cast", BLOCKS, &[2, 8], |y| cast::cast(read(DType::F32, &[2, 8]), y));
+    expect_refused("cast", DType::F32, &[2, 8], |y| cast::cast(read(BLOCKS, &[2, 8]), y));
     expect_refused("quantize", DType::F32, &[2, 1], |y| {
         super::quant::quantize(read(DType::F32, &[2, 32]), y)
     });

@@ -5,11 +5,16 @@
 use crate::host::{execute_kernels, host_backend};
 use ops_core::{Determinism, Layout};
 
+mod activation;
 mod attention;
+mod batch_norm;
 mod cache;
+mod cast;
 mod compare;
 mod conv;
+mod copy;
 mod elementwise;
+mod experts;
 mod gated;
 mod index;
 mod linear_attention;
@@ -17,6 +22,7 @@ mod matmul;
 mod norm;
 mod parametric;
 mod pool;
+mod qk_norm_rope;
 mod quant;
 mod reduce;
 mod rope;
@@ -26,6 +32,8 @@ mod scan;
 mod scatter;
 mod softmax;
 mod sort;
+mod upsample;
+mod where_;
 
 /// Computes every op in f64 with plain loops.
 #[derive(Clone, Copy, Debug, Default)]

@@ -2,7 +2,7 @@
 use super::{Reference, line};
 use crate::host::raw::{Raw, RawMut, table_rows};
 use crate::{Host, Kernel};
-use ops_core::ops::{QkNormRope, Rope, RopeForm, RopeInplace, RopeOrder};
+use ops_core::ops::{Rope, RopeForm, RopeInplace};
 use ops_core::{Call, Float, Op, Result};
 
 /// The tables of a call and the rows that its tokens take from them.
@@ -44,7 +44,7 @@ impl<'a> Angles<'a> {
 }
 
 /// Calls `f` with the first three indices of every head of `x`.
-fn for_each_head(x: &[usize], mut f: impl FnMut([usize; 3])) {
+pub(super) fn for_each_head(x: &[usize], mut f: impl FnMut([usize; 3])) {
     for n in 0..x[..3].iter().product() {
         f([n / x[2] / x[1], n / x[2] % x[1], n % x[2]]);
     }
@@ -87,22 +87,6 @@ impl<T: Float> Kernel<RopeInplace<T>> for Reference {
         let (tokens, adjacent) = (tokens(op.form, y.layout.dims()), op.form == RopeForm::Interleaved);
         let angles = Angles::new(op.name(), tables, (positions, op.start), tokens, adjacent)?;
         rope(op.form, &angles, None, y);
-        Ok(())
-    }
-}
-impl<T: Float> Kernel<QkNormRope<T>> for Reference {
-    fn compute(&self, call: Call<'_, '_, QkNormRope<T>, Host>) -> Result<()> {
-        let (op, a) = call.into_parts();
-        let (x, weight, mut y) = (Raw::of(&a.x), Raw::any(&a.weight).values(), RawMut::of(&mut a.y));
-        let (tables, positions) = ([Raw::any(&a.cos), Raw::any(&a.sin)], Raw::any_if(&a.positions));
-        let (tokens, ly) = ([x.dims()[0], x.dims()[1]], y.layout);
-        let adjacent = op.order == RopeOrder::Interleaved;
-        let angles = Angles::new(op.name(), tables, (positions, 0), tokens, adjacent)?;
-        for_each_head(x.dims(), |at| {
-            let head = x.gather(line(&x.layout, 3, x.layout.position(&at)));
-            let normed = super::norm::rms_norm_row(&head, &weight, op.eps);
-            y.scatter(line(&ly, 3, ly.position(&at)), angles.rotated(normed, at[0], at[1]));
-        });
         Ok(())
     }
 }

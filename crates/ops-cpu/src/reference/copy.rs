@@ -1,0 +1,33 @@
+//! Copies and fills.
+use super::Reference;
+use crate::host::raw::{Raw, RawMut};
+use crate::{Host, Kernel};
+use ops_core::ops::{Fill, TensorCopy};
+use ops_core::{Call, Element, Result};
+
+fn copy(x: Raw<'_>, mut y: RawMut<'_>) {
+    for (p, q) in x.layout.positions().zip(y.layout.positions()) {
+        y.element(q).copy_from_slice(x.element(p));
+    }
+}
+
+fn fill(mut y: RawMut<'_>, value: &[u8]) {
+    for p in y.layout.positions() {
+        y.element(p).copy_from_slice(value);
+    }
+}
+
+impl Kernel<TensorCopy> for Reference {
+    fn compute(&self, call: Call<'_, '_, TensorCopy, Host>) -> Result<()> {
+        let (_, a) = call.into_parts();
+        copy(Raw::any(&a.x), RawMut::any(&mut a.y));
+        Ok(())
+    }
+}
+impl<T: Element> Kernel<Fill<T>> for Reference {
+    fn compute(&self, call: Call<'_, '_, Fill<T>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
+        fill(RawMut::of(&mut a.y), bytemuck::bytes_of(&op.value));
+        Ok(())
+    }
+}
