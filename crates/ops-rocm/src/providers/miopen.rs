@@ -2,13 +2,13 @@
 //!
 //! Its kernels take packed tensors only, and fewer types than its interface lets one pass: what is passed to it is
 //! checked here.
-mod activation;
-mod convolution;
+mod conv;
 mod descriptor;
-mod images;
 mod norm;
+mod pool;
 mod rope;
 mod softmax;
+mod unary;
 
 use super::hip::bind::Bound;
 use crate::choice::Target;

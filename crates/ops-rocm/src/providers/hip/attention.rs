@@ -10,6 +10,10 @@ use ops_core::{Call, Determinism, Float, Operands, Reason};
 use ops_kernels::Refused;
 use ops_kernels::attention::{self, Plan};
 
+mod ragged;
+
+pub(crate) use ragged::HipRagged;
+
 /// [`Attention`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HipAttention;

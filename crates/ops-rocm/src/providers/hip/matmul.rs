@@ -7,6 +7,10 @@ use ops_core::{Determinism, Float, MAX_RANK, Operands};
 use ops_kernels::matmul::{self, Matmul, MatmulArgs};
 use ops_kernels::{ElementType, Instance, Launch, OperandView, Refused};
 
+mod linear;
+
+pub(crate) use linear::{HipLinear, HipLinearSwiglu};
+
 impl<T: Float> HipOp for MatMul<T> {
     type Kernel = MatmulArgs;
 

@@ -1,6 +1,6 @@
 //! Attention over sequences that differ in length, in rows side by side or in the blocks of a cache.
-use super::bind::Bound;
-use super::{Binding, Problem, fits, units, unsupported, with_workspace};
+use super::super::bind::Bound;
+use super::super::{Binding, Problem, fits, units, unsupported, with_workspace};
 use crate::ProviderId;
 use crate::choice::Target;
 use crate::provider::Provider;

@@ -1,6 +1,6 @@
 //! Products with a weight, of floats or of blocks; with memory for activations that are rounded to bytes.
-use super::matmul::{linear, linear_swiglu};
-use super::{Binding, Bound, Problem, fits, reason, units, unsupported};
+use super::super::{Binding, Bound, Problem, fits, reason, units, unsupported};
+use super::{linear, linear_swiglu};
 use crate::ProviderId;
 use crate::choice::Target;
 use crate::hip::{DeviceMemory, Purpose};
