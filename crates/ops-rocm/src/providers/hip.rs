@@ -1,28 +1,38 @@
 //! This project's kernels.
 //!
 //! An op that one kernel computes says which launch its operands make ([`HipOp::plan`]); the rest is common to all.
+mod activation;
 mod affine;
 mod args;
 mod attention;
+mod batch_norm;
 pub(crate) mod bind;
 mod cache;
+mod cast;
+mod compare;
 mod conv;
 mod copy;
 mod elementwise;
 mod experts;
+mod gated;
 mod index;
 mod linear_attention;
 pub(crate) mod matmul;
 mod norm;
+mod parametric;
 mod pool;
+mod qk_norm_rope;
 mod quant;
 mod reduce;
 mod rope;
+mod routing;
 mod sampling;
 mod scan;
 mod scatter;
 mod softmax;
 mod sort;
+mod upsample;
+mod where_;
 
 pub(crate) use affine::HipAffine;
 pub(crate) use attention::HipAttention;

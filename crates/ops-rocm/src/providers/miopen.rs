@@ -2,6 +2,7 @@
 //!
 //! Its kernels take packed tensors only, and fewer types than its interface lets one pass: what is passed to it is
 //! checked here.
+mod batch_norm;
 mod conv;
 mod descriptor;
 mod norm;

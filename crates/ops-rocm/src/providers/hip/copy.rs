@@ -1,13 +1,13 @@
-//! Ops that move elements: copy, fill, where, cast, index_select.
+//! Copies and fills.
 use super::{Binding, Bound, HipOp, Problem, fits, unsupported};
 use crate::ProviderId;
 use crate::choice::Target;
 use crate::hip::{DeviceMemory, Purpose};
 use crate::provider::Provider;
 use crate::{HipSpace, Result, Rocm};
-use ops_core::ops::{Cast, Fill, IndexSelect, TensorCopy, Where};
-use ops_core::{Call, Determinism, Element, Layout, Operands, Reason, Scalar, Shape};
-use ops_kernels::{ElementType, Launch, OperandView, Refused, cast, copy, index};
+use ops_core::ops::{Fill, TensorCopy};
+use ops_core::{Call, Determinism, Element, Layout, Operands, Reason, Shape};
+use ops_kernels::{Launch, Refused, copy};
 
 impl HipOp for TensorCopy {
     type Kernel = copy::CopyArgs;
@@ -16,60 +16,6 @@ impl HipOp for TensorCopy {
         let (x, y) = (p.at(0), p.at(1));
         copy::copy(x.dims(), x.view(), y.view(), p.device())
     }
-}
-
-impl<T: Scalar> HipOp for Cast<T> {
-    type Kernel = cast::CastArgs;
-
-    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
-        let (x, y) = (p.at(0), p.at(1));
-        cast::prepare(x.dims(), x.view(), y.view(), p.device())
-    }
-}
-
-impl HipOp for IndexSelect {
-    type Kernel = index::IndexSelectArgs;
-    const INDICES: Option<&'static str> = Some("ids");
-
-    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
-        let (x, ids, y) = (p.at(0), p.at(1), p.at(2));
-        let rank = x.layout.rank();
-        let axis = x.layout.shape().axis(self.axis).map_err(|_| Refused::Rank(rank))?;
-        let bound = x.dims().get(axis).copied().unwrap_or(0);
-        index::select(y.dims(), axis, bound, [x.view(), ids.view(), y.view()], p.report(), p.device())
-    }
-}
-
-impl HipOp for Where {
-    type Kernel = copy::WhereArgs;
-
-    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
-        let (cond, moved) = (p.at(0), [p.at(1), p.at(2), p.at(3)]);
-        if p.at(3).dtype.bits().is_some() {
-            return copy::select(cond.dims(), cond.view(), moved.map(Bound::view), p.device());
-        }
-        // A block is a row of units that share a condition: of two bytes, or of one if their number is odd.
-        let bytes = p.at(3).dtype.bytes();
-        let unit = if bytes.is_multiple_of(2) { ElementType::B16 } else { ElementType::B8 };
-        let units = (bytes / unit.bytes()) as u64;
-        let dims = [cond.dims(), &[units]].concat();
-        let cond_strides = [cond.view().strides, &[0]].concat();
-        let strides = moved.map(|operand| in_units(operand, units));
-        let mut views = strides.iter().zip(moved).map(|(strides, operand)| OperandView {
-            data: operand.address,
-            strides,
-            dtype: unit,
-        });
-        let mut next = || views.next().ok_or(Refused::Rank(dims.len()));
-        let views = [next()?, next()?, next()?];
-        copy::select(&dims, OperandView { strides: &cond_strides, ..cond.view() }, views, p.device())
-    }
-}
-
-/// Strides of blocks as strides of their units, with the axis of units last.
-fn in_units(operand: &Bound, units: u64) -> Vec<i64> {
-    let outer = operand.view().strides.iter().map(|stride| stride * units as i64);
-    outer.chain([1]).collect()
 }
 
 /// [`Fill`], whose value is an argument for elements of up to eight bytes, and lies in memory for blocks.

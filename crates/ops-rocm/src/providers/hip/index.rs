@@ -1,11 +1,12 @@
 //! Rows of a table by index: of blocks, dequantized; of floats, through memory of the table's type where the output has another.
-use super::{Binding, Bound, Problem, fits, unsupported};
+//! And elements of a tensor by index.
+use super::{Binding, Bound, HipOp, Problem, fits, unsupported};
 use crate::ProviderId;
 use crate::choice::Target;
 use crate::hip::{DeviceMemory, Purpose};
 use crate::provider::Provider;
 use crate::{HipSpace, Result, Rocm};
-use ops_core::ops::Embedding;
+use ops_core::ops::{Embedding, IndexSelect};
 use ops_core::{Call, Determinism, Float, Layout, Op, Operands, Reason};
 use ops_kernels::cast::{self, CastArgs};
 use ops_kernels::index::{self, IndexSelectArgs};
@@ -86,5 +87,18 @@ impl<T: Float> Provider<Embedding<T>> for HipEmbedding {
                 kernels.launch(stream, &cast.0, &cast.1)
             },
         }
+    }
+}
+
+impl HipOp for IndexSelect {
+    type Kernel = index::IndexSelectArgs;
+    const INDICES: Option<&'static str> = Some("ids");
+
+    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
+        let (x, ids, y) = (p.at(0), p.at(1), p.at(2));
+        let rank = x.layout.rank();
+        let axis = x.layout.shape().axis(self.axis).map_err(|_| Refused::Rank(rank))?;
+        let bound = x.dims().get(axis).copied().unwrap_or(0);
+        index::select(y.dims(), axis, bound, [x.view(), ids.view(), y.view()], p.report(), p.device())
     }
 }

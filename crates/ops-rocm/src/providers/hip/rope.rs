@@ -1,12 +1,11 @@
-//! Rotary position embedding, alone and behind the norm of heads.
-use super::{Binding, Bound, HipOp, Problem, fits, unsupported};
+//! Rotary position embedding.
+use super::{Binding, Bound, Problem, fits, unsupported};
 use crate::ProviderId;
 use crate::choice::Target;
 use crate::provider::Provider;
 use crate::{HipSpace, Result, Rocm};
-use ops_core::ops::{QkNormRope, Rope, RopeForm, RopeInplace, RopeOrder};
+use ops_core::ops::{Rope, RopeForm, RopeInplace};
 use ops_core::{Call, Determinism, Float, Op, Operands, Reason};
-use ops_kernels::qk_norm_rope::{self, QkNormRopeArgs};
 use ops_kernels::rope::{self, At, Positions, RopeArgs, RopeAtArgs};
 use ops_kernels::{ElementType, Launch, OperandView, Refused};
 
@@ -103,44 +102,21 @@ impl<O: Rotating> Provider<O> for HipRope {
     }
 }
 
-impl<T: Float> HipOp for QkNormRope<T> {
-    type Kernel = QkNormRopeArgs;
-    const INDICES: Option<&'static str> = Some("positions");
-
-    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
-        let (x, y) = (p.at(0), p.at(5));
-        let tables = Tables::new([p.at(2), p.at(3)], true, 0, p.get(4))?;
-        let call = qk_norm_rope::QkNormRope {
-            x: x.view(),
-            weight: p.at(1).view(),
-            cos: tables.view(0),
-            sin: tables.view(1),
-            positions: tables.positions(),
-            y: y.view(),
-            half: tables.half,
-            interleaved: self.order == RopeOrder::Interleaved,
-            eps: self.eps,
-            report: p.report(),
-        };
-        qk_norm_rope::prepare(x.dims(), &call, p.device())
-    }
-}
-
 /// Tables `[t', half]` or `[b, t', half]` beside x of four dimensions, and the rows that its tokens take.
-struct Tables {
+pub(super) struct Tables {
     /// Addresses and strides over the dimensions of x, for cos and sin.
     data: [u64; 2],
     strides: [[i64; 4]; 2],
     types: [ElementType; 2],
     rows: [i64; 2],
     bound: u64,
-    half: u64,
+    pub(super) half: u64,
     /// Address, type and strides of positions, and those of their places.
     positions: Option<(u64, ElementType, [i64; 4], [i64; 4])>,
 }
 
 impl Tables {
-    fn new(
+    pub(super) fn new(
         tables: [&Bound; 2],
         tokens_before_heads: bool,
         start: usize,
@@ -178,11 +154,11 @@ impl Tables {
         Ok(Tables { data, strides, types, rows, bound, half, positions })
     }
 
-    fn view(&self, i: usize) -> OperandView<'_> {
+    pub(super) fn view(&self, i: usize) -> OperandView<'_> {
         OperandView { data: self.data[i], strides: &self.strides[i], dtype: self.types[i] }
     }
 
-    fn positions(&self) -> Positions<'_> {
+    pub(super) fn positions(&self) -> Positions<'_> {
         let Some((data, dtype, positions, places)) = &self.positions else { return Positions::none(4) };
         let view = OperandView { data: *data, strides: positions, dtype: *dtype };
         let place = OperandView { data: 0, strides: places, dtype: ElementType::U8 };
