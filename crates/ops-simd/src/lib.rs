@@ -71,19 +71,18 @@
 
 #[cfg(target_arch = "x86_64")]
 mod amx;
+mod batch_norm;
 mod binary;
 mod cast;
-mod choose;
-mod clamped;
 mod compare;
 mod element;
 mod error;
+mod gated;
 pub mod gemm;
 mod isa;
 mod map;
 pub mod math;
 mod memory;
-mod normalize;
 mod parametric;
 pub mod quant;
 pub mod rows;
@@ -91,20 +90,21 @@ mod scratch;
 mod simd;
 mod stencil;
 mod unary;
+mod where_;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+pub use batch_norm::{Normalize, normalize};
 pub use binary::{Binary, affine, affine_in_place, binary, map};
 pub use cast::cast;
-pub use choose::choose;
-pub use clamped::{SwigluClamped, swiglu_clamped};
 pub use compare::{Compare, Number, compare};
 pub use element::{Element, TypedOperands, View, ViewMut};
 pub use error::Error;
+pub use gated::{SwigluClamped, swiglu_clamped};
 pub use isa::Isa;
 pub use map::{Map, Store};
-pub use normalize::{Normalize, normalize};
 pub use parametric::{Parametric, parametric};
 pub use simd::{Kernel, MAX_LANES, Simd, TileKernel};
 pub use stencil::{Stencil, stencil};
 pub use unary::{Unary, unary, unary_in_place};
+pub use where_::choose;
