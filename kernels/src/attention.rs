@@ -1,9 +1,13 @@
 //! Attention. Many queries use tiles; few queries split the keys into parts, and a second kernel combines the parts.
-use crate::decode::{self, Decode};
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
 use crate::matmul::{MMA_TYPES, mma_lds};
 use crate::{Device, Divider, ElementType, Family, Launch, MAX_RANK, OperandView, Refused, StridedPointer};
+
+mod decode;
+pub mod ragged;
+
+use decode::Decode;
 
 const BLOCK: u32 = 256;
 /// Largest width of queries and keys.

@@ -1,7 +1,7 @@
 //! max_pool2d and avg_pool2d.
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
-use crate::planes::{Extents, Planes, planes};
+use crate::pool_upsample::{Extents, Planes, planes};
 use crate::{Device, ElementType, Family, Launch, Refused};
 
 const BLOCK: u32 = 256;

@@ -1,7 +1,7 @@
 //! upsample_nearest1d, upsample_nearest2d and upsample_bilinear2d.
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
-use crate::planes::{Extents, Planes, planes};
+use crate::pool_upsample::{Extents, Planes, planes};
 use crate::{Device, Divider, ElementType, Family, Launch, Refused};
 
 const BLOCK: u32 = 256;

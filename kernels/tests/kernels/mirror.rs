@@ -1,6 +1,7 @@
 //! The Rust side and the sources agree on what exists and how it is laid out.
 use crate::host::{WAVES, args_size, run_program};
 use ops_kernels::attention::AttentionArgs;
+use ops_kernels::attention::ragged::RaggedArgs;
 use ops_kernels::batch_norm::{BatchNormArgs, Parameter};
 use ops_kernels::binary::BinaryArgs;
 use ops_kernels::cache::{CacheWriteArgs, HeadRows, RopeCacheArgs};
@@ -8,24 +9,23 @@ use ops_kernels::cast::CastArgs;
 use ops_kernels::compare::CompareArgs;
 use ops_kernels::conv::{ConvArgs, ConvAxis};
 use ops_kernels::copy::{CopyArgs, FillArgs, WhereArgs};
-use ops_kernels::delta::{Conv1dUpdateArgs, GatedDeltaArgs};
 use ops_kernels::experts::ExpertsArgs;
 use ops_kernels::gated::{ClampedArgs, GatedArgs};
 use ops_kernels::index::IndexSelectArgs;
+use ops_kernels::linear_attention::{Conv1dUpdateArgs, GatedDeltaArgs};
 use ops_kernels::matmul::MatmulArgs;
 use ops_kernels::matrix::MmaUnitArgs;
 use ops_kernels::norm::{GroupNormArgs, NormArgs};
 use ops_kernels::parametric::ParametricArgs;
-use ops_kernels::planes::Planes;
 use ops_kernels::pool::{PoolArgs, Windows};
+use ops_kernels::pool_upsample::Planes;
 use ops_kernels::qk_norm_rope::QkNormRopeArgs;
 use ops_kernels::qlinear::QLinearArgs;
 use ops_kernels::quant::{DequantizeArgs, QEmbeddingArgs, QuantizeArgs};
-use ops_kernels::ragged::RaggedArgs;
 use ops_kernels::reduce::ReduceArgs;
 use ops_kernels::rope::{RopeArgs, RopeAtArgs};
-use ops_kernels::router::{CombineArgs, RouterArgs};
-use ops_kernels::sample::SampleArgs;
+use ops_kernels::routing::{CombineArgs, RouterArgs};
+use ops_kernels::sampling::SampleArgs;
 use ops_kernels::scan::ScanArgs;
 use ops_kernels::scatter::{GatherArgs, ScatterArgs};
 use ops_kernels::softmax::SoftmaxArgs;
@@ -105,7 +105,7 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
         &[fields!(UpsampleArgs: planes, down, across), fields!(Source: step, start, by, inverse, last)],
     );
     agree(
-        Family::Sample,
+        Family::Sampling,
         &[
             fields!(SampleArgs: logits, logits_stride, counter, counter_stride, ids, ids_stride, rows, columns, top_k, share,
                 seed, rate, shift, greedy, unused),
@@ -168,7 +168,7 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
         ],
     );
     agree(
-        Family::Delta,
+        Family::LinearAttention,
         &[
             fields!(Conv1dUpdateArgs: x, weight, state, y, bias, bias_step, channels, runs, count, t, w, run, bias_is_f32,
                 silu),
@@ -235,7 +235,7 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
         ],
     );
     agree(
-        Family::Router,
+        Family::Routing,
         &[
             fields!(RouterArgs: logits, logits_stride, bias, bias_stride, weights, weights_stride, ids, ids_stride, rows,
                 experts, k, groups, kept, group, scale, flags, bias_is_f32),

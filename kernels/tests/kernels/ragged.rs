@@ -5,8 +5,8 @@ use crate::host::{Record, WAVES, device, run_on};
 use crate::matrix::device as matrix_device;
 use half::{bf16, f16};
 use ops_kernels::attention::ARRIVALS;
+use ops_kernels::attention::ragged::{self, Keys, Plan, Ragged};
 use ops_kernels::index::Report;
-use ops_kernels::ragged::{self, Keys, Plan, Ragged};
 use ops_kernels::{Device, Matrix};
 
 /// Query heads, key heads, features, width of the values.

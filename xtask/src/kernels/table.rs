@@ -80,7 +80,7 @@ const fn grid(family: Family) -> Grid {
             "cache_write: ceil(count / pack / block); rope_cache_write: ceil(2 * rows / (block / lanes))",
             "cache_write: 32 per compute unit; rope_cache_write: 64 per compute unit",
         ),
-        Family::Delta => (
+        Family::LinearAttention => (
             "conv1d_update: ceil(count / block); gated_delta_rule: batch * heads * tiles",
             "conv1d_update: 64 per compute unit; gated_delta_rule: no limit",
         ),
@@ -109,11 +109,11 @@ const fn grid(family: Family) -> Grid {
              ceil(ceil(shape.count / shape.pack) / block)",
             "norms: 64 per compute unit; swiglu_clamped: 32",
         ),
-        Family::Router => (
+        Family::Routing => (
             "router_topk: ceil(rows / waves of a block); combine_experts: ceil(ceil(shape.count / shape.pack) / block)",
             "router_topk: 64 per compute unit; combine_experts: 32",
         ),
-        Family::Sample => ("a block to a row", "64 per compute unit"),
+        Family::Sampling => ("a block to a row", "64 per compute unit"),
         Family::Experts => ("ceil(rows * groups * lanes / block)", "64 per compute unit"),
         Family::ExpertsSort => (
             "`choices`: ceil(rows / block), then `sort`: experts + 1, before a kernel of tiles",

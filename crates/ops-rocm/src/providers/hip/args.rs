@@ -36,9 +36,9 @@ unsafe impl KernelArgs for k::norm::GroupNormArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::rope::RopeArgs {}
 // SAFETY: as above.
-unsafe impl KernelArgs for k::delta::Conv1dUpdateArgs {}
+unsafe impl KernelArgs for k::linear_attention::Conv1dUpdateArgs {}
 // SAFETY: as above.
-unsafe impl KernelArgs for k::delta::GatedDeltaArgs {}
+unsafe impl KernelArgs for k::linear_attention::GatedDeltaArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::qk_norm_rope::QkNormRopeArgs {}
 // SAFETY: as above.
@@ -58,7 +58,7 @@ unsafe impl KernelArgs for k::matrix::MmaUnitArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::attention::AttentionArgs {}
 // SAFETY: as above.
-unsafe impl KernelArgs for k::ragged::RaggedArgs {}
+unsafe impl KernelArgs for k::attention::ragged::RaggedArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::quant::QuantizeArgs {}
 // SAFETY: as above.
@@ -72,11 +72,11 @@ unsafe impl KernelArgs for k::gated::GatedArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::gated::ClampedArgs {}
 // SAFETY: as above.
-unsafe impl KernelArgs for k::router::RouterArgs {}
+unsafe impl KernelArgs for k::routing::RouterArgs {}
 // SAFETY: as above.
-unsafe impl KernelArgs for k::sample::SampleArgs {}
+unsafe impl KernelArgs for k::sampling::SampleArgs {}
 // SAFETY: as above.
-unsafe impl KernelArgs for k::router::CombineArgs {}
+unsafe impl KernelArgs for k::routing::CombineArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::experts::ExpertsArgs {}
 // SAFETY: as above.

@@ -2,7 +2,7 @@
 use super::{Bound, HipOp, Problem};
 use ops_core::Float;
 use ops_core::ops::{Conv1dUpdate, ConvActivation, GatedDeltaRule};
-use ops_kernels::delta::{self, Conv1dUpdateArgs, GatedDeltaArgs};
+use ops_kernels::linear_attention::{self, Conv1dUpdateArgs, GatedDeltaArgs};
 use ops_kernels::{Launch, Refused};
 
 impl<T: Float> HipOp for Conv1dUpdate<T> {
@@ -13,7 +13,7 @@ impl<T: Float> HipOp for Conv1dUpdate<T> {
         let (&[b, t, c], &[_, w]) = (x.dims(), weight.dims()) else {
             return Err(Refused::Rank(x.layout.rank()));
         };
-        let call = delta::Conv1dUpdate {
+        let call = linear_attention::Conv1dUpdate {
             dims: [b, t, c, w],
             x: x.view(),
             weight: weight.view(),
@@ -22,7 +22,7 @@ impl<T: Float> HipOp for Conv1dUpdate<T> {
             y: p.at(4).view(),
             silu: self.activation == ConvActivation::Silu,
         };
-        delta::conv1d_update(&call, p.device())
+        linear_attention::conv1d_update(&call, p.device())
     }
 }
 
@@ -34,7 +34,7 @@ impl<T: Float> HipOp for GatedDeltaRule<T> {
         let (&[b, t, h, d], &[.., dv]) = (q.dims(), v.dims()) else {
             return Err(Refused::Rank(q.layout.rank()));
         };
-        let call = delta::GatedDelta {
+        let call = linear_attention::GatedDelta {
             dims: [b, t, h, d, dv],
             q: q.view(),
             k: p.at(1).view(),
@@ -45,6 +45,6 @@ impl<T: Float> HipOp for GatedDeltaRule<T> {
             o: p.at(6).view(),
             scale: self.scale_for(q.layout.last()),
         };
-        delta::gated_delta_rule(&call, p.device())
+        linear_attention::gated_delta_rule(&call, p.device())
     }
 }

@@ -2,7 +2,7 @@
 use super::{Bound, HipOp, Problem};
 use ops_core::ops::{self, Pool2d};
 use ops_core::{Float, Op};
-use ops_kernels::planes::Extents;
+use ops_kernels::pool_upsample::Extents;
 use ops_kernels::{Launch, Refused, pool};
 
 pub(super) fn extents(on: &Bound) -> Extents<'_> {

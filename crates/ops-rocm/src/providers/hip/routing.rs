@@ -3,15 +3,15 @@ use super::bind::Bound;
 use super::{HipOp, Problem};
 use ops_core::Float;
 use ops_core::ops::{CombineExperts, GroupScore, RouterTopK, Scoring, ScoringOrder};
-use ops_kernels::{Launch, Refused, router};
+use ops_kernels::{Launch, Refused, routing};
 
 impl<T: Float> HipOp for RouterTopK<T> {
-    type Kernel = router::RouterArgs;
+    type Kernel = routing::RouterArgs;
 
     fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
         let (logits, bias, weights, ids) = (p.at(0), p.get(1), p.at(2), p.at(3));
         let &[rows, experts] = logits.dims() else { return Err(Refused::Rank(logits.layout.rank())) };
-        let on = router::Router {
+        let on = routing::Router {
             logits: logits.view(),
             bias: bias.map(Bound::view),
             weights: weights.view(),
@@ -24,16 +24,16 @@ impl<T: Float> HipOp for RouterTopK<T> {
             kept: self.groups_kept as u64,
             scale: self.scale,
         };
-        router::topk([rows, experts, self.k as u64], &on, p.device())
+        routing::topk([rows, experts, self.k as u64], &on, p.device())
     }
 }
 
 impl<T: Float> HipOp for CombineExperts<T> {
-    type Kernel = router::CombineArgs;
+    type Kernel = routing::CombineArgs;
 
     fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
         let (x, weights, y) = (p.at(0), p.at(1), p.at(2));
         let &[n, k, d] = x.dims() else { return Err(Refused::Rank(x.layout.rank())) };
-        router::combine([n, k, d], [x.view(), weights.view(), y.view()], p.device())
+        routing::combine([n, k, d], [x.view(), weights.view(), y.view()], p.device())
     }
 }

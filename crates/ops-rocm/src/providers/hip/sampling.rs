@@ -2,16 +2,16 @@
 use super::{HipOp, Problem};
 use ops_core::Float;
 use ops_core::ops::Sample;
-use ops_kernels::{Launch, Refused, sample};
+use ops_kernels::{Launch, Refused, sampling};
 
 impl<T: Float> HipOp for Sample<T> {
-    type Kernel = sample::SampleArgs;
+    type Kernel = sampling::SampleArgs;
 
     fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
         let (logits, counter, ids) = (p.at(0), p.at(1), p.at(2));
         let &[rows, columns] = logits.dims() else { return Err(Refused::Rank(logits.layout.rank())) };
         let masses = self.masses(logits.layout.last());
-        let on = sample::Sample {
+        let on = sampling::Sample {
             logits: logits.view(),
             counter: counter.view(),
             ids: ids.view(),
@@ -22,6 +22,6 @@ impl<T: Float> HipOp for Sample<T> {
             rate: masses.rate(),
             shift: masses.shift(),
         };
-        sample::prepare([rows, columns], &on, p.device())
+        sampling::prepare([rows, columns], &on, p.device())
     }
 }

@@ -3,7 +3,7 @@ use super::pool::extents;
 use super::{HipOp, Problem};
 use ops_core::Float;
 use ops_core::ops::{Source, Upsample, UpsampleFn};
-use ops_kernels::planes::Extents;
+use ops_kernels::pool_upsample::Extents;
 use ops_kernels::upsample::{Mode, Places};
 use ops_kernels::{Launch, Refused, upsample};
 

@@ -8,8 +8,8 @@ use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{Attention, AttentionPaged, AttentionVarlen};
 use ops_core::{Call, Determinism, Float, Op, Operands, Reason};
 use ops_kernels::Refused;
+use ops_kernels::attention::ragged::{self, Keys, Plan, Ragged};
 use ops_kernels::index::Report;
-use ops_kernels::ragged::{self, Keys, Plan, Ragged};
 
 /// [`AttentionVarlen`] and [`AttentionPaged`].
 #[derive(Clone, Copy, Debug)]

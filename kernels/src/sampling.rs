@@ -35,7 +35,7 @@ impl Arguments for SampleArgs {
 }
 
 pub(crate) fn declare(table: &mut Table) {
-    let mut sample = table.of::<SampleArgs>(Family::Sample, BLOCK);
+    let mut sample = table.of::<SampleArgs>(Family::Sampling, BLOCK);
     for t in ElementType::FLOATS {
         let (waves, ranked) = (BLOCK / 32, if t.bytes() == 8 { 16 } else { 8 });
         sample.add_variant("sample", "", &[t], "sample", &[], 8 * BINS + 8 * (waves + 2) + ranked * waves);

@@ -57,12 +57,12 @@ impl Arguments for CombineArgs {
 }
 
 pub(crate) fn declare(table: &mut Table) {
-    let mut router = table.of::<RouterArgs>(Family::Router, BLOCK);
+    let mut router = table.of::<RouterArgs>(Family::Routing, BLOCK);
     for t in ElementType::FLOATS {
         let lds = BLOCK / 32 * CACHED * 4;
         router.part("topk").add_variant("router_topk", "", &[t], "router_topk", &[], lds);
     }
-    let mut combine = table.of::<CombineArgs>(Family::Router, BLOCK);
+    let mut combine = table.of::<CombineArgs>(Family::Routing, BLOCK);
     for t in ElementType::FLOATS {
         combine.part("combine").add("combine_experts", &[t], "combine_experts", &[]);
     }

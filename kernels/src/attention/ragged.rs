@@ -1,7 +1,7 @@
 //! Attention over sequences that differ in length, whose keys lie side by side or in the blocks of a cache. The kernels are those
 //! of [`crate::attention`]; they read on the device where each sequence begins and ends.
+use super::decode::{self, Decode};
 use crate::attention::{self, Attention, AttentionArgs, DECODE_KEYS, FEW_ROWS, WHOLE_HEAD};
-use crate::decode::{self, Decode};
 use crate::index::{Report, kind_of};
 use crate::instances::{Arguments, Table};
 use crate::launch::need;

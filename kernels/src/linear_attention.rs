@@ -61,11 +61,11 @@ impl Arguments for GatedDeltaArgs {
 }
 
 pub(crate) fn declare(table: &mut Table) {
-    let mut convolution = table.of::<Conv1dUpdateArgs>(Family::Delta, BLOCK);
+    let mut convolution = table.of::<Conv1dUpdateArgs>(Family::LinearAttention, BLOCK);
     for t in ElementType::FLOATS {
         convolution.add("conv1d_update", &[t], "conv1d_update", &[]);
     }
-    let mut rule = table.of::<GatedDeltaArgs>(Family::Delta, BLOCK);
+    let mut rule = table.of::<GatedDeltaArgs>(Family::LinearAttention, BLOCK);
     for t in ElementType::FLOATS.into_iter().filter(|t| *t != ElementType::F64) {
         rule.add("gated_delta_rule", &[t], "gated_delta_rule", &[]);
     }
