@@ -1,10 +1,12 @@
 //! Attention.
 use super::data::{Distribution, NORMAL, values_of};
 use super::draft::CaseBuilder;
-use super::place::Placement;
+use super::placement::Placement;
 use super::{FLOATS, Suite};
 use ops_core::DType;
 use serde_json::{Value, json};
+
+pub(super) mod ragged;
 
 /// `[b, h, h_kv, t, s, d]`
 type Dims = [usize; 6];

@@ -1,8 +1,8 @@
 //! Rows written to caches of keys and values.
 use super::data::{Distribution, NORMAL, Random, draw, values_of};
 use super::draft::CaseBuilder;
-use super::indices::{ids, sentinel};
-use super::place::{IN, OUT, Placement};
+use super::index::{ids, sentinel};
+use super::placement::{IN, OUT, Placement};
 use super::{Expect, FLOATS, INDICES, Suite};
 use crate::Array;
 use ops_core::DType;

@@ -2,7 +2,7 @@
 use super::data::{Distribution, NORMAL, Random, values_of};
 use super::draft::CaseBuilder;
 use super::exact;
-use super::place::{IN, OUT, Placement};
+use super::placement::{IN, OUT, Placement};
 use super::{Expect, FLOATS, Suite};
 use ops_core::DType;
 use serde_json::json;

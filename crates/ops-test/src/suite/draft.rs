@@ -1,6 +1,6 @@
 //! Builds and names cases.
 use super::data::{Distribution, Random, draw};
-use super::place::Placement;
+use super::placement::Placement;
 use crate::{Array, Case, Operand, Params};
 use ops_core::{DType, Role};
 use serde_json::Value;

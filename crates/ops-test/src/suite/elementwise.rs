@@ -1,7 +1,7 @@
 //! Elementwise arithmetic.
 use super::data::{Distribution, NORMAL, values_of};
 use super::draft::CaseBuilder;
-use super::place::{IN, OUT, Placement};
+use super::placement::{IN, OUT, Placement};
 use super::{FLOATS, INTEGERS, LENGTHS, Suite};
 use crate::Array;
 use ops_core::DType;

@@ -10,7 +10,7 @@
 //! their roots, exponentials and quotients may be approximate within the tolerance.
 use super::data::{NORMAL, Random, values_of};
 use super::draft::CaseBuilder;
-use super::place::Placement;
+use super::placement::Placement;
 use super::{Expect, FLOATS, Suite};
 use crate::Array;
 use ops_core::quant::{BlockQ4_0, BlockQ8_0};

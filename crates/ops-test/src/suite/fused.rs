@@ -2,7 +2,7 @@
 use super::blocks::blocks;
 use super::data::NORMAL;
 use super::draft::CaseBuilder;
-use super::place::{IN, OUT, Placement};
+use super::placement::{IN, OUT, Placement};
 use super::{FLOATS, Suite};
 use crate::types::block_types;
 use ops_core::DType;

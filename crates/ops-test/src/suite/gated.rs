@@ -1,7 +1,7 @@
 //! The L2 norm, the gated norm and the clamped gated activation.
 use super::data::{Distribution, NORMAL, values_of};
 use super::draft::CaseBuilder;
-use super::place::{IN, OUT, Placement};
+use super::placement::{IN, OUT, Placement};
 use super::{FLOATS, LENGTHS, Suite};
 use ops_core::DType;
 

@@ -1,7 +1,7 @@
 //! Known results: small cases computed by hand, in every type.
 use super::data::values_of;
 use super::draft::CaseBuilder;
-use super::place::Placement;
+use super::placement::Placement;
 use super::{Expect, FLOATS, INTEGERS, Suite};
 use crate::judge::Want;
 use ops_core::{DType, Tolerance};

@@ -1,7 +1,7 @@
 //! Linear attention: convolutions that continue, and the gated delta rule.
 use super::data::{Distribution, NORMAL, Random, draw};
 use super::draft::CaseBuilder;
-use super::place::{IN, OUT, Placement};
+use super::placement::{IN, OUT, Placement};
 use super::{FLOATS, Suite};
 use ops_core::DType;
 

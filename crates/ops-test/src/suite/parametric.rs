@@ -1,7 +1,7 @@
 //! Functions of one element with parameters.
 use super::data::{Distribution, NORMAL, values_of};
 use super::draft::CaseBuilder;
-use super::place::{IN, OUT, Placement};
+use super::placement::{IN, OUT, Placement};
 use super::{FLOATS, INTEGERS, LENGTHS, Suite};
 use ops_core::DType;
 use serde_json::{Value, json};

@@ -2,8 +2,8 @@
 use super::blocks::{any_bits, blocks};
 use super::data::{Distribution, NORMAL, values_of};
 use super::draft::CaseBuilder;
-use super::indices::{ids, sentinel};
-use super::place::{IN, OUT, Placement};
+use super::index::{ids, sentinel};
+use super::placement::{IN, OUT, Placement};
 use super::{Expect, FLOATS, INDICES, Suite};
 use crate::types::{block_types, moved_block_types};
 use ops_core::{DType, Tolerance};

@@ -1,7 +1,7 @@
 //! Routing of tokens to experts, and the sums of their results.
 use super::data::{Distribution, NORMAL, Random, values_of};
 use super::draft::CaseBuilder;
-use super::place::{IN, OUT, Placement};
+use super::placement::{IN, OUT, Placement};
 use super::{Expect, FLOATS, Suite};
 use crate::Array;
 use ops_core::DType;

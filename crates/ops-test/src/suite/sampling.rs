@@ -1,7 +1,7 @@
 //! Drawing tokens from logits.
 use super::data::{Distribution, Random, values_of, zeroed};
 use super::draft::CaseBuilder;
-use super::place::{IN, OUT, Placement};
+use super::placement::{IN, OUT, Placement};
 use super::{FLOATS, Suite, oracle};
 use crate::Array;
 use ops_core::DType;

@@ -2,7 +2,7 @@
 use super::data::{Distribution, NORMAL, values_of};
 use super::draft::CaseBuilder;
 use super::elementwise::bounds;
-use super::place::{IN, OUT, Placement};
+use super::placement::{IN, OUT, Placement};
 use super::{Expect, FLOATS, INTEGERS, LENGTHS, Suite};
 use ops_core::DType;
 

@@ -1,9 +1,9 @@
 //! Ops that read from and write to places that indices give: duplicates, sentinels and indices out of range.
+use super::copy::elements;
 use super::data::{Distribution, NORMAL, Random, draw};
 use super::draft::CaseBuilder;
-use super::indices::{ids, sentinel};
-use super::moves::elements;
-use super::place::{IN, OUT, Placement};
+use super::index::{ids, sentinel};
+use super::placement::{IN, OUT, Placement};
 use super::{Expect, FLOATS, INDICES, INTEGERS, Suite};
 use ops_core::DType;
 

@@ -1,7 +1,7 @@
 //! Softmax and log-softmax.
 use super::data::{Distribution, values_of};
 use super::draft::CaseBuilder;
-use super::place::{IN, OUT, Placement};
+use super::placement::{IN, OUT, Placement};
 use super::{FLOATS, LENGTHS, Suite};
 use ops_core::DType;
 

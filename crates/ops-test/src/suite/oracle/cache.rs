@@ -1,6 +1,6 @@
 //! Rows written to caches of keys and values.
 use super::double::Double;
-use super::{Values, Wants, convert, exactly, integers, logical, norms, values, want};
+use super::{Values, Wants, convert, exactly, integers, logical, norm, values, want};
 use crate::{Array, CallError, Case};
 use ops_core::Wide;
 use ops_core::ops::{QkNormRopeCacheWrite, RopeCacheWrite, RopeOrder};
@@ -17,7 +17,7 @@ pub(super) fn wants(case: &Case) -> Wants {
     let d = k.dims[2];
     let normed = match case.op.as_str() {
         "rope_cache_write" => k.of.iter().map(|k| Double::of(*k)).collect(),
-        _ => norms::rms_norm(&k.of, &values(case, "weight")?.of, case.params.f64("eps")?),
+        _ => norm::rms_norm(&k.of, &values(case, "weight")?.of, case.params.f64("eps")?),
     };
     let rotated = rotated(case, normed, &k)?;
     let mut keys: Vec<Double> = values(case, "k_cache")?.of.into_iter().map(Double::of).collect();

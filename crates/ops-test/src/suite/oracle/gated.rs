@@ -1,6 +1,6 @@
 //! The L2 norm, the gated norm and the clamped gated activation.
 use super::double::Double;
-use super::norms::rms_norm;
+use super::norm::rms_norm;
 use super::{Wants, functions, values, want};
 use crate::{CallError, Case};
 use ops_core::ops::{GatedRmsNorm, L2Norm, SwigluClamped};

@@ -12,28 +12,28 @@ use ops_core::{DType, Layout, Op, Operand, Operands, Role, Tolerance};
 
 mod attention;
 mod cache;
+mod compare;
 mod conv;
+mod copy;
 mod double;
 mod functions;
 mod fused;
 mod gated;
 mod integers;
 mod linear_attention;
-mod moves;
-mod norms;
-mod order;
+mod matmul;
+mod norm;
 mod parametric;
-mod planes;
-mod products;
+mod pool;
 mod quant;
 mod reduce;
-mod relations;
 mod rope;
 mod rounding;
 mod routing;
 mod sampling;
 mod scatter;
 mod softmax;
+mod sort;
 
 pub(super) use rounding::convert;
 pub(super) use sampling::steady_counters;
@@ -45,13 +45,13 @@ type Family = (&'static [&'static str], fn(&Case) -> Wants);
 
 /// Computed the same way for every type.
 const OF_ANY: &[Family] = &[
-    (moves::OPS, moves::wants),
+    (copy::OPS, copy::wants),
     (quant::OPS, quant::wants),
     (reduce::OPS, reduce::wants),
-    (order::OPS, order::wants),
-    (relations::OPS, relations::wants),
+    (sort::OPS, sort::wants),
+    (compare::OPS, compare::wants),
     (parametric::OPS, parametric::wants),
-    (planes::OPS, planes::wants),
+    (pool::OPS, pool::wants),
     (scatter::OPS, scatter::wants),
     (gated::OPS, gated::wants),
     (routing::OPS, routing::wants),
@@ -59,9 +59,9 @@ const OF_ANY: &[Family] = &[
 ];
 /// Computed for floats, in addition to functions of one or two elements.
 const OF_FLOATS: [Family; 10] = [
-    (norms::OPS, norms::wants),
+    (norm::OPS, norm::wants),
     (softmax::OPS, softmax::wants),
-    (products::OPS, products::wants),
+    (matmul::OPS, matmul::wants),
     (conv::OPS, conv::wants),
     (attention::OPS, attention::wants),
     (rope::OPS, rope::wants),

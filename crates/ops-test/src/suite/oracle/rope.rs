@@ -1,6 +1,6 @@
 //! Rotary position embedding, alone and behind the norm of heads.
 use super::double::Double;
-use super::{Values, Wants, norms, optional, values, want};
+use super::{Values, Wants, norm, optional, values, want};
 use crate::{CallError, Case};
 use ops_core::ops::{QkNormRope, Rope, RopeForm};
 
@@ -13,7 +13,7 @@ pub(super) fn wants(case: &Case) -> Wants {
     let name = case.op.trim_end_matches("_inplace");
     if name == "qk_norm_rope" {
         let eps = case.params.f64("eps")?;
-        let normed = norms::rms_norm(&x.of, &values(case, "weight")?.of, eps);
+        let normed = norm::rms_norm(&x.of, &values(case, "weight")?.of, eps);
         let order = case.params.word("order", |word| Some(word == "interleaved"))?;
         let y = rotated(case, normed, &x.dims, Order { adjacent: order == Some(true), thd: true, start: 0 })?;
         return Ok(vec![want(case, &QkNormRope::<f64>::eps(eps), "y", &y)?]);

@@ -1,7 +1,7 @@
 //! Batch normalisation, pooling and upsampling.
 use super::data::{Distribution, NORMAL, Random, draw, values_of};
 use super::draft::CaseBuilder;
-use super::place::{IN, OUT, Placement};
+use super::placement::{IN, OUT, Placement};
 use super::{Expect, FLOATS, LENGTHS, Suite};
 use crate::Array;
 use ops_core::DType;

@@ -1,7 +1,7 @@
 //! Matrix products.
 use super::data::{Distribution, NORMAL};
 use super::draft::CaseBuilder;
-use super::place::{IN, OUT, Placement};
+use super::placement::{IN, OUT, Placement};
 use super::{FLOATS, Suite};
 use ops_core::DType;
 

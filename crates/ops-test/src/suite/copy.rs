@@ -1,7 +1,7 @@
 //! Copies, fills and selections: scalars and blocks of every size that is moved differently, and every pair of layouts.
 use super::data::{Distribution, values_of};
 use super::draft::CaseBuilder;
-use super::place::{IN, OUT, Placement};
+use super::placement::{IN, OUT, Placement};
 use super::{INDICES, LENGTHS, Suite};
 use crate::types::{SCALARS, moved_block_types};
 use ops_core::DType;

@@ -1,7 +1,7 @@
 //! Comparisons, in every scalar type.
 use super::data::{Random, values_of};
 use super::draft::CaseBuilder;
-use super::place::{IN, OUT, Placement};
+use super::placement::{IN, OUT, Placement};
 use super::{LENGTHS, Suite};
 use crate::Array;
 use crate::types::SCALARS;

@@ -1,9 +1,9 @@
 //! Attention over sequences of different lengths, side by side and in the blocks of a paged cache.
-use super::data::{NORMAL, values_of};
-use super::draft::CaseBuilder;
-use super::indices::{ids, sentinel};
-use super::place::Placement;
-use super::{Expect, FLOATS, INDICES, Suite};
+use super::super::data::{NORMAL, values_of};
+use super::super::draft::CaseBuilder;
+use super::super::index::{ids, sentinel};
+use super::super::placement::Placement;
+use super::super::{Expect, FLOATS, INDICES, Suite};
 use ops_core::DType;
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ fn many() -> Vec<[usize; 2]> {
     (0..70).map(|i| [i % 3, i % 3 + i % 7]).collect()
 }
 
-pub(super) fn cases(s: &mut Suite<'_>) {
+pub(in super::super) fn cases(s: &mut Suite<'_>) {
     for dtype in s.asked("attention_varlen", FLOATS) {
         varlen(s, dtype);
         starts(s, dtype);

@@ -2,7 +2,7 @@
 use super::Suite;
 use super::data::{Distribution, values_of};
 use super::draft::CaseBuilder;
-use super::place::{IN, OUT, Placement};
+use super::placement::{IN, OUT, Placement};
 use crate::Array;
 use crate::types::SCALARS;
 use ops_core::DType;

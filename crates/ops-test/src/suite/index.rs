@@ -1,8 +1,8 @@
 //! Ops that select by index: sentinels and indices out of range.
+use super::copy::elements;
 use super::data::{Distribution, values_of};
 use super::draft::CaseBuilder;
-use super::moves::elements;
-use super::place::{IN, OUT, Placement};
+use super::placement::{IN, OUT, Placement};
 use super::{Expect, INDICES, Suite};
 use crate::Array;
 use ops_core::DType;
