@@ -4,6 +4,8 @@ use super::tools::*;
 use rocm_ops::ops::Attention;
 use rocm_ops::{DType, Float, Host, NamedTensors, f16};
 
+pub(super) mod ragged;
+
 const F32: DType = DType::F32;
 
 /// The steps of a plain attention that can go wrong.

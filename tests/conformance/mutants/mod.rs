@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 mod attention;
 mod backend;
 mod cache;
+mod compare;
 mod conv;
 mod elementwise;
 mod exact;
@@ -19,34 +20,32 @@ mod float64;
 mod formats;
 mod gated;
 mod linear_attention;
-mod norms;
-mod order;
+mod matmul;
+mod norm;
 mod parametric;
-mod planes;
-mod products;
-mod ragged;
+mod pool;
 mod reduce;
-mod relations;
 mod sampling;
 mod scatter;
+mod sort;
 mod tools;
 
 fn mutants() -> Vec<Mutant> {
     [
-        norms::mutants(),
+        norm::mutants(),
         attention::mutants(),
-        ragged::mutants(),
+        attention::ragged::mutants(),
         elementwise::mutants(),
         parametric::mutants(),
-        products::mutants(),
-        relations::mutants(),
+        matmul::mutants(),
+        compare::mutants(),
         conv::mutants(),
         float64::mutants(),
         formats::mutants(),
         exact::mutants(),
         reduce::mutants(),
-        order::mutants(),
-        planes::mutants(),
+        sort::mutants(),
+        pool::mutants(),
         scatter::mutants(),
         gated::mutants(),
         experts::mutants(),

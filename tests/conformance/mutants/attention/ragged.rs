@@ -1,8 +1,8 @@
 //! Wrong kernels for attention over sequences of different lengths.
 //!
 //! They compute after the reference, which has then reported indices that are out of range.
-use super::backend::Mutant;
-use super::tools::*;
+use super::super::backend::Mutant;
+use super::super::tools::*;
 use rocm_ops::ops::{Attention, AttentionPaged, AttentionVarlen};
 use rocm_ops::{DType, Float, Host, NamedTensors, f16};
 
@@ -140,7 +140,7 @@ fn paged<T: Float>(
     store(o, out);
 }
 
-pub(super) fn mutants() -> Vec<Mutant> {
+pub(in super::super) fn mutants() -> Vec<Mutant> {
     [varlens(), pages()].concat()
 }
 
