@@ -1,8 +1,8 @@
-//! Copies, fills and selections: scalars and blocks of every size that is moved differently, and every pair of layouts.
-use super::data::{Distribution, values_of};
+//! Copies and fills: scalars and blocks of every size that is moved differently, and every pair of layouts.
+use super::data::Distribution;
 use super::draft::CaseBuilder;
 use super::placement::{IN, OUT, Placement};
-use super::{INDICES, LENGTHS, Suite};
+use super::{LENGTHS, Suite};
 use crate::types::{SCALARS, moved_block_types};
 use ops_core::DType;
 
@@ -18,9 +18,6 @@ pub(super) fn cases(s: &mut Suite<'_>) {
         }
         if s.wants("fill", dtype) && SCALARS.contains(&dtype) {
             fill(s, dtype);
-        }
-        if s.wants("where", dtype) {
-            choose(s, dtype);
         }
     }
 }
@@ -67,35 +64,5 @@ fn fill(s: &mut Suite<'_>, dtype: DType) {
         for y in OUT {
             s.run(draft(&[3, 4, 33], y));
         }
-    }
-}
-
-fn choose(s: &mut Suite<'_>, dtype: DType) {
-    for condition in INDICES {
-        let draft = |dims: &[usize], [cond, on_true, on_false, y]: [Placement; 4]| {
-            let n: usize = dims.iter().product();
-            // Any value other than 0 is true, including the sentinel of indices.
-            let chosen = [0.0, 1.0, 0.0, 2.0, 0.0, 255.0, -1.0, 0.0, i64::MAX as f64];
-            let chosen: Vec<f64> = (0..n).map(|i| chosen[(i * 5 + i / 7) % chosen.len()]).collect();
-            let draft =
-                CaseBuilder::new("where", dtype).given("cond", &values_of(condition, &chosen), dims, cond);
-            let draft = draft.read("on_true", dims, on_true, Distribution::Bits);
-            draft.read("on_false", dims, on_false, Distribution::Bits).write("y", dims, y)
-        };
-        let plain = [Placement::Plain; 4];
-        for dims in [&[][..], &[1], &[31], &[65], &[4097], &[0], &[3, 0], &[2, 3, 129]] {
-            s.run(draft(dims, plain));
-        }
-        for operand in 0..4 {
-            for how in if operand == 3 { &OUT[..] } else { &IN[..] } {
-                let mut hows = plain;
-                hows[operand] = *how;
-                s.run(draft(&[3, 4, 33], hows));
-            }
-        }
-        s.run(draft(
-            &[3, 4, 33],
-            [Placement::Transposed, Placement::Same, Placement::Gaps, Placement::Strided],
-        ));
     }
 }

@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 
 mod activation;
 mod attention;
+mod batch_norm;
 mod blocks;
 mod cache;
 mod cast;
@@ -51,6 +52,8 @@ mod scan;
 mod scatter;
 mod softmax;
 mod sort;
+mod upsample;
+mod where_;
 
 pub use report::{CaseStatus, Counts, Filter, Outcome, Report, Table};
 pub use rows::{Rows, run_rows};
@@ -70,6 +73,7 @@ fn run_on(runner: &dyn Runner, filter: &Filter, before: &mut dyn FnMut(&str)) ->
     let mut suite = Suite { runner, filter, before, seen: BTreeMap::new(), report };
     norm::cases(&mut suite);
     rope::cases(&mut suite);
+    rope::qk_norm_rope::cases(&mut suite);
     softmax::cases(&mut suite);
     attention::cases(&mut suite);
     attention::ragged::cases(&mut suite);
@@ -83,6 +87,7 @@ fn run_on(runner: &dyn Runner, filter: &Filter, before: &mut dyn FnMut(&str)) ->
     parametric::cases(&mut suite);
     compare::cases(&mut suite);
     copy::cases(&mut suite);
+    where_::cases(&mut suite);
     cast::cases(&mut suite);
     index::cases(&mut suite);
     scatter::cases(&mut suite);
@@ -90,7 +95,9 @@ fn run_on(runner: &dyn Runner, filter: &Filter, before: &mut dyn FnMut(&str)) ->
     reduce::cases(&mut suite);
     scan::cases(&mut suite);
     sort::cases(&mut suite);
+    batch_norm::cases(&mut suite);
     pool::cases(&mut suite);
+    upsample::cases(&mut suite);
     gated::cases(&mut suite);
     routing::cases(&mut suite);
     sampling::cases(&mut suite);

@@ -11,29 +11,37 @@ use ops_core::ops::*;
 use ops_core::{DType, Layout, Op, Operand, Operands, Role, Tolerance};
 
 mod attention;
+mod batch_norm;
 mod cache;
+mod cast;
 mod compare;
 mod conv;
 mod copy;
 mod double;
+mod experts;
 mod functions;
 mod fused;
 mod gated;
+mod index;
 mod integers;
 mod linear_attention;
 mod matmul;
 mod norm;
 mod parametric;
 mod pool;
+mod qk_norm_rope;
 mod quant;
 mod reduce;
 mod rope;
 mod rounding;
 mod routing;
 mod sampling;
+mod scan;
 mod scatter;
 mod softmax;
 mod sort;
+mod upsample;
+mod where_;
 
 pub(super) use rounding::convert;
 pub(super) use sampling::steady_counters;
@@ -46,25 +54,33 @@ type Family = (&'static [&'static str], fn(&Case) -> Wants);
 /// Computed the same way for every type.
 const OF_ANY: &[Family] = &[
     (copy::OPS, copy::wants),
+    (cast::OPS, cast::wants),
+    (where_::OPS, where_::wants),
+    (index::OPS, index::wants),
     (quant::OPS, quant::wants),
     (reduce::OPS, reduce::wants),
+    (scan::OPS, scan::wants),
     (sort::OPS, sort::wants),
     (compare::OPS, compare::wants),
     (parametric::OPS, parametric::wants),
+    (batch_norm::OPS, batch_norm::wants),
     (pool::OPS, pool::wants),
+    (upsample::OPS, upsample::wants),
     (scatter::OPS, scatter::wants),
     (gated::OPS, gated::wants),
     (routing::OPS, routing::wants),
+    (experts::OPS, experts::wants),
     (sampling::OPS, sampling::wants),
 ];
 /// Computed for floats, in addition to functions of one or two elements.
-const OF_FLOATS: [Family; 10] = [
+const OF_FLOATS: [Family; 11] = [
     (norm::OPS, norm::wants),
     (softmax::OPS, softmax::wants),
     (matmul::OPS, matmul::wants),
     (conv::OPS, conv::wants),
     (attention::OPS, attention::wants),
     (rope::OPS, rope::wants),
+    (qk_norm_rope::OPS, qk_norm_rope::wants),
     (linear_attention::OPS, linear_attention::wants),
     (cache::OPS, cache::wants),
     (fused::OPS, fused::wants),

@@ -1,23 +1,16 @@
-//! Rotary position embedding, alone and behind the norm of heads.
+//! Rotary position embedding.
 use super::double::Double;
-use super::{Values, Wants, norm, optional, values, want};
+use super::{Values, Wants, optional, values, want};
 use crate::{CallError, Case};
-use ops_core::ops::{QkNormRope, Rope, RopeForm};
+use ops_core::ops::{Rope, RopeForm};
 
 /// The ops computed here, including their in-place forms.
-pub(super) const OPS: &[&str] = &["rope", "rope_i", "rope_thd", "qk_norm_rope"];
+pub(super) const OPS: &[&str] = &["rope", "rope_i", "rope_thd"];
 
 pub(super) fn wants(case: &Case) -> Wants {
     let x = values(case, "x")?;
     let start = case.params.count("start")?.unwrap_or(0);
     let name = case.op.trim_end_matches("_inplace");
-    if name == "qk_norm_rope" {
-        let eps = case.params.f64("eps")?;
-        let normed = norm::rms_norm(&x.of, &values(case, "weight")?.of, eps);
-        let order = case.params.word("order", |word| Some(word == "interleaved"))?;
-        let y = rotated(case, normed, &x.dims, Order { adjacent: order == Some(true), thd: true, start: 0 })?;
-        return Ok(vec![want(case, &QkNormRope::<f64>::eps(eps), "y", &y)?]);
-    }
     let form = match name {
         "rope_i" => RopeForm::Interleaved,
         "rope_thd" => RopeForm::HalfThd,
@@ -30,14 +23,19 @@ pub(super) fn wants(case: &Case) -> Wants {
 }
 
 /// Which features form pairs, and where tokens and angles are.
-struct Order {
-    adjacent: bool,
-    thd: bool,
-    start: usize,
+pub(super) struct Order {
+    pub(super) adjacent: bool,
+    pub(super) thd: bool,
+    pub(super) start: usize,
 }
 
 /// Rotates the first features of each head, as many as the tables have angles for.
-fn rotated(case: &Case, mut y: Vec<Double>, dims: &[usize], order: Order) -> Result<Vec<Double>, CallError> {
+pub(super) fn rotated(
+    case: &Case,
+    mut y: Vec<Double>,
+    dims: &[usize],
+    order: Order,
+) -> Result<Vec<Double>, CallError> {
     let (cos, sin, positions) = (values(case, "cos")?, values(case, "sin")?, optional(case, "positions")?);
     let &[_, second, third, d] = dims else { unreachable!("rope takes four axes") };
     let half = cos.dims[cos.dims.len() - 1];

@@ -1,21 +1,16 @@
-//! Routing of tokens to experts, their products, and the sums of their results.
+//! Routing of tokens to experts, and the sums of their results.
 use super::double::Double;
-use super::{Values, Wants, Weight, dot, exactly, functions, integers, logical, optional, values, want};
-use crate::judge::Want;
-use crate::{Array, CallError, Case};
+use super::{Values, Wants, dot, exactly, functions, integers, optional, values, want};
+use crate::{CallError, Case};
+use ops_core::DType;
 use ops_core::ops::registry::Refused;
-use ops_core::ops::{CombineExperts, LinearExperts, RouterTopK};
-use ops_core::{DType, Op, Wide};
+use ops_core::ops::{CombineExperts, RouterTopK};
 
 /// The ops computed here.
-pub(super) const OPS: &[&str] = &["router_topk", "combine_experts", "linear_experts", "qlinear_experts"];
+pub(super) const OPS: &[&str] = &["router_topk", "combine_experts"];
 
 pub(super) fn wants(case: &Case) -> Wants {
-    match case.op.as_str() {
-        "router_topk" => router(case),
-        "combine_experts" => combine(case),
-        _ => experts(case),
-    }
+    if case.op == "router_topk" { router(case) } else { combine(case) }
 }
 
 /// The options of a router.
@@ -126,35 +121,4 @@ fn combine(case: &Case) -> Wants {
         y.push(dot(DType::F64, (0..k).map(|j| (weights.of[i * k + j], x.of[(i * k + j) * d + l]))));
     }
     Ok(vec![want(case, &CombineExperts::<f64>::OP, "y", &y)?])
-}
-
-fn experts(case: &Case) -> Wants {
-    let (x, bias) = (values(case, "x")?, optional(case, "bias")?);
-    let weight = logical(case, "weight")?;
-    let weight: Vec<f64> = match case.op.as_str() {
-        "qlinear_experts" => weight.dequantized()?.into_iter().map(f64::from).collect(),
-        _ => weight.to_f64()?,
-    };
-    let &[e, o, _] = case.expect("weight")?.layout.dims() else { unreachable!("a matrix for each expert") };
-    let (&[_, m, d], &[_, k]) = (x.dims.as_slice(), case.expect("ids")?.layout.dims()) else {
-        unreachable!("rows of choices of tokens")
-    };
-    let mut y = Vec::new();
-    for (at, id) in logical(case, "ids")?.to_wide()?.into_iter().enumerate() {
-        // In a case without an index error, an index out of range means "no expert".
-        let expert =
-            if let Wide::Int(id) = id { usize::try_from(id).ok().filter(|id| *id < e) } else { None };
-        let Some(expert) = expert else {
-            y.extend(vec![Double::ZERO; o]);
-            continue;
-        };
-        let row = &x.of[(at / k * m + (at % k).min(m - 1)) * d..][..d];
-        for out in expert * o..(expert + 1) * o {
-            let product = dot(case.dtype, row.iter().zip(&weight[out * d..][..d]).map(|(x, w)| (*x, *w)));
-            y.push(product + Double::of(bias.as_ref().map_or(0.0, |b| b.of[out])));
-        }
-    }
-    let tolerance = LinearExperts::<f64>::OP.tolerance("y", case.dtype, &Weight::of(case));
-    let y: Vec<f64> = y.iter().map(|v| v.nearest()).collect();
-    Ok(vec![Want { name: "y".into(), values: Array::from_slice(&y)?, tolerance }])
 }

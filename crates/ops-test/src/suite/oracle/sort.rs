@@ -1,25 +1,15 @@
-//! Running sums, and order along an axis.
-use super::double::Double;
-use super::integers::{self, integers, width, wrap};
-use super::{Wants, exactly, logical, want};
-use crate::{Array, CallError, Case};
-use ops_core::ops::CumSum;
+//! Order along an axis.
+use super::{Wants, exactly, integers, logical};
+use crate::{Array, Case};
 use ops_core::ops::registry::Refused;
 use ops_core::{DType, Wide};
 
 /// The ops computed here.
-pub(super) const OPS: &[&str] = &["cumsum", "sort", "argsort", "topk"];
+pub(super) const OPS: &[&str] = &["sort", "argsort", "topk"];
 
 pub(super) fn wants(case: &Case) -> Wants {
     let dims = case.expect("x")?.layout.dims().to_vec();
-    let axis = match case.op.as_str() {
-        "cumsum" => case.params.axis("axis")?.ok_or(Refused::Missing("axis"))?,
-        _ => case.params.axis("axis")?.unwrap_or(-1),
-    };
-    let axis = axis.rem_euclid(dims.len() as isize) as usize;
-    if case.op == "cumsum" {
-        return running(case, &lines(&dims, axis));
-    }
+    let axis = case.params.axis("axis")?.unwrap_or(-1).rem_euclid(dims.len() as isize) as usize;
     let descending = case.op == "topk" || case.params.flag("descending")?.unwrap_or(false);
     let x = logical(case, "x")?;
     let k =
@@ -44,7 +34,7 @@ pub(super) fn wants(case: &Case) -> Wants {
 }
 
 /// The elements of each line along an axis, lines in row-major order.
-fn lines(dims: &[usize], axis: usize) -> Vec<Vec<usize>> {
+pub(super) fn lines(dims: &[usize], axis: usize) -> Vec<Vec<usize>> {
     let inner: usize = dims[axis + 1..].iter().product();
     let outer: usize = dims[..axis].iter().product();
     let n = dims[axis];
@@ -79,29 +69,4 @@ fn order(x: &[Wide], line: &[usize], descending: bool) -> Vec<usize> {
         width *= 2;
     }
     order
-}
-
-fn running(case: &Case, lines: &[Vec<usize>]) -> Wants {
-    if !case.dtype.is_float() {
-        let range = width(case.dtype);
-        let range = range.ok_or_else(|| CallError::Malformed(format!("no integers of {}", case.dtype)))?;
-        let x = integers(case, "x")?;
-        let mut y = vec![0; x.len()];
-        for line in lines {
-            line.iter().fold(0, |sum, at| {
-                y[*at] = wrap(sum + x[*at], range);
-                sum + x[*at]
-            });
-        }
-        return Ok(vec![exactly("y", integers::array(case.dtype, &y)?)]);
-    }
-    let x = logical(case, "x")?.to_f64()?;
-    let mut y = vec![Double::ZERO; x.len()];
-    for line in lines {
-        line.iter().fold(Double::ZERO, |sum, at| {
-            y[*at] = sum + Double::of(x[*at]);
-            y[*at]
-        });
-    }
-    Ok(vec![want(case, &CumSum::<f64>::axis(0), "y", &y)?])
 }
