@@ -4,6 +4,7 @@ mod custom;
 mod device;
 mod everywhere;
 mod model;
+mod names;
 mod packed;
 mod properties;
 mod untyped;
