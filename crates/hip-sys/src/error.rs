@@ -4,8 +4,6 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::loader::is_bare;
-
 /// A library could not be opened. The message is one line that names the library, every place that was searched with the
 /// result there, and the remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,6 +116,11 @@ impl LoadError {
         }
         findings
     }
+}
+
+/// Whether the path is a bare name, which the system's loader resolves.
+pub(crate) fn is_bare(path: &Path) -> bool {
+    path.parent().is_some_and(|folder| folder.as_os_str().is_empty())
 }
 
 impl fmt::Display for LoadError {

@@ -47,6 +47,7 @@ pub mod tensile;
 mod error;
 mod resident;
 mod search;
+mod symbol;
 
 pub use error::{Attempt, LoadError, LoadErrorKind, MissingSymbol, Outcome};
 pub use loader::{Functions, Library, Version};

@@ -1,17 +1,18 @@
 //! Opens libraries and resolves their functions. `rocblas-sys`, `hipblaslt-sys` and `miopen-sys` also build on this module.
 
-use std::ffi::c_void;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use crate::error::Failure;
+use crate::error::{Failure, is_bare};
 use crate::resident;
 use crate::search::{Folder, Search};
 use crate::{Attempt, LoadError, LoadErrorKind, Outcome};
 
+#[doc(hidden)]
+pub use crate::symbol::address;
 #[doc(hidden)]
 pub use libloading;
 
@@ -299,11 +300,6 @@ pub fn once<F>(
     }
 }
 
-/// Whether the path is a bare name, which the system's loader resolves.
-pub(crate) fn is_bare(path: &Path) -> bool {
-    path.parent().is_some_and(|folder| folder.as_os_str().is_empty())
-}
-
 /// The file that the system's loader found, identified by the mapping that holds the library's first function.
 fn place_of<F: Functions>(library: &libloading::Library) -> Option<PathBuf> {
     F::SYMBOLS.iter().find_map(|name| resident::file_at(address(library, name)))
@@ -317,13 +313,6 @@ fn outcome(file: &Path, bare: bool, error: &libloading::Error) -> Outcome {
     };
     let absent = format!("{}: cannot open shared object file: No such file", file.display());
     if bare && reason.starts_with(&absent) { Outcome::Absent } else { Outcome::Refused(reason) }
-}
-
-/// The address of a symbol; null if the library lacks it.
-#[doc(hidden)]
-pub fn address(library: &libloading::Library, symbol: &str) -> *const c_void {
-    // SAFETY: the value of any symbol may be read as a pointer, and it is not dereferenced here.
-    unsafe { library.get::<*const c_void>(symbol) }.map_or(std::ptr::null(), |address| *address)
 }
 
 /// Defines the type `Functions`, a table of C functions that is filled when a library is opened, from their declarations. A

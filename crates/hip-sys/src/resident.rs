@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
 
-use crate::loader::address;
+use crate::symbol::address;
 
 /// A HIP runtime that the process has loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
