@@ -1,7 +1,6 @@
 //! Models put together in memory, from files of other formats.
 
-use std::ops::{Deref, Range};
-use std::path::Path;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
@@ -9,47 +8,8 @@ use crate::ggml_type::GgmlType;
 use crate::gguf::Gguf;
 use crate::metadata::Metadata;
 use crate::parse::{DEFAULT_ALIGNMENT, Front, data_len, sort_by_name};
-use crate::source::Source;
+use crate::source::{Bytes, Source};
 use crate::tensor::{MAX_RANK, TensorInfo};
-
-/// The bytes of a file of any format, read or mapped. Clones share them.
-#[derive(Clone)]
-pub struct Bytes(pub(crate) Arc<Source>);
-
-impl Bytes {
-    /// Reads a file into memory that is aligned to a cache line.
-    ///
-    /// # Errors
-    /// [`Error::Io`].
-    pub fn read(path: impl AsRef<Path>) -> Result<Self> {
-        Ok(Bytes(Arc::new(Source::read(path.as_ref())?)))
-    }
-
-    /// Maps a file into memory.
-    ///
-    /// # Safety
-    /// As [`Gguf::map`]: the file must not be changed in place while this or anything made from it is alive.
-    ///
-    /// # Errors
-    /// [`Error::Io`].
-    pub unsafe fn map(path: impl AsRef<Path>) -> Result<Self> {
-        // SAFETY: the caller upholds the contract.
-        Ok(Bytes(Arc::new(unsafe { Source::map(path.as_ref())? })))
-    }
-}
-
-impl From<Vec<u8>> for Bytes {
-    fn from(bytes: Vec<u8>) -> Self {
-        Bytes(Arc::new(Source::Given(bytes)))
-    }
-}
-
-impl Deref for Bytes {
-    type Target = [u8];
-    fn deref(&self) -> &[u8] {
-        self.0.bytes()
-    }
-}
 
 /// Builds a [`Gguf`] from metadata and tensors that lie in other files: what a GGUF file with these contents would give, with no
 /// copy of the data.

@@ -4,11 +4,10 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::assembly::Bytes;
 use crate::error::{Error, Result};
 use crate::metadata::Metadata;
 use crate::parse::{self, Front};
-use crate::source::Source;
+use crate::source::{Bytes, Source};
 use crate::split;
 use crate::tensor::{Tensor, TensorInfo};
 

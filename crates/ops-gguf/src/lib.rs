@@ -37,7 +37,7 @@ compile_error!(
     "GGUF tensors are used where they lie in the file, which is little-endian: big-endian machines cannot"
 );
 
-pub use assembly::{Assembly, Bytes};
+pub use assembly::Assembly;
 pub use error::{Error, Result};
 pub use ggml_type::{Block, GgmlType};
 pub use gguf::Gguf;
@@ -45,6 +45,7 @@ pub use metadata::{Array, FromValue, Metadata, Strings, Value};
 pub use outline::{Outline, TensorOutline};
 #[cfg(feature = "weights")]
 pub use quantize::{Change, Mixture, QuantizeProgress, Quantizer};
+pub use source::Bytes;
 pub use tensor::{Tensor, TensorData};
 #[cfg(feature = "tokenizer")]
 pub use tokenizer::{DecodeOptions, DecodeStream, EncodeOptions, TokenKind, Tokenizer};

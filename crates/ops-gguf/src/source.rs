@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -84,6 +84,45 @@ impl Source {
             }
         }
         (Arc::clone(this), part)
+    }
+}
+
+/// The bytes of a file of any format, read or mapped. Clones share them.
+#[derive(Clone)]
+pub struct Bytes(pub(crate) Arc<Source>);
+
+impl Bytes {
+    /// Reads a file into memory that is aligned to a cache line.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn read(path: impl AsRef<Path>) -> Result<Self> {
+        Ok(Bytes(Arc::new(Source::read(path.as_ref())?)))
+    }
+
+    /// Maps a file into memory.
+    ///
+    /// # Safety
+    /// As [`Gguf::map`](crate::Gguf::map): the file must not be changed in place while this or anything made from it is alive.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub unsafe fn map(path: impl AsRef<Path>) -> Result<Self> {
+        // SAFETY: the caller upholds the contract.
+        Ok(Bytes(Arc::new(unsafe { Source::map(path.as_ref())? })))
+    }
+}
+
+impl From<Vec<u8>> for Bytes {
+    fn from(bytes: Vec<u8>) -> Self {
+        Bytes(Arc::new(Source::Given(bytes)))
+    }
+}
+
+impl Deref for Bytes {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        self.0.bytes()
     }
 }
 
