@@ -1,10 +1,8 @@
 //! What a model is made of.
-use crate::families;
 use crate::keys::Keys;
 use crate::{Error, Result};
 use ops_core::model::RopeScaling;
 use ops_core::ops::RopeForm;
-use ops_gguf::Metadata;
 
 mod experts;
 
@@ -225,26 +223,8 @@ const BY_FAMILY: [FamilyKey; 11] = [
 ];
 
 impl Config {
-    /// Reads the configuration from a file's metadata.
-    ///
-    /// # Errors
-    /// [`Error::Family`] for an unknown architecture, [`Error::Key`] for a value that cannot be honoured, [`Error::File`] for a
-    /// missing key.
-    pub fn new(metadata: &Metadata) -> Result<Self> {
-        let keys = Keys::new(metadata)?;
-        let family = families::find(keys.architecture())?;
-        let mut config = Self::common(&keys)?;
-        (family.adjust)(&keys, &mut config)?;
-        config.norm_eps = match config.norm {
-            NormKind::Rms => metadata.arch_f32("attention.layer_norm_rms_epsilon")?.into(),
-            NormKind::Layer => metadata.arch_f32("attention.layer_norm_epsilon")?.into(),
-        };
-        config.check(&keys)?;
-        Ok(config)
-    }
-
     /// What all families have in common.
-    fn common(keys: &Keys<'_>) -> Result<Self> {
+    pub(crate) fn common(keys: &Keys<'_>) -> Result<Self> {
         let (dim, heads) = (keys.count("embedding_length")?, keys.count("attention.head_count")?);
         let head_dim = keys.count_or("attention.key_length", dim / heads)?;
         Ok(Config {
@@ -277,7 +257,7 @@ impl Config {
         })
     }
 
-    fn check(&self, keys: &Keys<'_>) -> Result<()> {
+    pub(crate) fn check(&self, keys: &Keys<'_>) -> Result<()> {
         let Config { heads, kv_heads, head_dim, rope_dim, .. } = *self;
         if heads % kv_heads != 0 {
             let wanted = format!("a divisor of the {heads} query heads");

@@ -1,6 +1,7 @@
 //! The families. A family is a file here: its name, and what its metadata does not say.
 use crate::keys::Keys;
-use crate::{Config, Error, Result};
+use crate::{Config, Error, NormKind, Result};
+use ops_gguf::Metadata;
 
 mod deepseek2;
 mod gemma2;
@@ -16,11 +17,11 @@ mod stablelm;
 mod starcoder2;
 
 /// A family of models.
-pub(crate) struct Family {
+struct Family {
     /// Its `general.architecture`.
-    pub(crate) name: &'static str,
+    name: &'static str,
     /// Changes what differs from the common configuration: root mean square norms, rotation of halves, swiglu.
-    pub(crate) adjust: fn(&Keys<'_>, &mut Config) -> Result<()>,
+    adjust: fn(&Keys<'_>, &mut Config) -> Result<()>,
 }
 
 /// This is the only list of families.
@@ -48,11 +49,31 @@ pub fn families() -> impl Iterator<Item = &'static str> {
     LIST.iter().map(|family| family.name)
 }
 
-pub(crate) fn find(architecture: &str) -> Result<&'static Family> {
+fn find(architecture: &str) -> Result<&'static Family> {
     const { assert!(!LIST.is_empty()) }
     static FAMILIES: [Family; 12] = LIST;
     FAMILIES
         .iter()
         .find(|family| family.name == architecture)
         .ok_or_else(|| Error::Family { got: architecture.to_owned(), known: families().collect() })
+}
+
+impl Config {
+    /// Reads the configuration from a file's metadata.
+    ///
+    /// # Errors
+    /// [`Error::Family`] for an unknown architecture, [`Error::Key`] for a value that cannot be honoured, [`Error::File`] for a
+    /// missing key.
+    pub fn new(metadata: &Metadata) -> Result<Self> {
+        let keys = Keys::new(metadata)?;
+        let family = find(keys.architecture())?;
+        let mut config = Self::common(&keys)?;
+        (family.adjust)(&keys, &mut config)?;
+        config.norm_eps = match config.norm {
+            NormKind::Rms => metadata.arch_f32("attention.layer_norm_rms_epsilon")?.into(),
+            NormKind::Layer => metadata.arch_f32("attention.layer_norm_epsilon")?.into(),
+        };
+        config.check(&keys)?;
+        Ok(config)
+    }
 }
