@@ -17,6 +17,7 @@ mod gpt_oss;
 mod images;
 mod names;
 mod options;
+mod parts;
 mod qwen3_next;
 mod rope;
 mod tensors;

@@ -1,112 +1,9 @@
 //! `config.json` as the metadata that a GGUF file of the same model has, so that one place says what a model is made of.
-use super::deepseek::{self, Expansion};
-use super::encoder;
-use super::families::{self, Family, Windows};
-use super::images;
 use super::options::Options;
-use super::qwen3_next::{self, LinearHeads};
-use super::rope::{self, LongFactors};
+use super::parts::{Family, HARMLESS, Keys, Translated, Windows};
+use super::{encoder, families, images, rope};
 use crate::Result;
-use ops_gguf::{Metadata, Value};
 use std::path::Path;
-
-/// Options without an effect on results. Biases and tied matrices show in the tensors, dropout and the like are for training,
-/// and how to sample is the caller's choice.
-pub(super) const HARMLESS: [&str; 56] = [
-    "_attn_implementation",
-    "_flash_attn_2_enabled",
-    "_from_model_config",
-    "_name_or_path",
-    "architectures",
-    "attention_bias",
-    "attention_dropout",
-    "attention_softmax_in_fp32",
-    "scale_attention_softmax_in_fp32",
-    "attn_implementation",
-    "auto_map",
-    "aux_loss_alpha",
-    "ep_size",
-    "num_nextn_predict_layers",
-    "seq_aux",
-    "bos_token_id",
-    "cache_implementation",
-    "do_sample",
-    "dtype",
-    "embd_pdrop",
-    "embedding_dropout",
-    "eos_token_id",
-    "gradient_checkpointing",
-    "hidden_dropout",
-    "initial_context_length",
-    "initializer_range",
-    "max_window_layers",
-    "mlp_bias",
-    "model_type",
-    "original_max_position_embeddings",
-    "output_attentions",
-    "output_hidden_states",
-    "output_router_logits",
-    "pad_token_id",
-    "pretraining_tp",
-    "resid_pdrop",
-    "residual_dropout",
-    "return_dict",
-    "router_aux_loss_coef",
-    "router_jitter_noise",
-    "task_specific_params",
-    "temperature",
-    "tokenizer_class",
-    "top_p",
-    "torch_dtype",
-    "transformers_version",
-    "unk_token_id",
-    "unsloth_fixed",
-    "unsloth_version",
-    "use_bias",
-    "use_cache",
-    "use_flash_attention",
-    "use_qkv_bias",
-    "id2label",
-    "label2id",
-    "problem_type",
-];
-
-/// Metadata under the name of an architecture.
-pub(super) struct Keys {
-    architecture: &'static str,
-    pub(super) metadata: Metadata,
-}
-
-impl Keys {
-    pub(super) fn new(family: &Family) -> Result<Self> {
-        let mut metadata = Metadata::new();
-        metadata.set("general.architecture", family.architecture)?;
-        Ok(Keys { architecture: family.architecture, metadata })
-    }
-    pub(super) fn set(&mut self, key: &str, value: impl Into<Value>) -> Result<()> {
-        self.metadata.set(format!("{}.{key}", self.architecture), value)?;
-        Ok(())
-    }
-    fn set_if(&mut self, key: &str, value: Option<impl Into<Value>>) -> Result<()> {
-        value.map_or(Ok(()), |value| self.set(key, value))
-    }
-}
-
-/// What `config.json` says.
-pub(super) struct Translated {
-    pub(super) family: &'static Family,
-    /// Whether the tensors of the text part have a prefix, and others are of images.
-    pub(super) has_images: bool,
-    pub(super) metadata: Metadata,
-    pub(super) tied: bool,
-    pub(super) layers: usize,
-    /// How keys and values are expanded, if attention is latent.
-    pub(super) expansion: Option<Expansion>,
-    /// The heads of linear attention, if there is any.
-    pub(super) linear: Option<LinearHeads>,
-    /// Factors of rotary frequencies, which are tensors in GGUF.
-    pub(super) long_factors: Option<LongFactors>,
-}
 
 pub(super) fn translate(path: &Path) -> Result<Translated> {
     let options = Options::read(path)?;
@@ -123,28 +20,12 @@ pub(super) fn translate(path: &Path) -> Result<Translated> {
     experts(&options, family, &mut keys)?;
     windows(&options, family, &mut keys)?;
     let long_factors = rope::translate(&options, family, &mut keys)?;
-    choices(&options, family, &mut keys)?;
+    choices(&options, family)?;
+    let split = (family.translate)(&options, &mut keys)?;
     let tied = options.flag("tie_word_embeddings")?.unwrap_or(family.tied);
-    let expansion = match family.architecture {
-        "deepseek2" => Some(deepseek::translate(&options, family.model_type == "deepseek_v3", &mut keys)?),
-        _ => None,
-    };
-    let linear = match family.architecture {
-        "qwen3next" => Some(qwen3_next::translate(&options, &mut keys)?),
-        _ => None,
-    };
     options.finish(&HARMLESS)?;
     let layers = keys.metadata.arch_u32("block_count")? as usize;
-    Ok(Translated {
-        family,
-        has_images,
-        metadata: keys.metadata,
-        tied,
-        layers,
-        expansion,
-        linear,
-        long_factors,
-    })
+    Ok(Translated { family, has_images, metadata: keys.metadata, tied, layers, split, long_factors })
 }
 
 fn extents(options: &Options, family: &Family, keys: &mut Keys) -> Result<()> {
@@ -180,27 +61,7 @@ fn experts(options: &Options, family: &Family, keys: &mut Keys) -> Result<()> {
     keys.set_if("expert_count", options.count(option)?)?;
     let used = options.count("num_experts_per_tok")?;
     keys.set("expert_used_count", options.required("num_experts_per_tok", used)?)?;
-    let mut width =
-        |option: &str, key: &str| keys.set(key, options.required(option, options.count(option)?)?);
-    match family.architecture {
-        "qwen3moe" | "qwen3next" => {
-            width("moe_intermediate_size", "expert_feed_forward_length")?;
-            if family.architecture == "qwen3next" {
-                width("shared_expert_intermediate_size", "expert_shared_feed_forward_length")?;
-            }
-            options.required("norm_topk_prob", options.flag("norm_topk_prob")?)?;
-            options.only("norm_topk_prob", "true", |value| value.as_bool() == Some(true))?;
-            let every = "1: experts in every layer";
-            options.only("decoder_sparse_step", every, |value| value.as_u64() == Some(1))?;
-            options.only("mlp_only_layers", "none", |value| value.as_array().is_some_and(Vec::is_empty))
-        }
-        "gpt-oss" => {
-            width("intermediate_size", "expert_feed_forward_length")?;
-            let used = used.unwrap_or(0);
-            options.only("experts_per_token", &used.to_string(), |value| value.as_u64() == Some(used.into()))
-        }
-        _ => Ok(()),
-    }
+    (family.experts)(options, keys)
 }
 
 fn windows(options: &Options, family: &Family, keys: &mut Keys) -> Result<()> {
@@ -225,8 +86,8 @@ fn windows(options: &Options, family: &Family, keys: &mut Keys) -> Result<()> {
             |layer, period| (layer + 1).is_multiple_of(period)
         }
     };
-    if family.architecture == "qwen3next" {
-        return Ok(()); // whose kinds of layers have other names
+    if family.own_layer_types {
+        return Ok(());
     }
     let period = if let Windows::ButEvery(period) = family.windows { period } else { 1 };
     let name = |layer: usize| if full(layer, period) { "full_attention" } else { "sliding_attention" };
@@ -236,41 +97,9 @@ fn windows(options: &Options, family: &Family, keys: &mut Keys) -> Result<()> {
     })
 }
 
-fn choices(options: &Options, family: &Family, keys: &mut Keys) -> Result<()> {
+fn choices(options: &Options, family: &Family) -> Result<()> {
     for option in ["hidden_act", "hidden_activation"] {
         options.only(option, family.activation, |value| value.as_str() == Some(family.activation))?;
-    }
-    let off = |option| options.only(option, "false", |value| value.as_bool() == Some(false));
-    match family.architecture {
-        "gemma2" | "gemma3" => {
-            for option in ["attn_logit_softcapping", "final_logit_softcapping"] {
-                keys.set_if(option, options.number(option)?.map(|cap| cap as f32))?;
-            }
-            let scalar = options.number("query_pre_attn_scalar")?;
-            let scalar = options.required("query_pre_attn_scalar", scalar)?;
-            keys.set("attention.scale", (1.0 / scalar.sqrt()) as f32)?;
-            off("use_bidirectional_attention")?;
-        }
-        "stablelm" => {
-            keys.set_if("use_parallel_residual", options.flag("use_parallel_residual")?)?;
-            off("qk_layernorm")?;
-        }
-        "starcoder2" => {
-            options.only("norm_type", "layer_norm", |value| value.as_str() == Some("layer_norm"))?;
-            options.only("mlp_type", "default", |value| value.as_str() == Some("default"))?;
-            options.only("scale_attn_weights", "true", |value| value.as_bool() == Some(true))?;
-        }
-        "gpt-oss" => {
-            for (option, only) in [("swiglu_alpha", 1.702), ("swiglu_limit", 7.0)] {
-                options.only(option, &only.to_string(), |value| value.as_f64() == Some(only))?;
-            }
-            options.only("quantization_config", "quant_method mxfp4", |value| {
-                value.get("quant_method").and_then(|method| method.as_str()) == Some("mxfp4")
-            })?;
-        }
-        // Rows of queries and keys are in the order of halves; in GGUF files of this family they are not.
-        "llama" => keys.set("rope.halves", true)?,
-        _ => {}
     }
     Ok(())
 }

@@ -1,23 +1,19 @@
 //! Options and matrices of latent attention, as DeepSeek V2 and V3 have it.
-use super::config::Keys;
-use super::options::{Options, wrong};
-use super::tensors::Piece;
+use super::options::Options;
+use super::parts::{Expansion, Found, Keys, Piece, Split, Waiting};
 use crate::Result;
 use ops_gguf::{Assembly, GgmlType};
-use std::path::Path;
 
-/// Extents by which the matrix that expands keys and values is split.
-#[derive(Clone, Copy)]
-pub(super) struct Expansion {
-    heads: usize,
-    /// Features of a head's key that are not rotated.
-    nope: usize,
-    /// Features of a head's value.
-    value: usize,
+pub(super) fn translate_v2(options: &Options, keys: &mut Keys) -> Result<Split> {
+    translate(options, false, keys).map(Split::Latent)
+}
+
+pub(super) fn translate_v3(options: &Options, keys: &mut Keys) -> Result<Split> {
+    translate(options, true, keys).map(Split::Latent)
 }
 
 /// Options that only these two families have. V3 has scores by sigmoid, V2 by softmax.
-pub(super) fn translate(options: &Options, is_v3: bool, keys: &mut Keys) -> Result<Expansion> {
+fn translate(options: &Options, is_v3: bool, keys: &mut Keys) -> Result<Expansion> {
     let count = |option: &str| options.required(option, options.count(option)?);
     let sum = |a: u32, b: u32, option: &str| {
         a.checked_add(b).ok_or_else(|| options.wrong(option, a, "a width that a head can have"))
@@ -85,21 +81,29 @@ fn routing(options: &Options, is_v3: bool, keys: &mut Keys) -> Result<()> {
     Ok(())
 }
 
+/// Adds a tensor that has another form in GGUF.
+pub(super) fn add(model: &mut Assembly, found: &Found<'_>, by: Split, _: &mut Waiting) -> Result<()> {
+    match (found.part, by) {
+        ("self_attn.kv_b_proj.weight", Split::Latent(extents)) => expand(model, found, extents),
+        _ => Err(found.foreign()),
+    }
+}
+
 /// Splits `[heads · (nope + value), rank]` into the matrices of keys, transposed, and those of values, by head.
-pub(super) fn expand(
+fn expand(
     model: &mut Assembly,
-    (file, name, layer): (&Path, &str, usize),
-    (ty, dims): (GgmlType, &[usize]),
-    (bytes, range): Piece,
+    found: &Found<'_>,
     Expansion { heads, nope, value }: Expansion,
 ) -> Result<()> {
+    let ty = found.ty()?;
+    let (layer, (bytes, range)) = (found.layer, &found.piece);
     let rows = (nope + value).checked_mul(heads);
-    let &[n, rank] = dims else {
-        return Err(wrong(file, format!("tensor {name}"), format!("{dims:?}"), "a matrix"));
+    let &[n, rank] = found.dims else {
+        return Err(found.wrong(format!("{:?}", found.dims), "a matrix"));
     };
     if rows != Some(n) {
         let wanted = format!("[{heads} heads of {nope} and {value}, kv_lora_rank]");
-        return Err(wrong(file, format!("tensor {name}"), format!("{dims:?}"), wanted));
+        return Err(found.wrong(format!("{:?}", found.dims), wanted));
     }
     let size = if ty == GgmlType::F32 { 4 } else { 2 };
     let row = rank * size;

@@ -1,7 +1,6 @@
 //! `config.json` of an encoder, and what the files of `sentence-transformers` say of its embeddings, as metadata.
-use super::config::{HARMLESS, Keys, Translated};
-use super::families::Family;
 use super::options::{Options, read_text, wrong};
+use super::parts::{Family, HARMLESS, Keys, Split, Translated};
 use crate::Result;
 use crate::encoder::{ACTIVATIONS, Pooling, key};
 use serde_json::Value;
@@ -63,8 +62,7 @@ pub(super) fn translate(options: &Options, path: &Path) -> Result<Option<Transla
         metadata: keys.metadata,
         tied: true,
         layers,
-        expansion: None,
-        linear: None,
+        split: Split::None,
         long_factors: None,
     }))
 }

@@ -1,61 +1,16 @@
 //! The families as `config.json` describes them.
 use super::options::Options;
-use super::{encoder, images};
+use super::parts::{COMMON, Family, Keys, Split, Windows};
+use super::{deepseek, encoder, gpt_oss, images, qwen3_next};
 use crate::{Error, Result};
 
-/// A family as `config.json` describes it.
-pub(super) struct Family {
-    pub(super) model_type: &'static str,
-    /// Whether it is an encoder, whose options and names of tensors are its own.
-    pub(super) encoder: bool,
-    /// The same family's name in GGUF.
-    pub(super) architecture: &'static str,
-    pub(super) eps: &'static str,
-    pub(super) activation: &'static str,
-    /// The base of rotary frequencies if the file does not say; `None` if it must.
-    pub(super) rope_base: Option<f64>,
-    /// The part of each head that is rotated if the file does not say; `None` if it must be all.
-    pub(super) partial_rope: Option<f64>,
-    /// Whether the width of heads must be there.
-    pub(super) own_head_dim: bool,
-    pub(super) windows: Windows,
-    /// Whether the embeddings are the output matrix, if the file does not say.
-    pub(super) tied: bool,
-    /// Whether the weights of norms lack the 1 that is added to them.
-    pub(super) norms_plus_one: bool,
-    /// Whether `post_attention_layernorm` is `post_attention_norm` in GGUF, which elsewhere is `ffn_norm`.
-    pub(super) post_attention_norm: bool,
-    /// Names of tensors with this prefix are passed over, as `transformers` does.
-    pub(super) ignored: Option<&'static str>,
-}
-
-/// Which layers see only so far.
-pub(super) enum Windows {
-    None,
-    /// All, if there is a size.
-    All,
-    /// None, and a switch that turns them on is refused.
-    Off,
-    /// All but every so-manieth.
-    ButEvery(usize),
-}
-
-const COMMON: Family = Family {
-    model_type: "llama",
-    encoder: false,
-    architecture: "llama",
-    eps: "rms_norm_eps",
-    activation: "silu",
-    rope_base: Some(10_000.0),
-    partial_rope: None,
-    own_head_dim: false,
-    windows: Windows::None,
-    tied: false,
-    norms_plus_one: false,
-    post_attention_norm: false,
-    ignored: None,
+const LLAMA: Family = Family {
+    // Rows of queries and keys are in the order of halves; in GGUF files of this family they are not.
+    translate: |_, keys| keys.set("rope.halves", true).map(|()| Split::None),
+    ..COMMON
 };
 const GEMMA: Family = Family {
+    translate: gemma,
     activation: "gelu_pytorch_tanh",
     own_head_dim: true,
     tied: true,
@@ -64,18 +19,14 @@ const GEMMA: Family = Family {
     ..COMMON
 };
 
-impl Family {
-    /// An encoder. It has no output matrix of its own.
-    pub(super) const fn encoder(model_type: &'static str, architecture: &'static str) -> Self {
-        Family { model_type, architecture, encoder: true, tied: true, ..COMMON }
-    }
-}
+const DEEPSEEK: Family =
+    Family { architecture: "deepseek2", yarn_mscale: true, add_changed: deepseek::add, ..COMMON };
 
 /// This is the only list of decoders that folders may hold.
 const FAMILIES: [Family; 15] = [
-    COMMON,
-    Family { model_type: "mistral", windows: Windows::All, ..COMMON },
-    Family { model_type: "mixtral", windows: Windows::All, rope_base: Some(1e6), ..COMMON },
+    LLAMA,
+    Family { model_type: "mistral", windows: Windows::All, ..LLAMA },
+    Family { model_type: "mixtral", windows: Windows::All, rope_base: Some(1e6), ..LLAMA },
     Family { model_type: "qwen2", architecture: "qwen2", windows: Windows::Off, ..COMMON },
     Family {
         model_type: "qwen3",
@@ -89,6 +40,7 @@ const FAMILIES: [Family; 15] = [
         architecture: "qwen3moe",
         windows: Windows::Off,
         own_head_dim: true,
+        experts: qwen3_next::experts,
         ..COMMON
     },
     Family {
@@ -101,6 +53,10 @@ const FAMILIES: [Family; 15] = [
         post_attention_norm: true,
         // A layer that predicts further tokens.
         ignored: Some("mtp."),
+        own_layer_types: true,
+        experts: qwen3_next::experts_and_shared,
+        translate: qwen3_next::translate,
+        add_changed: qwen3_next::add,
         ..COMMON
     },
     Family { model_type: "gemma2", architecture: "gemma2", windows: Windows::ButEvery(2), ..GEMMA },
@@ -116,6 +72,7 @@ const FAMILIES: [Family; 15] = [
         architecture: "phi3",
         windows: Windows::All,
         partial_rope: Some(1.0),
+        long_rope: true,
         ..COMMON
     },
     Family {
@@ -125,6 +82,7 @@ const FAMILIES: [Family; 15] = [
         activation: "gelu_pytorch_tanh",
         windows: Windows::All,
         tied: true,
+        translate: starcoder2,
         ..COMMON
     },
     Family {
@@ -132,6 +90,7 @@ const FAMILIES: [Family; 15] = [
         architecture: "stablelm",
         eps: "layer_norm_eps",
         partial_rope: Some(0.25),
+        translate: stablelm,
         ..COMMON
     },
     Family {
@@ -141,10 +100,13 @@ const FAMILIES: [Family; 15] = [
         own_head_dim: true,
         windows: Windows::ButEvery(2),
         post_attention_norm: true,
+        experts: gpt_oss::experts,
+        translate: gpt_oss::translate,
+        add_changed: gpt_oss::add,
         ..COMMON
     },
-    Family { model_type: "deepseek_v2", architecture: "deepseek2", ..COMMON },
-    Family { model_type: "deepseek_v3", architecture: "deepseek2", ..COMMON },
+    Family { model_type: "deepseek_v2", translate: deepseek::translate_v2, ..DEEPSEEK },
+    Family { model_type: "deepseek_v3", translate: deepseek::translate_v3, ..DEEPSEEK },
 ];
 
 /// The kinds of decoder that folders may hold, as `model_type` in `config.json` names them.
@@ -167,4 +129,28 @@ pub(super) fn find(options: &Options) -> Result<&'static Family> {
         names.iter().all(|name| name.as_str().is_some_and(|name| name.ends_with("ForCausalLM")))
     })?;
     Ok(family)
+}
+
+fn gemma(options: &Options, keys: &mut Keys) -> Result<Split> {
+    for option in ["attn_logit_softcapping", "final_logit_softcapping"] {
+        keys.set_if(option, options.number(option)?.map(|cap| cap as f32))?;
+    }
+    let scalar = options.number("query_pre_attn_scalar")?;
+    let scalar = options.required("query_pre_attn_scalar", scalar)?;
+    keys.set("attention.scale", (1.0 / scalar.sqrt()) as f32)?;
+    options.only("use_bidirectional_attention", "false", |value| value.as_bool() == Some(false))?;
+    Ok(Split::None)
+}
+
+fn stablelm(options: &Options, keys: &mut Keys) -> Result<Split> {
+    keys.set_if("use_parallel_residual", options.flag("use_parallel_residual")?)?;
+    options.only("qk_layernorm", "false", |value| value.as_bool() == Some(false))?;
+    Ok(Split::None)
+}
+
+fn starcoder2(options: &Options, _: &mut Keys) -> Result<Split> {
+    options.only("norm_type", "layer_norm", |value| value.as_str() == Some("layer_norm"))?;
+    options.only("mlp_type", "default", |value| value.as_str() == Some("default"))?;
+    options.only("scale_attn_weights", "true", |value| value.as_bool() == Some(true))?;
+    Ok(Split::None)
 }

@@ -1,18 +1,15 @@
 //! Experts of GPT-OSS: one tensor for all of a layer, in floats with inputs before outputs or in blocks of MXFP4, and the rows of
 //! gate and up in turns.
-use super::tensors::{Found, Piece};
+use super::options::Options;
+use super::parts::{Found, Keys, Split, Waiting};
 use crate::Result;
 use ops_gguf::{Assembly, GgmlType};
 use safetensors::Dtype;
-use std::collections::BTreeMap;
 
 /// Bytes of a block's values.
 const BLOCK: usize = 16;
 /// Rows that a transposition reads together: a cache line of 16-bit columns.
 const TOGETHER: usize = 32;
-
-/// Blocks without their scales so far, or scales without their blocks, by the name of the tensor without the ending.
-pub(super) type Waiting = BTreeMap<String, (Vec<usize>, Piece)>;
 
 /// A tensor of GGUF that takes some of the outputs: every `step`-th from `first` on.
 struct Part {
@@ -25,13 +22,32 @@ const GATE_UP: [Part; 2] =
     [Part { name: "ffn_gate_exps", first: 0, step: 2 }, Part { name: "ffn_up_exps", first: 1, step: 2 }];
 const DOWN: [Part; 1] = [Part { name: "ffn_down_exps", first: 0, step: 1 }];
 
+/// The options of experts.
+pub(super) fn experts(options: &Options, keys: &mut Keys) -> Result<()> {
+    let width = options.required("intermediate_size", options.count("intermediate_size")?)?;
+    keys.set("expert_feed_forward_length", width)?;
+    let used = options.count("num_experts_per_tok")?.unwrap_or(0);
+    options.only("experts_per_token", &used.to_string(), |value| value.as_u64() == Some(used.into()))
+}
+
+/// The options that only this family has.
+pub(super) fn translate(options: &Options, _: &mut Keys) -> Result<Split> {
+    for (option, only) in [("swiglu_alpha", 1.702), ("swiglu_limit", 7.0)] {
+        options.only(option, &only.to_string(), |value| value.as_f64() == Some(only))?;
+    }
+    options.only("quantization_config", "quant_method mxfp4", |value| {
+        value.get("quant_method").and_then(|method| method.as_str()) == Some("mxfp4")
+    })?;
+    Ok(Split::None)
+}
+
 /// Adds a tensor of a layer's experts.
-pub(super) fn add(model: &mut Assembly, found: &Found<'_>, waiting: &mut Waiting) -> Result<()> {
+pub(super) fn add(model: &mut Assembly, found: &Found<'_>, _: Split, waiting: &mut Waiting) -> Result<()> {
     let what = found.part.trim_start_matches("mlp.experts.");
     let (parts, form) = match (what.strip_prefix("gate_up_proj"), what.strip_prefix("down_proj")) {
         (Some(form), _) => (&GATE_UP[..], form),
         (_, Some(form)) => (&DOWN[..], form),
-        _ => return Err(found.wrong("a part of other models", "the tensors of this kind of model")),
+        _ => return Err(found.foreign()),
     };
     match (form, found.dims) {
         ("", &[experts, inputs, outputs]) => {

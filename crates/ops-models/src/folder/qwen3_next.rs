@@ -1,22 +1,36 @@
 //! Options and matrices of linear attention, as Qwen 3 Next has it.
-use super::config::Keys;
 use super::options::Options;
-use super::tensors::{Found, Piece, widened};
+use super::parts::{Found, Keys, LinearHeads, Piece, Split, Waiting, widened};
 use crate::Result;
 use ops_gguf::{Array, Assembly, GgmlType};
 
-/// Extents by which the matrix of queries, keys, values and gates is split.
-#[derive(Clone, Copy)]
-pub(super) struct LinearHeads {
-    /// Heads of queries and keys.
-    count: usize,
-    /// Features of such a head.
-    key: usize,
-    /// Features of all values that such a head serves.
-    value: usize,
+/// The options of experts, which Qwen 3 MoE has as well.
+pub(super) fn experts(options: &Options, keys: &mut Keys) -> Result<()> {
+    width(options, keys, "moe_intermediate_size", "expert_feed_forward_length")?;
+    always(options)
 }
 
-pub(super) fn translate(options: &Options, keys: &mut Keys) -> Result<LinearHeads> {
+/// The options of experts and of the one that all tokens share.
+pub(super) fn experts_and_shared(options: &Options, keys: &mut Keys) -> Result<()> {
+    width(options, keys, "moe_intermediate_size", "expert_feed_forward_length")?;
+    width(options, keys, "shared_expert_intermediate_size", "expert_shared_feed_forward_length")?;
+    always(options)
+}
+
+fn width(options: &Options, keys: &mut Keys, option: &str, key: &str) -> Result<()> {
+    keys.set(key, options.required(option, options.count(option)?)?)
+}
+
+/// Refuses models whose weights of experts are not normalised, or that have layers without experts.
+fn always(options: &Options) -> Result<()> {
+    options.required("norm_topk_prob", options.flag("norm_topk_prob")?)?;
+    options.only("norm_topk_prob", "true", |value| value.as_bool() == Some(true))?;
+    let every = "1: experts in every layer";
+    options.only("decoder_sparse_step", every, |value| value.as_u64() == Some(1))?;
+    options.only("mlp_only_layers", "none", |value| value.as_array().is_some_and(Vec::is_empty))
+}
+
+pub(super) fn translate(options: &Options, keys: &mut Keys) -> Result<Split> {
     let count = |option: &str| options.required(option, options.count(option)?);
     let (heads, values) = (count("linear_num_key_heads")?, count("linear_num_value_heads")?);
     let (key, value) = (count("linear_key_head_dim")?, count("linear_value_head_dim")?);
@@ -48,11 +62,15 @@ pub(super) fn translate(options: &Options, keys: &mut Keys) -> Result<LinearHead
         keys.set("attention.recurrent_layers", Array::Bool(kinds.into()))?;
     }
     let value = (width / heads) as usize;
-    Ok(LinearHeads { count: heads as usize, key: key as usize, value })
+    Ok(Split::Linear(LinearHeads { count: heads as usize, key: key as usize, value }))
 }
 
 /// Adds a tensor that has another form in GGUF.
-pub(super) fn add(model: &mut Assembly, found: &Found<'_>, heads: LinearHeads) -> Result<()> {
+pub(super) fn add(model: &mut Assembly, found: &Found<'_>, by: Split, _: &mut Waiting) -> Result<()> {
+    let Split::Linear(heads) = by else { return Err(found.foreign()) };
+    if !found.part.starts_with("linear_attn.") {
+        return Err(found.foreign());
+    }
     let name = |ours: &str| format!("blk.{}.{ours}", found.layer);
     match (found.part, found.dims) {
         ("linear_attn.in_proj_qkvz.weight", &[rows, columns]) => split(model, found, heads, [rows, columns]),

@@ -1,14 +1,7 @@
 //! Options of rotary positions: `rope_parameters`, or `rope_theta` and `rope_scaling` in older files.
-use super::config::Keys;
-use super::families::Family;
 use super::options::Options;
+use super::parts::{Family, Keys, LongFactors};
 use crate::Result;
-
-/// Factors of rotary frequencies, for texts up to the original context and for longer ones.
-pub(super) struct LongFactors {
-    pub(super) short: Vec<f32>,
-    pub(super) long: Vec<f32>,
-}
 
 pub(super) fn translate(options: &Options, family: &Family, keys: &mut Keys) -> Result<Option<LongFactors>> {
     let scaling = match options.any(&["rope_parameters", "rope_scaling"]) {
@@ -92,7 +85,7 @@ fn kind(
     match name {
         "default" => return Ok(None),
         // The name in the first files.
-        "longrope" | "su" if family.architecture == "phi3" => {
+        "longrope" | "su" if family.long_rope => {
             return Ok(Some(long_factors(options, scaling, keys)?));
         }
         "linear" => {}
@@ -115,7 +108,7 @@ fn kind(
                     keys.set(&format!("rope.scaling.{key}"), value as f32)?;
                 }
             }
-            if family.architecture == "deepseek2"
+            if family.yarn_mscale
                 && let Some(mscale) = scaling.number("mscale_all_dim")?
             {
                 // Tables are stretched by the quotient of the two.

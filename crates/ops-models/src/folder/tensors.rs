@@ -1,14 +1,12 @@
 //! Tensors of safetensors files, in place.
-use super::config::Translated;
 use super::names::{Place, place};
 use super::options::{Options, wrong};
-use super::{deepseek, encoder, gpt_oss, images, qwen3_next};
+use super::parts::{FLOATS, Found, Piece, Split, Translated, Waiting, float_type, widened};
+use super::{encoder, images};
 use crate::Result;
-use ops_core::{bf16, f16};
 use ops_gguf::{Assembly, Bytes, GgmlType};
 use safetensors::{Dtype, SafeTensors};
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// Reads or maps a file.
@@ -16,9 +14,6 @@ pub(super) type Read<'r> = &'r mut dyn FnMut(&Path) -> ops_gguf::Result<Bytes>;
 
 const INDEX: &str = "model.safetensors.index.json";
 const SINGLE: &str = "model.safetensors";
-
-/// One expert's matrix.
-pub(super) type Piece = (Bytes, Range<usize>);
 
 /// Experts that become one tensor.
 struct Experts {
@@ -28,42 +23,6 @@ struct Experts {
     by_number: BTreeMap<usize, Piece>,
 }
 
-/// A tensor of a file that has another form in GGUF.
-pub(super) struct Found<'a> {
-    pub(super) file: &'a Path,
-    pub(super) name: &'a str,
-    pub(super) layer: usize,
-    /// Its name in the layer.
-    pub(super) part: &'static str,
-    pub(super) dtype: Dtype,
-    pub(super) dims: &'a [usize],
-    pub(super) piece: Piece,
-}
-
-impl Found<'_> {
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.piece.0[self.piece.1.clone()]
-    }
-    /// The type of a tensor of floats.
-    pub(super) fn ty(&self) -> Result<GgmlType> {
-        float_type(self.dtype).ok_or_else(|| self.wrong(format!("type {:?}", self.dtype), FLOATS))
-    }
-    pub(super) fn wrong(&self, got: impl ToString, wanted: impl ToString) -> crate::Error {
-        wrong(self.file, format!("tensor {}", self.name), got, wanted)
-    }
-}
-
-const FLOATS: &str = "F32, F16 or BF16";
-
-fn float_type(dtype: Dtype) -> Option<GgmlType> {
-    match dtype {
-        Dtype::F32 => Some(GgmlType::F32),
-        Dtype::F16 => Some(GgmlType::F16),
-        Dtype::BF16 => Some(GgmlType::BF16),
-        _ => None,
-    }
-}
-
 /// Tensors on their way to a model.
 struct Collection<'a> {
     model: &'a mut Assembly,
@@ -71,7 +30,7 @@ struct Collection<'a> {
     experts: BTreeMap<String, Experts>,
     /// Names here by names in GGUF.
     names: BTreeMap<String, String>,
-    waiting: gpt_oss::Waiting,
+    waiting: Waiting,
 }
 
 /// Adds the tensors of a folder to a model.
@@ -86,7 +45,7 @@ pub(super) fn add(
         translated,
         experts: BTreeMap::new(),
         names: BTreeMap::new(),
-        waiting: gpt_oss::Waiting::new(),
+        waiting: Waiting::new(),
     };
     all.rope_factors()?;
     for (file, listed) in files(folder)? {
@@ -153,7 +112,8 @@ impl Collection<'_> {
             wrong(file, what(), got, "the tensors of this kind of model")
         })?;
         if let Place::Changed(layer, part) = place {
-            return self.changed(&Found { file, name, layer, part, dtype, dims, piece });
+            let found = Found { file, name, layer, part, dtype, dims, piece };
+            return (family.add_changed)(self.model, &found, self.translated.split, &mut self.waiting);
         }
         if place == Place::Ignored {
             return Ok(());
@@ -192,26 +152,6 @@ impl Collection<'_> {
         Ok(())
     }
 
-    /// A tensor that has another form in GGUF.
-    fn changed(&mut self, found: &Found<'_>) -> Result<()> {
-        let Found { file, name, layer, dims, .. } = *found;
-        match (found.part, &self.translated.expansion, self.translated.linear) {
-            ("self_attn.kv_b_proj.weight", Some(expansion), _) => {
-                let piece = found.piece.clone();
-                deepseek::expand(self.model, (file, name, layer), (found.ty()?, dims), piece, *expansion)
-            }
-            (part, _, Some(heads)) if part.starts_with("linear_attn.") => {
-                qwen3_next::add(self.model, found, heads)
-            }
-            (part, ..)
-                if part.starts_with("mlp.experts.") && self.translated.family.architecture == "gpt-oss" =>
-            {
-                gpt_oss::add(self.model, found, &mut self.waiting)
-            }
-            _ => Err(found.wrong("a part of other models", "the tensors of this kind of model")),
-        }
-    }
-
     /// Factors that are tensors in GGUF.
     fn rope_factors(&mut self) -> Result<()> {
         let Some(factors) = &self.translated.long_factors else { return Ok(()) };
@@ -231,9 +171,12 @@ impl Collection<'_> {
             // Where attention is latent, the feed-forward block of the first layers is of another kind; beside linear attention,
             // other layers have another kind of attention.
             let is_feed = ours.contains(".ffn_");
-            if (self.translated.expansion.is_some() && is_feed)
-                || (self.translated.linear.is_some() && !is_feed)
-            {
+            let differs = match self.translated.split {
+                Split::None => false,
+                Split::Latent(_) => is_feed,
+                Split::Linear(_) => !is_feed,
+            };
+            if differs {
                 continue;
             }
             let has =
@@ -268,15 +211,4 @@ impl Collection<'_> {
         }
         Ok(())
     }
-}
-
-/// A vector in f32, as norms and biases are used, after a function of each value.
-pub(super) fn widened(ty: GgmlType, bytes: &[u8], f: impl Fn(f32) -> f32) -> Vec<u8> {
-    let two = |b: &[u8]| [b[0], b[1]];
-    let values: Vec<f32> = match ty {
-        GgmlType::F16 => bytes.chunks_exact(2).map(|b| f16::from_le_bytes(two(b)).to_f32()).collect(),
-        GgmlType::BF16 => bytes.chunks_exact(2).map(|b| bf16::from_le_bytes(two(b)).to_f32()).collect(),
-        _ => bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect(),
-    };
-    values.iter().flat_map(|value| f(*value).to_le_bytes()).collect()
 }
