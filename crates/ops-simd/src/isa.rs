@@ -69,7 +69,7 @@ impl Isa {
     /// Products use them with `avx512vnni`, unless `OPS_SIMD` names an instruction set.
     pub fn matrix_units() -> Vec<&'static str> {
         #[cfg(target_arch = "x86_64")]
-        return crate::amx::features();
+        return crate::matrix_units::features();
         #[cfg(not(target_arch = "x86_64"))]
         Vec::new()
     }

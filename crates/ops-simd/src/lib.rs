@@ -82,6 +82,8 @@ pub mod gemm;
 mod isa;
 mod map;
 pub mod math;
+#[cfg(target_arch = "x86_64")]
+mod matrix_units;
 mod memory;
 mod parametric;
 pub mod quant;
