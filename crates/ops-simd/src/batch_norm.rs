@@ -3,8 +3,9 @@
 use crate::element::{Element, TypedOperands};
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
-use crate::map::{Map, Store, elementwise};
+use crate::map::{Map, elementwise};
 use crate::simd::Simd;
+use crate::store::Store;
 
 /// (x − mean) · scale + bias, in f32. The mean may have more digits than f32: x is reduced by both parts of it.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -4,9 +4,10 @@ use crate::cast::from_copy;
 use crate::element::{Element, TypedOperands};
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
-use crate::map::{Map, Store, elementwise};
+use crate::map::{Map, elementwise};
 use crate::math;
 use crate::simd::Simd;
+use crate::store::Store;
 
 /// A function of two numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -3,8 +3,8 @@
 use crate::element::{Element, View, ViewMut};
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
-use crate::map::{BLOCK, Store};
 use crate::simd::{Kernel, Simd};
+use crate::store::{BLOCK, Store};
 
 /// y\[i\] = x\[i\], rounded to nearest, ties to even. NaN stays NaN, and values out of range become infinite.
 ///

@@ -3,9 +3,10 @@
 use crate::element::{Element, TypedOperands};
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
-use crate::map::{Map, Store, elementwise};
+use crate::map::{Map, elementwise};
 use crate::math;
 use crate::simd::Simd;
+use crate::store::Store;
 
 /// g · sigmoid(alpha · g) · (u + 1), with g = min(gate, limit) and u between −limit and limit. NaN stays NaN.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -5,17 +5,7 @@ use crate::element::{Element, View};
 use crate::isa::{Isa, Run};
 use crate::simd::pair::Pair;
 use crate::simd::{Kernel, Simd};
-
-/// How outputs are written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Store {
-    /// With normal stores, for outputs that are read again soon or fit the last-level cache.
-    #[default]
-    Cached,
-    /// With non-temporal stores, for outputs larger than the last-level cache. This saves reading lines that are overwritten
-    /// whole.
-    Stream,
-}
+use crate::store::{BLOCK, Store};
 
 /// A function of `N` vectors.
 pub trait Map<const N: usize>: Copy {
@@ -27,9 +17,6 @@ pub trait Map<const N: usize>: Copy {
     /// Its value, which will be rounded to `T` and need not be much more precise.
     fn eval<S: Simd, T: Element>(self, s: S, x: [S::F; N]) -> S::F;
 }
-
-/// Elements per block of a streamed output or of converted operands; two arrays of this size stay in the L1 cache.
-pub(crate) const BLOCK: usize = 1024;
 
 /// y\[i\] = map(x₀\[i\], x₁\[i\], ..)
 pub(crate) fn elementwise<F: Map<N>, T: Element, const N: usize>(

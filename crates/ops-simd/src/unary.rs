@@ -6,9 +6,10 @@ use crate::cast::{from_copy, through_f32};
 use crate::element::{Element, View, ViewMut};
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
-use crate::map::{Map, Store, elementwise};
+use crate::map::{Map, elementwise};
 use crate::math;
 use crate::simd::Simd;
+use crate::store::Store;
 
 /// A function of one number. NaN gives NaN, except for [`Unary::Sign`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

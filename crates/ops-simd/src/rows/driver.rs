@@ -3,9 +3,9 @@
 use crate::cast::cast_views;
 use crate::element::{Element, View, ViewMut};
 use crate::isa::{Isa, Run};
-use crate::map::Store;
 use crate::scratch::Scratch;
 use crate::simd::{Kernel, Simd};
+use crate::store::Store;
 
 /// A function from a row to a row.
 pub(crate) trait RowMap: Copy {

@@ -7,10 +7,11 @@ use crate::binary::Add;
 use crate::element::{Element, TypedOperands, View, ViewMut};
 use crate::error::{Error, rows, same_len};
 use crate::isa::{Isa, Run};
-use crate::map::{Store, elementwise};
+use crate::map::elementwise;
 use crate::scratch::Scratch;
 use crate::simd::pair::Pair;
 use crate::simd::{Kernel, Simd};
+use crate::store::Store;
 
 /// y = x / √(mean(x²) + eps) · weight, over rows as long as `weight`.
 ///

@@ -5,10 +5,10 @@ use crate::cast::cast_views;
 use crate::element::{Element, TypedOperands, View, ViewMut};
 use crate::error::{Error, rows, same_len};
 use crate::isa::{Isa, Run};
-use crate::map::Store;
 use crate::scratch::Scratch;
 use crate::simd::pair::Pair;
 use crate::simd::{Kernel, Simd};
+use crate::store::Store;
 
 /// Which elements of a row of length d form pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,10 +5,10 @@ use super::fold::{Fold, LargestNumber, fold, total};
 use crate::element::{Element, View, ViewMut};
 use crate::error::{Error, rows, same_len};
 use crate::isa::Isa;
-use crate::map::Store;
 use crate::math::exp_down;
 use crate::simd::Simd;
 use crate::simd::pair::Pair;
+use crate::store::Store;
 
 /// y = e^(x − m) / Σ e^(x − m), where m is the row's maximum, over rows of length `n`. A row of −∞, or with NaN or +∞, gives
 /// NaN.
