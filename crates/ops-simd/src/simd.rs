@@ -2,8 +2,6 @@
 
 use half::{bf16, f16};
 
-use crate::math;
-
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx2;
 #[cfg(target_arch = "x86_64")]
@@ -232,7 +230,13 @@ pub trait Simd: Copy + Send + Sync + 'static {
     /// For |x| ≤ 1e5.
     #[inline(always)]
     fn reduce_half_pi(self, x: Self::F) -> (Self::F, Self::I) {
-        math::trig::cody_waite(self, x)
+        // π/2 in three parts of 24 bits: the first product cancels exactly, and the remainder keeps 24 correct bits.
+        const HALF_PI: [f32; 3] = [1.570_796_4, -4.371_139e-8, -1.715_124_5e-15];
+        let n = self.round_even(self.mul(x, self.splat(std::f32::consts::FRAC_2_PI)));
+        let r = self.neg_mul_add(n, self.splat(HALF_PI[0]), x);
+        let r = self.neg_mul_add(n, self.splat(HALF_PI[1]), r);
+        let r = self.neg_mul_add(n, self.splat(HALF_PI[2]), r);
+        (r, self.to_i32(n))
     }
 
     /// a < b

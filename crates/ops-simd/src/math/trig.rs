@@ -5,8 +5,6 @@ use crate::simd::{MAX_LANES, Simd};
 
 /// The largest argument for the vector reduction.
 const MAX_VECTOR_ARGUMENT: f32 = 1e5;
-// π/2 in three parts of 24 bits.
-const HALF_PI: [f32; 3] = [1.570_796_4, -4.371_139e-8, -1.715_124_5e-15];
 /// (sin(x)/x − 1) / x² in powers of x², to 4e-9 for |x| ≤ π/4.
 const SIN: [f32; 4] = [-0.166_666_67, 0.008_333_38, -0.000_198_534_91, 2.837_305_6e-6];
 /// (cos(x) − 1 + x²/2) / x⁴ in powers of x², to 1e-10 for |x| ≤ π/4.
@@ -46,17 +44,7 @@ fn reduce<S: Simd>(s: S, x: S::F) -> (S::F, S::I) {
     if s.any(large) { reduce_lanes(s, x) } else { s.reduce_half_pi(x) }
 }
 
-/// Three-part reduction: the first product cancels exactly, and the remainder keeps 24 correct bits.
-#[inline(always)]
-pub(crate) fn cody_waite<S: Simd>(s: S, x: S::F) -> (S::F, S::I) {
-    let n = s.round_even(s.mul(x, s.splat(std::f32::consts::FRAC_2_PI)));
-    let r = s.neg_mul_add(n, s.splat(HALF_PI[0]), x);
-    let r = s.neg_mul_add(n, s.splat(HALF_PI[1]), r);
-    let r = s.neg_mul_add(n, s.splat(HALF_PI[2]), r);
-    (r, s.to_i32(n))
-}
-
-/// The same reduction for one number in f64, for processors without a fused multiply-add. NaN and ±∞ give NaN.
+/// [`Simd::reduce_half_pi`] for one number in f64, for processors without a fused multiply-add. NaN and ±∞ give NaN.
 #[inline(always)]
 pub(crate) fn reduce_in_f64(x: f32) -> (f32, i32) {
     // The first part has 33 bits: its product with a multiple below 2²⁰ is exact.
