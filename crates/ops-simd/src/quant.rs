@@ -49,11 +49,11 @@ mod super_blocks;
 mod tiles;
 
 pub use activations::{Activations, ActivationsPart};
-pub use blocks::{BLOCK, Format, Q4_0_BYTES, Q8_0_BYTES};
+pub use blocks::{BLOCK, Format, Q4_0_BYTES, Q8_0_BYTES, TILE_ROWS};
 pub use codes::{CodeFormat, multiply_codes};
 pub use lookup::{LookupFormat, multiply_lookup_rows};
 pub use multiply::multiply;
 pub use requantize::requantize;
 pub use rows::{multiply_rows, multiply_rows_by_row};
 pub use super_blocks::{SUPER_BLOCK, SuperFormat, multiply_super_rows};
-pub use tiles::{TILE_ROWS, Tiles};
+pub use tiles::Tiles;

@@ -4,6 +4,8 @@ use crate::error::{Error, same_len};
 
 /// Weights per block.
 pub const BLOCK: usize = 32;
+/// Rows of weights that a [`Tiles`](super::Tiles) packs together.
+pub const TILE_ROWS: usize = 16;
 /// Bytes of a q8_0 block: an f16 scale d, then 32 signed bytes q. A weight is d·q.
 pub const Q8_0_BYTES: usize = 34;
 /// Bytes of a q4_0 block: an f16 scale d, then 16 bytes. The low half of byte i is weight i and the high half is weight 16 +

@@ -7,8 +7,7 @@
 use std::ops::Range;
 
 use super::activations::Activations;
-use super::blocks::{BLOCK, Format};
-use super::tiles::TILE_ROWS;
+use super::blocks::{BLOCK, Format, TILE_ROWS};
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::tiles::Tiles;
 use crate::error::{Error, same_len};

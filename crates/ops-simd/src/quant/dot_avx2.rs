@@ -3,9 +3,9 @@
 use core::arch::x86_64::*;
 
 use super::activations::{Block, Panel};
-use super::blocks::Format;
+use super::blocks::{Format, TILE_ROWS};
 use super::codes::avx2_dot::{TOGETHER, scaled, store, sums};
-use super::tiles::{TILE_ROWS, Tile};
+use super::tiles::Tile;
 use crate::scratch::Aligned;
 
 /// Σ over blocks of scale · scale · Σ quant · quant, for sixteen rows of weights and `M` rows of activations.

@@ -3,8 +3,8 @@
 use core::arch::x86_64::*;
 
 use super::activations::Panel;
-use super::blocks::Format;
-use super::tiles::{TILE_ROWS, Tile};
+use super::blocks::{Format, TILE_ROWS};
+use super::tiles::Tile;
 use crate::x86::prefetch;
 
 /// Σ over blocks of scale · scale · Σ quant · quant, for sixteen rows of weights and `M` rows of activations.

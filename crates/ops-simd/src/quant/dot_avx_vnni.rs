@@ -3,10 +3,10 @@
 use core::arch::x86_64::*;
 
 use super::activations::Panel;
-use super::blocks::Format;
+use super::blocks::{Format, TILE_ROWS};
 use super::codes::avx_vnni::ROWS;
 use super::codes::avx2_dot::{Halves, store};
-use super::tiles::{TILE_ROWS, Tile};
+use super::tiles::Tile;
 
 /// Σ over blocks of scale · scale · Σ quant · quant, for sixteen rows of weights and `M` rows of activations.
 #[target_feature(enable = "avx2,fma,f16c,avxvnni")]

@@ -1,8 +1,8 @@
 //! One tile times rows of activations, in plain Rust.
 
 use super::activations::Panel;
-use super::blocks::Format;
-use super::tiles::{TILE_ROWS, Tile};
+use super::blocks::{Format, TILE_ROWS};
+use super::tiles::Tile;
 use crate::simd::portable::f16_bits_to_f32;
 
 /// Σ over blocks of scale · scale · Σ quant · quant, for sixteen rows of weights and `M` rows of activations.

@@ -3,11 +3,11 @@
 use std::ops::Range;
 
 use super::activations::{Activations, Panel, panel_rows};
-use super::blocks::Format;
+use super::blocks::{Format, TILE_ROWS};
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::codes;
 use super::dot_portable;
-use super::tiles::{TILE_ROWS, Tile, Tiles};
+use super::tiles::{Tile, Tiles};
 use crate::error::{Error, same_len};
 use crate::gemm::MatMut;
 use crate::isa::{Isa, Level};

@@ -150,9 +150,9 @@ fn dot_sized<const M: usize, const R: usize, const SIZE: usize>(
 #[cfg(target_arch = "x86_64")]
 mod vnni {
     use super::super::activations::{Activations, panel_rows};
+    use super::super::blocks::TILE_ROWS;
     use super::super::matvec_avx512::{self, PreparedActivations};
     use super::super::rows_avx512;
-    use super::super::tiles::TILE_ROWS;
     use super::{Q8_0_BYTES, ROWS};
     use crate::gemm::MatMut;
     use crate::scratch::Scratch;

@@ -4,8 +4,7 @@
 use core::arch::x86_64::*;
 
 use super::activations::Panel;
-use super::blocks::{Format, Q8_0_BYTES, scale_bits};
-use super::tiles::TILE_ROWS;
+use super::blocks::{Format, Q8_0_BYTES, TILE_ROWS, scale_bits};
 
 /// Blocks of a row whose scales are collected at a time, one chunk ahead. Word stores take a while to become readable as a
 /// vector.

@@ -1,6 +1,6 @@
 //! Weights repacked into tiles.
 
-use super::blocks::{BLOCK, Format, check, scale_bits};
+use super::blocks::{BLOCK, Format, TILE_ROWS, check, scale_bits};
 #[cfg(target_arch = "x86_64")]
 use super::blocks::{Q4_0_BYTES, Q8_0_BYTES};
 #[cfg(target_arch = "x86_64")]
@@ -9,9 +9,6 @@ use crate::error::Error;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::{Isa, Level};
 use crate::memory::{PackedMemory, packing_target};
-
-/// Rows per tile.
-pub const TILE_ROWS: usize = 16;
 
 /// A matrix of quantized weights `[n, k]` in tiles of sixteen rows. It takes as many bytes as the blocks it was packed from,
 /// with n rounded up to a multiple of 16 and each tile to 64 bytes.

@@ -11,8 +11,7 @@ use core::arch::x86_64::*;
 use std::marker::PhantomData;
 
 use super::super::activations::{Activations, Panel, WORDS};
-use super::super::blocks::BLOCK;
-use super::super::tiles::TILE_ROWS;
+use super::super::blocks::{BLOCK, TILE_ROWS};
 use super::avx512::lanes;
 use super::words::Words;
 use super::{Kind, PAIR, Step};

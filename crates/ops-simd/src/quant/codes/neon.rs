@@ -3,8 +3,8 @@
 use core::arch::aarch64::*;
 
 use super::super::activations::{Block, Panel, WORDS};
+use super::super::blocks::TILE_ROWS;
 use super::super::neon::{Dot, Dots, Matrices, halves};
-use super::super::tiles::TILE_ROWS;
 use super::words::{Lanes, Words};
 use super::{CodeFormat, Kind, Step};
 use crate::gemm::MatMut;

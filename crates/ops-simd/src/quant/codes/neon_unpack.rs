@@ -3,9 +3,9 @@
 use core::arch::aarch64::*;
 use std::ops::Range;
 
-use super::super::blocks::Format;
+use super::super::blocks::{Format, TILE_ROWS};
 use super::super::neon::to_f32;
-use super::super::tiles::{TILE_ROWS, Tile};
+use super::super::tiles::Tile;
 use super::words::{Target, Vector, Words};
 use super::{CodeFormat, Step, unpack_on};
 use crate::isa::Level;

@@ -3,8 +3,8 @@
 use core::arch::x86_64::*;
 use std::ops::Range;
 
-use super::super::blocks::Format;
-use super::super::tiles::{TILE_ROWS, Tile};
+use super::super::blocks::{Format, TILE_ROWS};
+use super::super::tiles::Tile;
 use super::Step;
 use super::words::Words;
 

@@ -3,8 +3,7 @@
 use std::ops::Range;
 
 use super::super::activations::{Activations, Panel, panel_rows};
-use super::super::blocks::BLOCK;
-use super::super::tiles::TILE_ROWS;
+use super::super::blocks::{BLOCK, TILE_ROWS};
 #[cfg(target_arch = "aarch64")]
 use super::neon;
 use super::words::Lanes;

@@ -1,6 +1,6 @@
 //! A word of each of sixteen rows: what blocks are unpacked in.
 
-use super::super::tiles::TILE_ROWS;
+use super::super::blocks::TILE_ROWS;
 
 /// Four bytes of each row of a tile, the first in the lowest bits.
 #[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
