@@ -17,6 +17,7 @@ mod dot_avx512;
 #[cfg(target_arch = "x86_64")]
 mod dot_avx_vnni;
 mod dot_portable;
+mod formats;
 mod in_place;
 mod lookup;
 #[cfg(target_arch = "x86_64")]
@@ -51,9 +52,10 @@ mod tiles;
 pub use activations::{Activations, ActivationsPart};
 pub use blocks::{BLOCK, Format, Q4_0_BYTES, Q8_0_BYTES, TILE_ROWS};
 pub use codes::{CodeFormat, multiply_codes};
-pub use lookup::{LookupFormat, multiply_lookup_rows};
+pub use formats::{LookupFormat, SUPER_BLOCK, SuperFormat};
+pub use lookup::multiply_lookup_rows;
 pub use multiply::multiply;
 pub use requantize::requantize;
 pub use rows::{multiply_rows, multiply_rows_by_row};
-pub use super_blocks::{SUPER_BLOCK, SuperFormat, multiply_super_rows};
+pub use super_blocks::multiply_super_rows;
 pub use tiles::Tiles;

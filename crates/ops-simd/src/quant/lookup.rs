@@ -4,6 +4,7 @@
 
 use super::activations::{Activations, Panel};
 use super::blocks::BLOCK;
+use super::formats::LookupFormat;
 use super::in_place::{self, RowFormat};
 #[cfg(target_arch = "x86_64")]
 use super::in_place::{PairFormat, checked_row, multiply_pairs};
@@ -15,18 +16,6 @@ use crate::gemm::MatMut;
 use crate::isa::Isa;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::Level;
-
-/// A format whose codes stand for levels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LookupFormat {
-    /// Blocks of 32: an f16 scale, then the codes.
-    Iq4Nl,
-    /// Blocks of 32: an exponent, then the codes of 4-bit floats.
-    Mxfp4,
-}
-
-/// A step's factor and its codes.
-pub(super) type Step<'a> = (f32, &'a [u8; BLOCK / 2]);
 
 impl RowFormat for LookupFormat {
     fn block(self) -> (usize, usize) {
@@ -67,47 +56,6 @@ impl PairFormat for Vnni {
             }
         }
     }
-}
-
-/// The levels of iq4_nl and iq4_xs, with an offset of 128.
-pub(super) const LEVELS: [u8; 16] = [1, 24, 45, 63, 79, 93, 106, 118, 129, 141, 153, 166, 181, 197, 217, 241];
-
-impl LookupFormat {
-    /// The levels of the codes, in units of the factor.
-    pub(super) fn levels(self) -> [i8; 16] {
-        match self {
-            LookupFormat::Mxfp4 => [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12],
-            _ => [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113],
-        }
-    }
-
-    /// The steps of a row; `half` converts f16.
-    #[inline(always)]
-    pub(super) fn each_step(self, row: &[u8], half: impl Fn(u16) -> f32, mut f: impl FnMut(Step<'_>)) {
-        match self {
-            LookupFormat::Iq4Nl => {
-                for block in row.as_chunks::<18>().0 {
-                    let (scale, codes) = (half(u16::from_le_bytes([block[0], block[1]])), block.last_chunk());
-                    codes.into_iter().for_each(|codes| f((scale, codes)));
-                }
-            }
-            LookupFormat::Mxfp4 => {
-                for block in row.as_chunks::<17>().0 {
-                    let (scale, codes) = (half_power(block[0]), block.last_chunk());
-                    codes.into_iter().for_each(|codes| f((scale, codes)));
-                }
-            }
-        }
-    }
-}
-
-/// Half of 2^(exponent − 127): levels are twice the floats that the codes of mxfp4 stand for. Exponents 0 and 1 are subnormal.
-#[inline(always)]
-fn half_power(exponent: u8) -> f32 {
-    f32::from_bits(match exponent {
-        0 | 1 => 0x0020_0000 << exponent,
-        normal => u32::from(normal - 1) << 23,
-    })
 }
 
 /// y = x·Wᵀ for W in such blocks in file order; `raw` has as many rows as y has columns. The weights are read in place. Meant

@@ -3,7 +3,7 @@
 use core::arch::x86_64::*;
 
 use super::activations::{Panel, WORDS};
-use super::lookup::LookupFormat;
+use super::formats::LookupFormat;
 use super::one_row_avx2::lanes;
 use crate::x86::prefetch;
 

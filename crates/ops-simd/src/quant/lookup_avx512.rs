@@ -5,7 +5,7 @@ use core::arch::x86_64::*;
 
 use super::activations::{Activations, WORDS};
 use super::blocks::BLOCK;
-use super::lookup::LookupFormat;
+use super::formats::LookupFormat;
 use crate::scratch::Scratch;
 use crate::x86::prefetch;
 

@@ -1,7 +1,7 @@
 //! A row of table codes times rows of activations, in plain Rust.
 
 use super::activations::Panel;
-use super::lookup::LookupFormat;
+use super::formats::LookupFormat;
 use crate::simd::portable::f16_bits_to_f32;
 
 /// The products of one row of weights with `M` rows of activations.

@@ -1,7 +1,7 @@
 //! One row of activations, arranged for super-blocks in file order.
 
 use super::activations::{Activations, WORDS};
-use super::super_blocks::{STEPS, SUPER_BLOCK, SuperFormat};
+use super::formats::{STEPS, SUPER_BLOCK, SuperFormat};
 use crate::scratch::Scratch;
 
 /// The activations that one super-block of weights is multiplied by.

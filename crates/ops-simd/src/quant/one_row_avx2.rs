@@ -2,9 +2,8 @@
 
 use core::arch::x86_64::*;
 
-use super::lookup::LEVELS;
+use super::formats::{LEVELS, STEPS};
 use super::one_row::{Prepared, even_first};
-use super::super_blocks::STEPS;
 use crate::x86::prefetch;
 
 /// Super-blocks whose scales are unpacked before their codes. They pass through memory, from which a broadcast costs no vector

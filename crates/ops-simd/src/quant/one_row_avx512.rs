@@ -3,7 +3,7 @@
 
 use core::arch::x86_64::*;
 
-use super::lookup::LEVELS;
+use super::formats::LEVELS;
 use super::one_row::Prepared;
 use super::one_row_avx2::{iq4_xs_numbers, load_half, six_bit_numbers, unit};
 use crate::x86::prefetch;

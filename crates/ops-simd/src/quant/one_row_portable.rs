@@ -1,8 +1,7 @@
 //! A row of super-blocks times a row of activations, in plain Rust.
 
-use super::lookup::LEVELS;
+use super::formats::{LEVELS, STEPS, SuperFormat};
 use super::one_row::{Prepared, place};
-use super::super_blocks::{STEPS, SuperFormat};
 use crate::simd::portable::f16_bits_to_f32;
 
 /// The product of a row of weights and a row of activations.

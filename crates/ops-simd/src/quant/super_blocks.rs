@@ -8,6 +8,7 @@
 //! hardware prefetches one stream better than four.
 
 use super::activations::Activations;
+use super::formats::{SUPER_BLOCK, SuperFormat};
 use super::in_place::{PairFormat, checked_row, multiply_pairs};
 use super::one_row::{Prepared, prepare};
 use super::one_row_portable;
@@ -16,36 +17,6 @@ use crate::gemm::MatMut;
 use crate::isa::Isa;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::Level;
-
-/// Weights of a super-block.
-pub const SUPER_BLOCK: usize = 256;
-/// Steps of a super-block.
-pub(super) const STEPS: usize = 8;
-
-/// A format of super-blocks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum SuperFormat {
-    /// 4 bits, with minima.
-    Q4K,
-    /// 5 bits, with minima.
-    Q5K,
-    /// 6 bits.
-    Q6K,
-    /// 4 bits that stand for levels in a table.
-    Iq4Xs,
-}
-
-impl SuperFormat {
-    /// Bytes of a super-block.
-    pub fn block_bytes(self) -> usize {
-        match self {
-            SuperFormat::Q4K => 144,
-            SuperFormat::Q5K => 176,
-            SuperFormat::Q6K => 210,
-            SuperFormat::Iq4Xs => 136,
-        }
-    }
-}
 
 /// y = x·Wᵀ for W in super-blocks in file order; `raw` has as many rows as y has columns. The weights are read in place, for one
 /// row of x after the other: meant for one row or two.
