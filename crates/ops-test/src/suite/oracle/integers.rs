@@ -1,27 +1,9 @@
 //! Integer arithmetic in `i128`, wrapped to the type.
+use super::rounding::to_integer;
+pub(super) use super::rounding::{width, wrap};
 use super::{Wants, exactly, logical};
 use crate::{Array, CallError, Case};
 use ops_core::{DType, Wide};
-
-/// Bits of an integer type, and whether it is signed.
-pub(super) fn width(dtype: DType) -> Option<(u32, bool)> {
-    Some(match dtype {
-        DType::U8 => (8, false),
-        DType::U32 => (32, false),
-        DType::I8 => (8, true),
-        DType::I16 => (16, true),
-        DType::I32 => (32, true),
-        DType::I64 => (64, true),
-        _ => return None,
-    })
-}
-
-/// The value modulo the type's range.
-pub(super) fn wrap(v: i128, (bits, signed): (u32, bool)) -> i64 {
-    let low = v.rem_euclid(1 << bits);
-    let over = signed && low >= 1 << (bits - 1);
-    (if over { low - (1 << bits) } else { low }) as i64
-}
 
 /// Values of an integer type, as an array.
 pub(super) fn array(dtype: DType, values: &[i64]) -> Result<Array, CallError> {
@@ -44,7 +26,7 @@ pub(super) fn wants(case: &Case) -> Wants {
     let results: Vec<i64> = match case.op.as_str() {
         "affine" | "affine_inplace" => {
             let (mul, add) = (case.params.f64("mul")?, case.params.f64("add")?);
-            let cast = |v: &i128| super::rounding::to_integer(*v as f64 * mul + add, range);
+            let cast = |v: &i128| to_integer(*v as f64 * mul + add, range);
             integers(case, "x")?.iter().map(cast).collect()
         }
         op if case.operand("x").is_some() => {

@@ -1,5 +1,4 @@
 //! Conversions between all scalar types, from the formats' definitions, without code from `ops-core`.
-use super::integers::{width, wrap};
 use ops_core::{DType, Wide};
 
 /// A binary float format: significant bits, smallest normal exponent, largest value.
@@ -61,6 +60,26 @@ impl Format {
             if exponent == 0 { (fraction, -1074) } else { (fraction | 1 << 52, exponent - 1075) };
         self.round(mantissa, exponent).copysign(v)
     }
+}
+
+/// Bits of an integer type, and whether it is signed.
+pub(super) fn width(dtype: DType) -> Option<(u32, bool)> {
+    Some(match dtype {
+        DType::U8 => (8, false),
+        DType::U32 => (32, false),
+        DType::I8 => (8, true),
+        DType::I16 => (16, true),
+        DType::I32 => (32, true),
+        DType::I64 => (64, true),
+        _ => return None,
+    })
+}
+
+/// The value modulo the type's range.
+pub(super) fn wrap(v: i128, (bits, signed): (u32, bool)) -> i64 {
+    let low = v.rem_euclid(1 << bits);
+    let over = signed && low >= 1 << (bits - 1);
+    (if over { low - (1 << bits) } else { low }) as i64
 }
 
 /// Truncates and saturates; NaN gives 0.
