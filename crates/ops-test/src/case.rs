@@ -1,34 +1,9 @@
 //! One op call as data. Golden files contain such cases, the suite generates them, and any backend can
 //! run them.
-use crate::Array;
+use crate::{Array, CallError};
 use ops_core::ops::registry::{self, Refused, Window};
 use ops_core::{DType, Error, Layout, Reason, Role, Wide};
 use serde_json::{Map, Value};
-
-/// Why a case could not be run.
-#[derive(Clone, Debug, thiserror::Error)]
-pub enum CallError {
-    /// The case contradicts itself or the op's contract.
-    #[error("{0}")]
-    Malformed(String),
-    /// This build does not have the op, or not for these types.
-    #[error("{0}")]
-    Unsupported(String),
-    /// Memory or transfers failed outside the op.
-    #[error(transparent)]
-    Backend(#[from] Error),
-}
-
-impl CallError {
-    /// Prefixes the message with what it is about.
-    pub(crate) fn of(self, what: &str) -> Self {
-        match self {
-            CallError::Malformed(why) => CallError::Malformed(format!("{what}: {why}")),
-            CallError::Unsupported(why) => CallError::Unsupported(format!("{what}: {why}")),
-            backend => backend,
-        }
-    }
-}
 
 /// One tensor of a case: a whole buffer, and the view of it that the op receives.
 #[derive(Clone, Debug)]

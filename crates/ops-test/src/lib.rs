@@ -16,13 +16,15 @@
 mod array;
 mod case;
 mod dispatch;
+mod error;
 mod judge;
 mod options;
 mod types;
 
 pub use array::Array;
-pub use case::{CallError, Case, Operand, Params, RunResult};
+pub use case::{Case, Operand, Params, RunResult};
 pub use dispatch::{call, op_names};
+pub use error::CallError;
 /// What a backend must implement to run the suite: every op, in every type.
 pub use ops_core::ops::registry::AllOps as SuiteBackend;
 pub use options::CallOptions;
