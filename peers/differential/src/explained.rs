@@ -1,5 +1,5 @@
 //! Why results may differ: what candle does, what we do, and the rule of our contracts.
-use crate::report::Call;
+use crate::call::Call;
 
 /// A difference that is meant.
 pub(crate) struct Explained {

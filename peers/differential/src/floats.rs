@@ -1,7 +1,8 @@
 //! Ops on floats.
+use crate::call::Call;
 use crate::on_both::{FloatCall, on_both, texts};
 use crate::operand::{How, Operand, Random};
-use crate::report::{Call, Report};
+use crate::report::Report;
 use candle_core::{Tensor, WithDType};
 use candle_nn::{ops, rotary_emb};
 use rocm_ops::ops::registry::OpsOnFloats;

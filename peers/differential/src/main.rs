@@ -2,6 +2,7 @@
 //!
 //! `cargo run --manifest-path peers/differential/Cargo.toml [-- ROUNDS [SEED]]` prints a table of ops and fails if a result
 //! differs for a reason that `explained.rs` does not have.
+mod call;
 mod explained;
 mod floats;
 mod numbers;

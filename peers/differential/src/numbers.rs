@@ -1,7 +1,8 @@
 //! Ops on every number type that both have, casts, and ops with indices.
+use crate::call::Call;
 use crate::on_both::ours;
 use crate::operand::{How, Operand, Random};
-use crate::report::{Call, Report, theirs};
+use crate::report::{Report, theirs};
 use candle_core::{DType as Theirs, Tensor, WithDType};
 use rocm_ops::ops::*;
 use rocm_ops::{AsAny, Cpu, Num, Result, TensorOf, bf16, f16};

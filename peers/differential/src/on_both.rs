@@ -1,6 +1,7 @@
 //! One call on both sides, and on the reference in f64.
+use crate::call::Call;
 use crate::operand::Operand;
-use crate::report::{Call, Report, theirs};
+use crate::report::{Report, theirs};
 use candle_core::{Tensor, WithDType};
 use rocm_ops::ops::registry::OpsOnFloats;
 use rocm_ops::{Cpu, Float, Host, Reference, Result, Scalar, TensorOf, TensorRef};
