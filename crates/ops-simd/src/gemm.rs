@@ -13,27 +13,33 @@ mod bf16_avx512;
 mod blocked;
 mod by_row;
 mod direct;
+mod dispatch;
 mod few;
 #[cfg(target_arch = "x86_64")]
 mod few_avx512;
 mod gathered;
+mod input;
 mod matrix;
 mod micro;
 mod pack;
 mod packed;
 #[cfg(target_arch = "x86_64")]
 mod row_avx512;
-mod scalar;
 mod skinny;
+mod transpose;
 
+pub use dispatch::{Input, Scalar};
 pub use few::FewBf16;
 pub use gathered::{Gathered, PackedA, gemm_gathered};
+pub use input::{Accumulator, Operand, Widen};
 pub use matrix::{Mat, MatMut};
-pub use packed::{Columns, PackedB, gemm_packed, gemm_packed_by_row};
-pub use scalar::{Input, Operand, Scalar};
+pub use packed::{Columns, PackedB};
+
+use std::ops::Range;
 
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
+use packed::Sums;
 
 /// C = A·B, or C += A·B if `accumulate`, for A `[m, k]`, B `[k, n]` and C `[m, n]`. If k is 0, A·B is 0.
 ///
@@ -75,5 +81,39 @@ pub fn gemm_by_row<A: Input, B: Input<Acc = A::Acc>>(
 ) -> Result<(), Error> {
     dimensions_match(&a, &b, &c)?;
     A::Acc::product_by_row(isa, A::operand(a), B::operand(b), c, accumulate);
+    Ok(())
+}
+
+/// C = A·B or C += A·B for the columns `columns` of a packed B; C has the same number of columns. A range starts on a tile
+/// and ends on one or at the last column.
+///
+/// # Errors
+/// [`Error::Length`] if the dimensions do not match, [`Error::Range`] if the range does not consist of whole tiles.
+pub fn gemm_packed<A: Input, B: Input<Acc = A::Acc>>(
+    a: Mat<'_, A>,
+    b: &PackedB<'_, B>,
+    columns: Range<usize>,
+    c: MatMut<'_, A::Acc>,
+    accumulate: bool,
+) -> Result<(), Error> {
+    let columns = packed::whole_tiles(&a, b, columns, &c)?;
+    B::multiply_packed(b, A::operand(a), columns, c, accumulate, Sums::Fastest);
+    Ok(())
+}
+
+/// As [`gemm_packed`], but the order in which a row of C is summed depends on the depth alone, so that a row has the same bits
+/// whatever the other rows are.
+///
+/// # Errors
+/// As [`gemm_packed`].
+pub fn gemm_packed_by_row<A: Input, B: Input<Acc = A::Acc>>(
+    a: Mat<'_, A>,
+    b: &PackedB<'_, B>,
+    columns: Range<usize>,
+    c: MatMut<'_, A::Acc>,
+    accumulate: bool,
+) -> Result<(), Error> {
+    let columns = packed::whole_tiles(&a, b, columns, &c)?;
+    B::multiply_packed(b, A::operand(a), columns, c, accumulate, Sums::ByRow);
     Ok(())
 }

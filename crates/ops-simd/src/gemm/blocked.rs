@@ -1,9 +1,9 @@
 //! Products in blocks that fit the caches.
 
+use super::input::{Accumulator, Widen};
 use super::matrix::{Mat, MatMut};
 use super::micro::{Tile, multiply, multiply_chained};
 use super::pack::{PackA, PackPanels};
-use super::scalar::{Input, Scalar};
 use crate::scratch::Scratch;
 use crate::simd::{Kernel, Simd, TileKernel};
 
@@ -15,14 +15,14 @@ const MAX_A_BYTES: usize = 560 << 10;
 const B_BYTES: usize = 4 << 20;
 
 /// C = A·B or C += A·B through panels.
-pub(super) struct Blocked<'a, A: Input, B: Input<Acc = A::Acc>> {
+pub(super) struct Blocked<'a, A: Widen, B: Widen<Acc = A::Acc>> {
     pub(super) a: Mat<'a, A>,
     pub(super) b: Mat<'a, B>,
     pub(super) c: MatMut<'a, A::Acc>,
     pub(super) accumulate: bool,
 }
 
-impl<A: Input, B: Input<Acc = A::Acc>> Kernel for Blocked<'_, A, B> {
+impl<A: Widen, B: Widen<Acc = A::Acc>> Kernel for Blocked<'_, A, B> {
     type Output = ();
 
     #[inline(always)]
@@ -31,7 +31,7 @@ impl<A: Input, B: Input<Acc = A::Acc>> Kernel for Blocked<'_, A, B> {
     }
 }
 
-impl<A: Input, B: Input<Acc = A::Acc>> TileKernel for Blocked<'_, A, B> {
+impl<A: Widen, B: Widen<Acc = A::Acc>> TileKernel for Blocked<'_, A, B> {
     type Output = ();
 
     #[inline(always)]
@@ -59,19 +59,19 @@ impl<A: Input, B: Input<Acc = A::Acc>> TileKernel for Blocked<'_, A, B> {
 }
 
 /// Scratch memory for a block of A.
-pub(super) fn a_block<A: Input, const ROWS: usize>(rows: usize, depth: usize) -> Scratch<A::Acc> {
+pub(super) fn a_block<A: Widen, const ROWS: usize>(rows: usize, depth: usize) -> Scratch<A::Acc> {
     Scratch::new(DEPTH.min(depth) * a_rows::<A, ROWS>(rows))
 }
 
 /// Rows per block of A: whole panels, with all blocks about the same size.
-fn a_rows<A: Input, const ROWS: usize>(rows: usize) -> usize {
+fn a_rows<A: Widen, const ROWS: usize>(rows: usize) -> usize {
     let most = (MAX_A_BYTES / (DEPTH * size_of::<A::Acc>()) / ROWS * ROWS).max(ROWS);
     rows.div_ceil(rows.div_ceil(most).max(1)).next_multiple_of(ROWS)
 }
 
 /// Returns whether the product is empty. If so, clears C unless it is accumulated into.
 #[inline(always)]
-pub(super) fn clear_if_empty<T: Scalar>(c: &mut MatMut<'_, T>, k: usize, accumulate: bool) -> bool {
+pub(super) fn clear_if_empty<T: Accumulator>(c: &mut MatMut<'_, T>, k: usize, accumulate: bool) -> bool {
     if k == 0 && !accumulate {
         for i in 0..c.rows() {
             c.row_mut(i).fill(T::default());
@@ -94,7 +94,7 @@ pub(super) struct Part {
 
 /// Multiplies all rows of A by a packed block of B.
 #[inline(always)]
-pub(super) fn sweep<S: Simd, A: Input, B: Input<Acc = A::Acc>, const ROWS: usize, const WIDTH: usize>(
+pub(super) fn sweep<S: Simd, A: Widen, B: Widen<Acc = A::Acc>, const ROWS: usize, const WIDTH: usize>(
     s: S,
     a: &Mat<'_, A>,
     panels: &[B],
@@ -113,7 +113,7 @@ pub(super) fn sweep<S: Simd, A: Input, B: Input<Acc = A::Acc>, const ROWS: usize
 }
 
 /// Rows i..i + `rows` of C from a packed block of A and a packed block of B.
-pub(super) struct Panels<'a, 'c, B: Input, const ROWS: usize, const WIDTH: usize> {
+pub(super) struct Panels<'a, 'c, B: Widen, const ROWS: usize, const WIDTH: usize> {
     pub(super) a: &'a [B::Acc],
     pub(super) b: &'a [B],
     pub(super) c: &'a mut MatMut<'c, B::Acc>,
@@ -122,7 +122,7 @@ pub(super) struct Panels<'a, 'c, B: Input, const ROWS: usize, const WIDTH: usize
     pub(super) part: Part,
 }
 
-impl<B: Input, const ROWS: usize, const WIDTH: usize> Kernel for Panels<'_, '_, B, ROWS, WIDTH> {
+impl<B: Widen, const ROWS: usize, const WIDTH: usize> Kernel for Panels<'_, '_, B, ROWS, WIDTH> {
     type Output = ();
 
     #[inline(always)]
@@ -162,7 +162,7 @@ impl<B: Input, const ROWS: usize, const WIDTH: usize> Kernel for Panels<'_, '_, 
 /// # Safety
 /// As for [`multiply`].
 #[inline(always)]
-unsafe fn multiply_rows<S: Simd, B: Input, const ROWS: usize, const WIDTH: usize>(
+unsafe fn multiply_rows<S: Simd, B: Widen, const ROWS: usize, const WIDTH: usize>(
     s: S,
     tile: Tile<B>,
     chains: bool,

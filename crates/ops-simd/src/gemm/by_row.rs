@@ -3,14 +3,14 @@
 
 use super::blocked::{Blocked, DEPTH};
 use super::direct::{Direct, fits_direct};
+use super::input::{Operand, Widen};
 use super::matrix::{Mat, MatMut};
-use super::scalar::{Input, Operand};
 use super::skinny;
 use crate::element::Element;
 use crate::isa::Isa;
 
 /// C = A·B or C += A·B for an A that accumulates in f32.
-pub(super) fn in_f32<A: Input<Acc = f32> + Element>(
+pub(super) fn in_f32<A: Widen<Acc = f32> + Element>(
     isa: Isa,
     a: Mat<'_, A>,
     b: Operand<'_>,
@@ -27,8 +27,8 @@ pub(super) fn in_f32<A: Input<Acc = f32> + Element>(
 /// Dot products where columns of B are contiguous, for any number of rows, and blocks otherwise.
 fn dots_or_blocks<A, B>(isa: Isa, a: Mat<'_, A>, b: Mat<'_, B>, mut c: MatMut<'_, f32>, accumulate: bool)
 where
-    A: Input<Acc = f32> + Element,
-    B: Input<Acc = f32> + Element,
+    A: Widen<Acc = f32> + Element,
+    B: Widen<Acc = f32> + Element,
 {
     if b.row_stride() != 1 || b.cols() == 0 {
         return product(isa, a, b, c, accumulate);
@@ -44,7 +44,7 @@ where
 }
 
 /// Blocks, or operands in place where the sums are the same.
-pub(super) fn product<A: Input, B: Input<Acc = A::Acc>>(
+pub(super) fn product<A: Widen, B: Widen<Acc = A::Acc>>(
     isa: Isa,
     a: Mat<'_, A>,
     b: Mat<'_, B>,

@@ -1,9 +1,9 @@
 //! Small products, with operands read in place.
 
 use super::blocked::clear_if_empty;
+use super::input::{Accumulator, Widen};
 use super::matrix::{Mat, MatMut};
 use super::micro::{Tile, multiply};
-use super::scalar::{Input, Scalar};
 use crate::isa::Isa;
 use crate::simd::{Kernel, Simd, TileKernel};
 
@@ -11,10 +11,10 @@ use crate::simd::{Kernel, Simd, TileKernel};
 const MAX_BYTES: usize = 128 << 10;
 
 /// Whether the operands are small, and rows of B are contiguous and whole vectors.
-pub(super) fn fits_direct<B: Input>(isa: Isa, a: &Mat<'_, B::Acc>, b: &Mat<'_, B>) -> bool {
+pub(super) fn fits_direct<B: Widen>(isa: Isa, a: &Mat<'_, B::Acc>, b: &Mat<'_, B>) -> bool {
     /// Lanes of a vector of `T`.
     struct Lanes<T>(std::marker::PhantomData<T>);
-    impl<T: Scalar> Kernel for Lanes<T> {
+    impl<T: Accumulator> Kernel for Lanes<T> {
         type Output = usize;
         #[inline(always)]
         fn run<S: Simd>(self, _: S) -> usize {
@@ -29,14 +29,14 @@ pub(super) fn fits_direct<B: Input>(isa: Isa, a: &Mat<'_, B::Acc>, b: &Mat<'_, B
 }
 
 /// C = A·B or C += A·B without packing.
-pub(super) struct Direct<'a, B: Input> {
+pub(super) struct Direct<'a, B: Widen> {
     pub(super) a: Mat<'a, B::Acc>,
     pub(super) b: Mat<'a, B>,
     pub(super) c: MatMut<'a, B::Acc>,
     pub(super) accumulate: bool,
 }
 
-impl<B: Input> Kernel for Direct<'_, B> {
+impl<B: Widen> Kernel for Direct<'_, B> {
     type Output = ();
 
     #[inline(always)]
@@ -45,7 +45,7 @@ impl<B: Input> Kernel for Direct<'_, B> {
     }
 }
 
-impl<B: Input> TileKernel for Direct<'_, B> {
+impl<B: Widen> TileKernel for Direct<'_, B> {
     type Output = ();
 
     #[inline(always)]
@@ -69,7 +69,7 @@ impl<B: Input> TileKernel for Direct<'_, B> {
     }
 }
 
-impl<B: Input> Direct<'_, B> {
+impl<B: Widen> Direct<'_, B> {
     /// Computes all rows of `WIDTH` vectors of columns, starting at column `j`.
     #[inline(always)]
     fn columns<S: Simd, const ROWS: usize, const WIDTH: usize>(&mut self, s: S, j: usize) {

@@ -4,9 +4,9 @@
 use std::ops::Range;
 
 use super::blocked::{DEPTH, Panels, Part, clear_if_empty};
+use super::input::{Accumulator, Widen};
 use super::matrix::{Mat, MatMut};
 use super::pack::PackA;
-use super::scalar::{Input, Scalar};
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
 use crate::scratch::Scratch;
@@ -29,9 +29,9 @@ pub struct PackedA<T> {
     panels: Scratch<T>,
 }
 
-impl<T: Scalar> PackedA<T> {
+impl<T: Accumulator> PackedA<T> {
     /// Packs `a` for `isa`.
-    pub fn new<A: Input<Acc = T>>(isa: Isa, a: Mat<'_, A>) -> Self {
+    pub fn new<A: Widen<Acc = T>>(isa: Isa, a: Mat<'_, A>) -> Self {
         let (m, k) = (a.rows(), a.cols());
         let (padded, panels) = isa.run(PackWhole { a });
         Self { isa, m, k, padded, panels }
@@ -64,7 +64,7 @@ struct PackWhole<'a, A> {
     a: Mat<'a, A>,
 }
 
-impl<A: Input> Kernel for PackWhole<'_, A> {
+impl<A: Widen> Kernel for PackWhole<'_, A> {
     type Output = (usize, Scratch<A::Acc>);
 
     #[inline(always)]
@@ -73,7 +73,7 @@ impl<A: Input> Kernel for PackWhole<'_, A> {
     }
 }
 
-impl<A: Input> TileKernel for PackWhole<'_, A> {
+impl<A: Widen> TileKernel for PackWhole<'_, A> {
     type Output = (usize, Scratch<A::Acc>);
 
     #[inline(always)]
@@ -150,7 +150,7 @@ impl<'a, T> Gathered<'a, T> {
 ///
 /// # Errors
 /// [`Error::Length`] if the dimensions do not match, [`Error::Range`] if B has fewer columns.
-pub fn gemm_gathered<T: Input<Acc = T> + Scalar>(
+pub fn gemm_gathered<T: Widen<Acc = T> + Accumulator>(
     a: &PackedA<T>,
     b: Gathered<'_, T>,
     columns: Range<usize>,
@@ -179,7 +179,7 @@ struct Product<'a, T> {
     c: MatMut<'a, T>,
 }
 
-impl<T: Input<Acc = T> + Scalar> Kernel for Product<'_, T> {
+impl<T: Widen<Acc = T> + Accumulator> Kernel for Product<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -188,7 +188,7 @@ impl<T: Input<Acc = T> + Scalar> Kernel for Product<'_, T> {
     }
 }
 
-impl<T: Input<Acc = T> + Scalar> TileKernel for Product<'_, T> {
+impl<T: Widen<Acc = T> + Accumulator> TileKernel for Product<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -239,7 +239,7 @@ struct Pack<'a, T> {
     out: &'a mut [T],
 }
 
-impl<T: Scalar> Kernel for Pack<'_, T> {
+impl<T: Accumulator> Kernel for Pack<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -261,7 +261,7 @@ impl<T: Scalar> Kernel for Pack<'_, T> {
 /// Copies `len` elements, in whole vectors where there is memory for them: what is written too much is overwritten by the next run
 /// or not read.
 #[inline(always)]
-fn copy_run<S: Simd, T: Scalar>(_: S, from: &[T], to: &mut [T], len: usize) {
+fn copy_run<S: Simd, T: Accumulator>(_: S, from: &[T], to: &mut [T], len: usize) {
     let lanes = T::lanes::<S>();
     let whole = len.next_multiple_of(lanes);
     if from.len() < whole || to.len() < whole {

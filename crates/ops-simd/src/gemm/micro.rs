@@ -1,11 +1,11 @@
 //! The register tile: the inner loop of all products.
 
-use super::scalar::{Input, Scalar};
+use super::input::{Accumulator, Widen};
 use crate::simd::{MAX_LANES, Simd};
 
 /// The addresses of a tile's operands and result. Strides are in elements.
 #[derive(Clone, Copy)]
-pub(super) struct Tile<B: Input> {
+pub(super) struct Tile<B: Widen> {
     /// Depth of the product.
     pub(super) k: usize,
     pub(super) a: *const B::Acc,
@@ -32,7 +32,7 @@ pub(super) struct Tile<B: Input> {
 /// `c` readable and writable at i·c_row + j for i < rows, j < cols, without concurrent access. rows ≤ `ROWS`, cols ≤ `WIDTH`
 /// vectors.
 #[inline(always)]
-pub(super) unsafe fn multiply<S: Simd, B: Input, const ROWS: usize, const WIDTH: usize>(s: S, tile: Tile<B>) {
+pub(super) unsafe fn multiply<S: Simd, B: Widen, const ROWS: usize, const WIDTH: usize>(s: S, tile: Tile<B>) {
     // SAFETY: the caller upholds the same contract.
     unsafe { multiply_chained::<S, B, ROWS, WIDTH, 1>(s, tile) }
 }
@@ -45,7 +45,7 @@ pub(super) unsafe fn multiply<S: Simd, B: Input, const ROWS: usize, const WIDTH:
 #[inline(always)]
 pub(super) unsafe fn multiply_chained<
     S: Simd,
-    B: Input,
+    B: Widen,
     const ROWS: usize,
     const WIDTH: usize,
     const CHAINS: usize,
@@ -89,10 +89,10 @@ pub(super) unsafe fn multiply_chained<
 /// # Safety
 /// As for [`multiply`]; a step must remain.
 #[inline(always)]
-unsafe fn step<S: Simd, B: Input, const ROWS: usize, const WIDTH: usize>(
+unsafe fn step<S: Simd, B: Widen, const ROWS: usize, const WIDTH: usize>(
     s: S,
     tile: &mut Tile<B>,
-    acc: &mut [[<B::Acc as Scalar>::V<S>; WIDTH]; ROWS],
+    acc: &mut [[<B::Acc as Accumulator>::V<S>; WIDTH]; ROWS],
 ) {
     let lanes = B::Acc::lanes::<S>();
     if tile.prefetch > 0 {
@@ -119,9 +119,9 @@ unsafe fn step<S: Simd, B: Input, const ROWS: usize, const WIDTH: usize>(
 /// # Safety
 /// As for [`multiply`].
 #[inline(always)]
-unsafe fn store<S: Simd, B: Input, const ROWS: usize, const WIDTH: usize>(
+unsafe fn store<S: Simd, B: Widen, const ROWS: usize, const WIDTH: usize>(
     s: S,
-    acc: [[<B::Acc as Scalar>::V<S>; WIDTH]; ROWS],
+    acc: [[<B::Acc as Accumulator>::V<S>; WIDTH]; ROWS],
     tile: Tile<B>,
 ) {
     let lanes = B::Acc::lanes::<S>();
@@ -149,7 +149,7 @@ unsafe fn store<S: Simd, B: Input, const ROWS: usize, const WIDTH: usize>(
 /// # Safety
 /// `c` must be readable and writable for `n` elements, fewer than a vector's lanes.
 #[inline(always)]
-unsafe fn store_partial<S: Simd, T: Scalar>(s: S, v: T::V<S>, c: *mut T, n: usize, accumulate: bool) {
+unsafe fn store_partial<S: Simd, T: Accumulator>(s: S, v: T::V<S>, c: *mut T, n: usize, accumulate: bool) {
     let mut lanes = [T::default(); MAX_LANES];
     // SAFETY: the array holds at least a vector; the caller guarantees `c`.
     unsafe {

@@ -1,19 +1,19 @@
 //! Packs blocks into panels: the order in which the kernel reads them. A is widened while packing. B keeps its type, is padded
 //! with zeros, and the kernel widens it on load.
 
+use super::input::{Accumulator, Widen};
 use super::matrix::Mat;
-use super::scalar::{Input, Scalar};
-use crate::element::Element;
+use super::transpose::MAX_SIDE;
 use crate::simd::{Kernel, MAX_LANES, Simd};
 
 /// Packs panels of `ROWS` rows, ordered by panel, depth, row. `a` is the block; `out` holds whole panels. Rows beyond the last
 /// one hold any numbers, because nothing that is computed from them is stored.
-pub(super) struct PackA<'a, A: Input, const ROWS: usize> {
+pub(super) struct PackA<'a, A: Widen, const ROWS: usize> {
     pub(super) a: Mat<'a, A>,
     pub(super) out: &'a mut [A::Acc],
 }
 
-impl<A: Input, const ROWS: usize> Kernel for PackA<'_, A, ROWS> {
+impl<A: Widen, const ROWS: usize> Kernel for PackA<'_, A, ROWS> {
     type Output = ();
 
     #[inline(always)]
@@ -37,7 +37,7 @@ impl<A: Input, const ROWS: usize> Kernel for PackA<'_, A, ROWS> {
 /// Packs the panel of the rows from `first` in squares whose side is a vector's lanes, each transposed in registers. Returns
 /// the columns packed so: none if the elements of a row are not adjacent, or if there are few rows.
 #[inline(always)]
-fn pack_squares<S: Simd, A: Input, const ROWS: usize>(
+fn pack_squares<S: Simd, A: Widen, const ROWS: usize>(
     s: S,
     a: &Mat<'_, A>,
     first: usize,
@@ -69,7 +69,7 @@ fn pack_squares<S: Simd, A: Input, const ROWS: usize>(
 
 /// Stores the lanes of `v` for which `out` has room.
 #[inline(always)]
-fn store_start<S: Simd, T: Scalar>(s: S, v: T::V<S>, out: &mut [T]) {
+fn store_start<S: Simd, T: Accumulator>(s: S, v: T::V<S>, out: &mut [T]) {
     let lanes = T::lanes::<S>();
     if out.len() >= lanes {
         // SAFETY: `out` has as many elements as a vector.
@@ -83,7 +83,7 @@ fn store_start<S: Simd, T: Scalar>(s: S, v: T::V<S>, out: &mut [T]) {
 
 /// Packs row `i` of a panel.
 #[inline(always)]
-fn pack_row<S: Simd, A: Input, const ROWS: usize>(
+fn pack_row<S: Simd, A: Widen, const ROWS: usize>(
     s: S,
     row: &[A],
     stride: usize,
@@ -117,7 +117,7 @@ pub(super) struct PackPanels<'a, B> {
     pub(super) out: &'a mut [B],
 }
 
-impl<B: Input> Kernel for PackPanels<'_, B> {
+impl<B: Widen> Kernel for PackPanels<'_, B> {
     type Output = ();
 
     #[inline(always)]
@@ -133,7 +133,7 @@ impl<B: Input> Kernel for PackPanels<'_, B> {
 
 /// Packs one panel of `width` columns of `b`, ordered by depth, then column; columns beyond `b` are zero.
 #[inline(always)]
-fn pack_b<S: Simd, B: Input>(s: S, b: Mat<'_, B>, width: usize, out: &mut [B]) {
+fn pack_b<S: Simd, B: Widen>(s: S, b: Mat<'_, B>, width: usize, out: &mut [B]) {
     let rows = out.chunks_exact_mut(width).take(b.rows());
     if b.col_stride() == 1 && b.cols() == width {
         for (p, out) in rows.enumerate() {
@@ -157,47 +157,3 @@ fn pack_b<S: Simd, B: Input>(s: S, b: Mat<'_, B>, width: usize, out: &mut [B]) {
         }
     }
 }
-
-/// Transposes a square whose side is a vector's lanes: element (p, j) moves from `x[j * stride + p]` to `out[p * width + j]`.
-#[inline(always)]
-pub(super) fn transpose<S: Simd, T: Element>(s: S, x: &[T], stride: usize, out: &mut [T], width: usize) {
-    let mut rows = [s.splat(0.0); MAX_SIDE];
-    for (j, row) in rows.iter_mut().enumerate().take(S::LANES) {
-        *row = T::load(s, &x[j * stride..]);
-    }
-    turn(s, &mut rows);
-    for (p, row) in rows.iter().enumerate().take(S::LANES) {
-        T::store(s, &mut out[p * width..], *row);
-    }
-}
-
-/// Transposes a square of registers: lane p of register j becomes lane j of register p. Interleaving the first half of the
-/// rows with the second, log2(lanes) times, transposes the square.
-#[inline(always)]
-pub(super) fn turn<S: Simd>(s: S, rows: &mut [S::F; MAX_SIDE]) {
-    // Passes by value: with a loop over them, the compiler would keep the rows in memory.
-    let mut now = *rows;
-    if S::LANES > 8 {
-        now = interleave_halves(s, now);
-    }
-    if S::LANES > 4 {
-        now = interleave_halves(s, now);
-    }
-    if S::LANES > 2 {
-        now = interleave_halves(s, now);
-    }
-    *rows = if S::LANES > 1 { interleave_halves(s, now) } else { now };
-}
-
-/// Row i of the first half, then row i of the second, interleaved lane by lane.
-#[inline(always)]
-fn interleave_halves<S: Simd>(s: S, old: [S::F; MAX_SIDE]) -> [S::F; MAX_SIDE] {
-    let mut new = [s.splat(0.0); MAX_SIDE];
-    for i in 0..S::LANES / 2 {
-        (new[2 * i], new[2 * i + 1]) = s.interleave(old[i], old[i + S::LANES / 2]);
-    }
-    new
-}
-
-/// Maximum lanes of a register.
-pub(super) const MAX_SIDE: usize = 16;

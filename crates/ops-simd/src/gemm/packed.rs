@@ -3,12 +3,12 @@
 use std::ops::Range;
 
 use super::blocked::{DEPTH, Part, a_block, clear_if_empty, sweep};
+use super::input::{Accumulator, Widen};
 use super::matrix::{Mat, MatMut};
 use super::pack::PackPanels;
-use super::scalar::{Input, Scalar};
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
-use crate::memory::{PackedMemory, packing_target};
+use crate::memory::PackedMemory;
 use crate::simd::{Kernel, Simd, TileKernel};
 
 /// B `[k, n]` in the panels that the kernel reads, for weights that many products share. Elements keep their type.
@@ -24,26 +24,17 @@ pub struct PackedB<'m, T> {
     of: std::marker::PhantomData<T>,
 }
 
-impl<T: Input> PackedB<'static, T> {
-    /// Packs `b` for `isa`.
-    pub fn new(isa: Isa, b: Mat<'_, T>) -> Self {
-        let (k, n, bytes) = (b.rows(), b.cols(), Self::size(isa, b.rows(), b.cols()));
+impl<T: Widen> PackedB<'static, T> {
+    /// A B `[k, n]` whose panels `pack` writes into zeros.
+    pub(super) fn filled(isa: Isa, k: usize, n: usize, pack: impl FnOnce(&mut [u8])) -> Self {
+        let bytes = Self::size(isa, k, n);
         let mut memory = PackedMemory::zeros(bytes);
-        Self::pack(isa, b, memory.owned_mut(bytes));
-        Self { isa, k, n, tile: T::panel_width(isa), memory, of: std::marker::PhantomData }
+        pack(memory.owned_mut(bytes));
+        Self { isa, k, n, tile: panel_width::<T>(isa), memory, of: std::marker::PhantomData }
     }
 }
 
-impl<'m, T: Input> PackedB<'m, T> {
-    /// Packs `b` for `isa` into the first [`PackedB::size`] bytes of `out`.
-    ///
-    /// # Errors
-    /// [`Error::Memory`] if `out` is too small or not aligned to a cache line.
-    pub fn pack_into(isa: Isa, b: Mat<'_, T>, out: &mut [u8]) -> Result<(), Error> {
-        Self::pack(isa, b, packing_target(out, Self::size(isa, b.rows(), b.cols()))?);
-        Ok(())
-    }
-
+impl<'m, T: Widen> PackedB<'m, T> {
     /// Borrows the panels of a B `[k, n]` from `memory`, which [`PackedB::pack_into`] filled. Any bytes are valid panels of
     /// some B.
     ///
@@ -51,19 +42,14 @@ impl<'m, T: Input> PackedB<'m, T> {
     /// As [`PackedB::pack_into`].
     pub fn from_bytes(isa: Isa, k: usize, n: usize, memory: &'m [u8]) -> Result<Self, Error> {
         let memory = PackedMemory::borrowed(memory, Self::size(isa, k, n))?;
-        Ok(Self { isa, k, n, tile: T::panel_width(isa), memory, of: std::marker::PhantomData })
+        Ok(Self { isa, k, n, tile: panel_width::<T>(isa), memory, of: std::marker::PhantomData })
     }
 
     /// Bytes that a packed B `[k, n]` takes, saturated.
     pub fn size(isa: Isa, k: usize, n: usize) -> usize {
-        let padded = n.div_ceil(T::panel_width(isa)).saturating_mul(T::panel_width(isa));
+        let width = panel_width::<T>(isa);
+        let padded = n.div_ceil(width).saturating_mul(width);
         padded.saturating_mul(k).saturating_mul(size_of::<T>())
-    }
-
-    fn pack(isa: Isa, b: Mat<'_, T>, out: &mut [u8]) {
-        if !out.is_empty() {
-            T::pack_panels(isa, b, T::panel_width(isa), bytemuck::cast_slice_mut(out));
-        }
     }
 
     /// Writes Bᵀ to `out` as `n` contiguous rows of `k` elements: the layout of the weight that it was packed from.
@@ -145,7 +131,7 @@ impl<T> std::fmt::Debug for PackedB<'_, T> {
 /// Columns per panel of `T`.
 struct Width<T>(std::marker::PhantomData<T>);
 
-impl<T: Input> Kernel for Width<T> {
+impl<T: Widen> Kernel for Width<T> {
     type Output = usize;
 
     #[inline(always)]
@@ -154,7 +140,7 @@ impl<T: Input> Kernel for Width<T> {
     }
 }
 
-impl<T: Input> TileKernel for Width<T> {
+impl<T: Widen> TileKernel for Width<T> {
     type Output = usize;
 
     #[inline(always)]
@@ -167,52 +153,18 @@ impl<T: Input> TileKernel for Width<T> {
 }
 
 /// Columns per panel.
-pub(super) fn panel_width<T: Input>(isa: Isa) -> usize {
+pub(super) fn panel_width<T: Widen>(isa: Isa) -> usize {
     isa.run(Width::<T>(std::marker::PhantomData))
 }
 
 /// Packs all of `b` into panels of `tile` columns.
-pub(super) fn pack_all<T: Input>(isa: Isa, b: Mat<'_, T>, tile: usize, out: &mut [T]) {
+pub(super) fn pack_all<T: Widen>(isa: Isa, b: Mat<'_, T>, tile: usize, out: &mut [T]) {
     let padded = b.cols().next_multiple_of(tile);
     for (block, out) in out.chunks_mut(DEPTH * padded).enumerate() {
         let p = block * DEPTH;
         let b = b.block(p, DEPTH.min(b.rows() - p), 0, b.cols());
         isa.run(PackPanels { b, width: tile, out });
     }
-}
-
-/// C = A·B or C += A·B for the columns `columns` of a packed B; C has the same number of columns. A range starts on a tile
-/// and ends on one or at the last column.
-///
-/// # Errors
-/// [`Error::Length`] if the dimensions do not match, [`Error::Range`] if the range does not consist of whole tiles.
-pub fn gemm_packed<A: Input, B: Input<Acc = A::Acc>>(
-    a: Mat<'_, A>,
-    b: &PackedB<'_, B>,
-    columns: Range<usize>,
-    c: MatMut<'_, A::Acc>,
-    accumulate: bool,
-) -> Result<(), Error> {
-    let columns = whole_tiles(&a, b, columns, &c)?;
-    B::multiply_packed(b, A::operand(a), columns, c, accumulate, Sums::Fastest);
-    Ok(())
-}
-
-/// As [`gemm_packed`], but the order in which a row of C is summed depends on the depth alone, so that a row has the same bits
-/// whatever the other rows are.
-///
-/// # Errors
-/// As [`gemm_packed`].
-pub fn gemm_packed_by_row<A: Input, B: Input<Acc = A::Acc>>(
-    a: Mat<'_, A>,
-    b: &PackedB<'_, B>,
-    columns: Range<usize>,
-    c: MatMut<'_, A::Acc>,
-    accumulate: bool,
-) -> Result<(), Error> {
-    let columns = whole_tiles(&a, b, columns, &c)?;
-    B::multiply_packed(b, A::operand(a), columns, c, accumulate, Sums::ByRow);
-    Ok(())
 }
 
 /// How the products of a row are summed.
@@ -225,7 +177,7 @@ pub enum Sums {
 }
 
 /// Checks the dimensions and the range of columns.
-fn whole_tiles<A: Input, B: Input<Acc = A::Acc>>(
+pub(super) fn whole_tiles<A: Widen, B: Widen<Acc = A::Acc>>(
     a: &Mat<'_, A>,
     b: &PackedB<'_, B>,
     columns: Range<usize>,
@@ -250,7 +202,7 @@ pub struct Columns {
 }
 
 /// The product for an `A` and a `B` whose dimensions match.
-pub(super) fn product<A: Input, B: Input<Acc = A::Acc>>(
+pub(super) fn product<A: Widen, B: Widen<Acc = A::Acc>>(
     b: &PackedB<'_, B>,
     a: Mat<'_, A>,
     columns: Columns,
@@ -261,7 +213,7 @@ pub(super) fn product<A: Input, B: Input<Acc = A::Acc>>(
     b.isa.run(Packed { a, b, columns, c, accumulate, sums });
 }
 
-struct Packed<'a, A: Input, B: Input<Acc = A::Acc>> {
+struct Packed<'a, A: Widen, B: Widen<Acc = A::Acc>> {
     a: Mat<'a, A>,
     b: &'a PackedB<'a, B>,
     columns: Columns,
@@ -270,7 +222,7 @@ struct Packed<'a, A: Input, B: Input<Acc = A::Acc>> {
     sums: Sums,
 }
 
-impl<A: Input, B: Input<Acc = A::Acc>> Kernel for Packed<'_, A, B> {
+impl<A: Widen, B: Widen<Acc = A::Acc>> Kernel for Packed<'_, A, B> {
     type Output = ();
 
     #[inline(always)]
@@ -279,7 +231,7 @@ impl<A: Input, B: Input<Acc = A::Acc>> Kernel for Packed<'_, A, B> {
     }
 }
 
-impl<A: Input, B: Input<Acc = A::Acc>> TileKernel for Packed<'_, A, B> {
+impl<A: Widen, B: Widen<Acc = A::Acc>> TileKernel for Packed<'_, A, B> {
     type Output = ();
 
     #[inline(always)]

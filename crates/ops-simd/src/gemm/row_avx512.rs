@@ -7,9 +7,9 @@ use core::arch::x86_64::*;
 use half::bf16;
 
 use super::blocked::{DEPTH, clear_if_empty};
+use super::input::Operand;
 use super::matrix::MatMut;
 use super::packed::{Columns, PackedB};
-use super::scalar::Operand;
 use super::skinny::widened;
 use crate::isa::{Isa, Level};
 use crate::x86::prefetch;
