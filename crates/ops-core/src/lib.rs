@@ -48,6 +48,7 @@ mod op;
 mod operand;
 mod operands;
 pub mod ops;
+mod option;
 mod packing;
 mod parts;
 pub mod quant;

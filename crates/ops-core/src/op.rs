@@ -1,5 +1,5 @@
 //! Ops, their arguments, and the trait that connects them to backends.
-use crate::ops::registry::OptionValue;
+use crate::option::OptionValue;
 use crate::{
     AnyTensor, Backend, Call, DType, Determinism, Lent, Operands, Packing, Reason, Result, Seen, Shape, Slot,
     Space, Tolerance,

@@ -12,9 +12,8 @@ use core::result::Result;
 
 #[macro_use]
 mod types;
-mod option;
 
-pub use option::OptionValue;
+pub use crate::option::{OptionValue, Window};
 pub use types::{Group, dtype};
 
 /// The ops that move elements. They take element types as values, block formats included.
@@ -99,9 +98,6 @@ pub trait Visit<B: AllOps> {
     where
         B: Execute<O>;
 }
-
-/// How far a window reaches to the left and to the right; `None` means no limit.
-pub type Window = (Option<usize>, Option<usize>);
 
 /// What is needed to make an op besides its name: options by name, `None` for the default, and the operand types.
 pub trait Options {

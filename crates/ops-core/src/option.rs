@@ -1,9 +1,11 @@
-//! Options as values: what an op says about its options, and what [`Options`](super::Options) reads to make it again.
-use super::Window;
+//! Options as values: what an op says about its options, and what [`Options`](crate::ops::registry::Options) reads to make it again.
 use crate::Wide;
 use crate::ops::Axes;
 
-/// The value of an option. Each kind is read by the method of [`Options`](super::Options) with the same name.
+/// How far a window reaches to the left and to the right; `None` means no limit.
+pub type Window = (Option<usize>, Option<usize>);
+
+/// The value of an option. Each kind is read by the method of [`Options`](crate::ops::registry::Options) with the same name.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum OptionValue {
