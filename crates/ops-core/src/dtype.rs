@@ -12,7 +12,7 @@
 //! | [`Mask`] | use as an attention mask | `u8` and the floats |
 use core::fmt::{self, Debug};
 
-mod block;
+pub(crate) mod block;
 mod float8;
 mod num;
 mod round;

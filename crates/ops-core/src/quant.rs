@@ -2,7 +2,9 @@
 //!
 //! The formats are those of the public GGUF specification. Rows are not padded: the innermost extent of a tensor must be a
 //! multiple of the block length, and the tensor of blocks is shorter by that factor.
-use crate::{BlockInfo, Element};
+use crate::BlockInfo;
+
+pub use crate::dtype::block::{Block, Encode};
 
 mod iq;
 mod iq2_s;
@@ -58,23 +60,6 @@ pub(crate) const LIST: [&BlockInfo; 20] = [
 
 /// The formats of this crate. Formats of other crates work as well, but no file or command can name them.
 pub static FORMATS: &[&BlockInfo] = &LIST;
-
-/// A block of values that are stored together.
-pub trait Block: Element {
-    /// Number of values in a block.
-    const LEN: usize;
-    /// Decodes the block into the first [`LEN`](Block::LEN) elements of `values`.
-    fn dequantize(&self, values: &mut [f32]);
-}
-
-/// A block that values can be quantized to. Some formats are only read.
-pub trait Encode: Block {
-    /// Encodes the first [`LEN`](Block::LEN) values of `values`. Values beyond the end count as 0.
-    ///
-    /// q4_0, q4_1, q5_0, q5_1, q8_0 and mxfp4 are encoded bit for bit like the public reference. The other formats leave a choice
-    /// of scales, which is made by least squares.
-    fn quantize(values: &[f32]) -> Self;
-}
 
 /// The first `N` values, padded with zeros.
 fn padded<const N: usize>(values: &[f32]) -> [f32; N] {

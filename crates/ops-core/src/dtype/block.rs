@@ -1,8 +1,25 @@
 //! Block formats as values.
-use crate::quant::{Block, Encode};
+use crate::Element;
 use core::cmp::Ordering;
 use core::fmt::{self, Debug};
 use core::hash::{Hash, Hasher};
+
+/// A block of values that are stored together.
+pub trait Block: Element {
+    /// Number of values in a block.
+    const LEN: usize;
+    /// Decodes the block into the first [`LEN`](Block::LEN) elements of `values`.
+    fn dequantize(&self, values: &mut [f32]);
+}
+
+/// A block that values can be quantized to. Some formats are only read.
+pub trait Encode: Block {
+    /// Encodes the first [`LEN`](Block::LEN) values of `values`. Values beyond the end count as 0.
+    ///
+    /// q4_0, q4_1, q5_0, q5_1, q8_0 and mxfp4 are encoded bit for bit like the public reference. The other formats leave a choice
+    /// of scales, which is made by least squares.
+    fn quantize(values: &[f32]) -> Self;
+}
 
 /// Encodes values to the bytes of a block.
 type EncodeFn = fn(&[f32], &mut [u8]);
