@@ -1,8 +1,8 @@
 //! Tensors whose element type is known only at run time.
 use crate::tensor::bounds;
 use crate::{
-    Backend, Contains, DType, Element, Error, Layout, Packing, Result, Shape, Space, Tensor, TensorMut,
-    TensorRef, View,
+    Contains, DType, Element, Error, Layout, Packing, Result, Shape, Space, Tensor, TensorMut, TensorRef,
+    View,
 };
 use core::fmt;
 
@@ -35,9 +35,6 @@ pub struct AnyTensor<S: Space> {
 
 /// A tensor without its memory: element type, layout and packing.
 pub(crate) type Parts = (DType, Layout, Option<&'static Packing>);
-
-/// The untyped tensors of a backend.
-pub type AnyOf<B> = AnyTensor<<B as Backend>::Space>;
 
 /// Checks that `bytes` can be viewed as elements: the alignment, and that the layout lies inside.
 fn check<S: Space>(
@@ -202,28 +199,6 @@ impl<'a, S: Space> AnyRef<'a, S> {
     {
         AnyRef { bytes: S::shorten(self.bytes), ..self }
     }
-    /// The elements in row-major order, as bytes on the host.
-    ///
-    /// # Errors
-    /// The transfer fails.
-    pub fn to_vec<B: Backend<Space = S>>(self, backend: &B) -> Result<Vec<u8>> {
-        let (extent, size) = (self.layout.extent(), self.dtype.size());
-        if let Some(packing) = self.packing {
-            let packed = backend.read_vec(self.bytes, 0, S::len(self.bytes))?;
-            let mut plain = crate::backend::host_vec(self.layout.len().saturating_mul(size))?;
-            packing.unpack(self.dtype, self.dims(), &packed, &mut plain)?;
-            return Ok(plain);
-        }
-        let raw = backend.read_vec(self.bytes, extent.start * size, extent.len() * size)?;
-        if self.layout.is_contiguous() {
-            return Ok(raw);
-        }
-        Ok(self
-            .layout
-            .positions()
-            .flat_map(|p| raw[(p - extent.start) * size..][..size].iter().copied())
-            .collect())
-    }
     /// The view in another space, if its memory belongs to that space.
     #[inline]
     pub fn side<A: Space, Side>(self) -> Option<AnyRef<'a, A>>
@@ -314,6 +289,14 @@ impl<S: Space> View for AnyMut<'_, S> {
     fn with_layout(self, layout: Layout) -> Result<Self> {
         bounds("view", &layout, self.data_len())?;
         Ok(AnyMut { layout, ..self })
+    }
+}
+
+impl<S: Space, T: Element> Tensor<S, T> {
+    /// The whole tensor as a view with a dynamic element type. An optional operand, for example, is `Some(bias.any())`.
+    #[inline]
+    pub fn any(&self) -> AnyRef<'_, S> {
+        self.as_ref().any()
     }
 }
 

@@ -1,11 +1,21 @@
-//! A handle to an in-order queue on a device.
+//! A handle to an in-order queue on a device, and the trait that connects it to ops.
 use crate::{
-    AnyOf, AnyTensor, DType, Element, Error, Execute, Layout, Op, Result, Shape, Space, Tensor, TensorOf,
+    AnyTensor, Call, DType, Determinism, Element, Error, Layout, Op, Operands, Packing, Reason, Result,
+    Shape, Space, Tensor, TensorMut, TensorRef,
 };
 use std::sync::Arc;
 
 /// Host memory with an owner, such as a mapped file. A backend may use it in place.
 pub type HostMemory<T> = Arc<dyn AsRef<[T]> + Send + Sync>;
+
+/// The tensors of a backend.
+pub type TensorOf<B, T> = Tensor<<B as Backend>::Space, T>;
+/// What a backend reads.
+pub type Ref<'a, B, T> = TensorRef<'a, <B as Backend>::Space, T>;
+/// What a backend writes.
+pub type Mut<'a, B, T> = TensorMut<'a, <B as Backend>::Space, T>;
+/// The untyped tensors of a backend.
+pub type AnyOf<B> = AnyTensor<<B as Backend>::Space>;
 
 /// A cheap, cloneable handle to one in-order queue on one device.
 ///
@@ -180,8 +190,111 @@ pub trait Backend: Clone + Send + Sync + 'static {
     where
         Self: Execute<O>,
     {
-        self.execute(crate::Call::check(self, op, &mut args)?)
+        let reads = |operand, packing| self.reads(op, operand, packing);
+        self.execute(Call::check(op, &mut args, self.name(), reads)?)
     }
+}
+
+/// A backend's kernel for one operation.
+#[diagnostic::on_unimplemented(
+    message = "backend `{Self}` has no kernel for `{O}`",
+    label = "no kernel for `{O}` on this backend",
+    note = "wrap the backend as `Fallback::new(backend, Cpu::new())`, or write `impl Execute<{O}> for {Self}`",
+    note = "in a function generic over the backend, ask for the op family instead, such as `B: NormOps<T>` or `B: Transformer<T>`"
+)]
+pub trait Execute<O: Op>: Backend {
+    /// Checks whether `execute` would run. Must not allocate or enqueue. If this returns `Ok`, `execute` must not return
+    /// [`Error::Unsupported`](crate::Error::Unsupported).
+    ///
+    /// # Errors
+    /// The reason why it would not run.
+    fn support(&self, op: &O, on: &dyn Operands) -> Result<(), Reason>;
+
+    /// Enqueues the operation. The arguments have already been checked.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) guarantees that no output was written.
+    fn execute(&self, call: Call<'_, '_, O, Self::Space>) -> Result<()>;
+
+    /// Whether one kernel computes a fused op for these operands, so that it pays to call it. If not, it runs as its
+    /// [`Parts`](crate::Parts), or not at all.
+    fn fuses(&self, op: &O, on: &dyn Operands) -> bool {
+        self.support(op, on).is_ok()
+    }
+
+    /// Whether this backend's kernels can read `operand` in this packing. If not, the call is refused before `execute`.
+    fn reads(&self, op: &O, operand: &'static str, packing: &'static Packing) -> bool {
+        let _ = (op, operand, packing);
+        false
+    }
+    /// What this backend promises about the bits of this call's results. A backend that does not say promises only
+    /// [`Determinism::Run`].
+    fn determinism(&self, op: &O, on: &dyn Operands) -> Determinism {
+        let _ = (op, on);
+        Determinism::Run
+    }
+    /// Repacks `x` into the layout in which this backend reads `operand` of this op fastest. Returns `x` unchanged if there is no
+    /// such layout, nothing to gain, or no memory. Meant for weights: pack once, when a model is loaded.
+    ///
+    /// The result is used like any other tensor: it goes through the same methods, checks and combinators.
+    ///
+    /// # Errors
+    /// A failed transfer.
+    fn pack(
+        &self,
+        op: &O,
+        operand: &'static str,
+        x: AnyTensor<Self::Space>,
+    ) -> Result<AnyTensor<Self::Space>> {
+        let _ = (op, operand);
+        Ok(x)
+    }
+}
+
+/// Checks that a backend's kernels can read every operand in its packing. The `support` of a backend that implements
+/// [`reads`](Execute::reads) calls this first.
+///
+/// # Errors
+/// [`Reason::Packed`] with the first operand that the backend cannot read.
+pub fn reads_all<O: Op, B: Execute<O>>(backend: &B, op: &O, on: &dyn Operands) -> Result<(), Reason> {
+    all_read(on, &|operand, packing| backend.reads(op, operand, packing))
+}
+
+fn all_read(on: &dyn Operands, reads: &dyn Fn(&'static str, &'static Packing) -> bool) -> Result<(), Reason> {
+    on.iter().try_for_each(|operand| match operand.packing {
+        Some(packing) if !reads(operand.name, packing) => Err(packing.declined(&operand)),
+        _ => Ok(()),
+    })
+}
+
+/// Declares that a backend leaves ops to a fallback: `unsupported!(MyGpu: RmsNorm<f64>, Rope<f64>)`.
+///
+/// For generic ops, put the parameters first: `unsupported!(<T: Float> MyGpu: RmsNorm<T>, Rope<T>)`.
+#[macro_export]
+macro_rules! unsupported {
+    (<$($g:ident: $bound:path),+> $backend:ty: $($op:ty),+ $(,)?) => {
+        $crate::unsupported!(@each [$($g: $bound),+] $backend: $($op),+);
+    };
+    (@each $generics:tt $backend:ty: $($op:ty),+) => {
+        $($crate::unsupported!(@one $generics $backend, $op);)+
+    };
+    (@one [$($g:ident: $bound:path),*] $backend:ty, $op:ty) => {
+        impl<$($g: $bound),*> $crate::Execute<$op> for $backend {
+            fn support(&self, _: &$op, _: &dyn $crate::Operands) -> $crate::Result<(), $crate::Reason> {
+                Err($crate::Reason::Missing)
+            }
+            fn execute(&self, call: $crate::Call<'_, '_, $op, <Self as $crate::Backend>::Space>) -> $crate::Result<()> {
+                Err($crate::Error::Unsupported {
+                    op: call.name(),
+                    backend: $crate::Backend::name(self),
+                    reason: $crate::Reason::Missing,
+                })
+            }
+        }
+    };
+    ($backend:ty: $($op:ty),+ $(,)?) => {
+        $($crate::unsupported!(@one [] $backend, $op);)+
+    };
 }
 
 /// Bytes of the host memory that the default [`Backend::zeros`] writes from.

@@ -1,5 +1,5 @@
 //! The checks between user data and kernels.
-use crate::{Error, Execute, Lent, Op, Operand, Operands, Reason, Result, Role, Seen, Shape, Slot, Space};
+use crate::{Error, Lent, Op, Operand, Operands, Packing, Reason, Result, Role, Seen, Shape, Slot, Space};
 
 /// A call whose arguments satisfy the op's shape rule and lie inside their memory.
 ///
@@ -13,17 +13,18 @@ pub struct Call<'c, 'a, O: Op, S: Space> {
 impl<'c, 'a, O: Op, S: Space> Call<'c, 'a, O, S> {
     /// Checks the arguments and makes the call. All calls go through here.
     #[inline(always)]
-    pub(crate) fn check<B: Execute<O, Space = S>>(
-        backend: &B,
+    pub(crate) fn check(
         op: &'c O,
         args: &'c mut O::Args<'a, S>,
+        backend: &'static str,
+        reads: impl Fn(&'static str, &'static Packing) -> bool,
     ) -> Result<Self> {
         let outputs = op.infer(&O::shapes(args))?;
         let mut rest = outputs.as_ref().iter();
         let fine = O::look(args, |place, slot, seen| {
             let want = if slot.role == Role::Out { rest.next() } else { None };
             match seen {
-                Some(seen) if !view_is_valid(backend, op, slot, &seen, want) => {
+                Some(seen) if !view_is_valid::<S>(slot, &seen, want, &reads) => {
                     Err((place, <S as Space>::len(seen.memory)))
                 }
                 _ => Ok(()),
@@ -33,7 +34,7 @@ impl<'c, 'a, O: Op, S: Space> Call<'c, 'a, O, S> {
             Ok(()) => Ok(Call { op, args }),
             Err((place, bytes)) => {
                 let on: &dyn Operands = &*args;
-                let named = Named { op: op.name(), on_these: op.name_on(on), backend: backend.name() };
+                let named = Named { op: op.name(), on_these: op.name_on(on), backend };
                 Err(refusal(&named, O::SLOTS, on, (place, bytes), outputs.as_ref()))
             }
         }
@@ -105,19 +106,18 @@ pub(crate) fn lost(op: &'static str) -> Error {
 /// Checks that a view lies inside its memory and has a packing that the backend reads. If it is written, also checks its shape
 /// and that no two indices share an element.
 #[inline(always)]
-fn view_is_valid<O: Op, B: Execute<O>>(
-    backend: &B,
-    op: &O,
+fn view_is_valid<S: Space>(
     slot: &Slot,
-    seen: &Seen<'_, B::Space>,
+    seen: &Seen<'_, S>,
     want: Option<&Shape>,
+    reads: impl Fn(&'static str, &'static Packing) -> bool,
 ) -> bool {
-    let (on, bytes) = (&seen.operand, <B::Space as Space>::len(seen.memory));
+    let (on, bytes) = (&seen.operand, S::len(seen.memory));
     let inside = match on.packing {
         // Multiplies instead of dividing: one division would cost as much as the rest of the check.
         None => on.layout.extent().end.checked_mul(on.dtype.size()).is_some_and(|end| end <= bytes),
         // The size of a packed tensor was checked when it was made.
-        Some(packing) => backend.reads(op, slot.name, packing),
+        Some(packing) => reads(slot.name, packing),
     };
     let as_wanted = |want: &Shape| on.layout.dims().iter().eq(want.dims());
     inside && (slot.role == Role::In || (want.is_none_or(as_wanted) && on.layout.is_injective()))

@@ -1,5 +1,4 @@
 //! How far the bits of a result are promised.
-use crate::{Op, Operands, Role, Tolerance};
 use std::fmt;
 use std::str::FromStr;
 
@@ -34,15 +33,6 @@ impl Determinism {
             Determinism::Batch => "batch",
             Determinism::Exact => "exact",
         }
-    }
-
-    /// [`Exact`](Determinism::Exact) if every output of the call has an exact [`Tolerance`], which leaves a correct kernel no
-    /// choice of bits; else `level`.
-    pub fn of_call<O: Op>(op: &O, on: &dyn Operands, level: Determinism) -> Determinism {
-        let mut written = on.iter().filter(|operand| operand.role != Role::In).peekable();
-        let some = written.peek().is_some();
-        let exact = written.all(|x| matches!(op.tolerance(x.name, x.dtype, on), Tolerance::Exact));
-        if some && exact { Determinism::Exact } else { level }
     }
 }
 

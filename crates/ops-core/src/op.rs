@@ -1,9 +1,6 @@
-//! Ops, their arguments, and the trait that connects them to backends.
+//! Ops and their arguments.
 use crate::option::OptionValue;
-use crate::{
-    AnyTensor, Backend, Call, DType, Determinism, Lent, Operands, Packing, Reason, Result, Seen, Shape, Slot,
-    Space, Tolerance,
-};
+use crate::{DType, Determinism, Lent, Operands, Result, Role, Seen, Shape, Slot, Space, Tolerance};
 use core::fmt::Debug;
 use core::hash::{Hash, Hasher};
 
@@ -86,88 +83,13 @@ pub trait Op: Signature + Clone + Debug + Send + Sync + 'static {
     }
 }
 
-/// A backend's kernel for one operation.
-#[diagnostic::on_unimplemented(
-    message = "backend `{Self}` has no kernel for `{O}`",
-    label = "no kernel for `{O}` on this backend",
-    note = "wrap the backend as `Fallback::new(backend, Cpu::new())`, or write `impl Execute<{O}> for {Self}`",
-    note = "in a function generic over the backend, ask for the op family instead, such as `B: NormOps<T>` or `B: Transformer<T>`"
-)]
-pub trait Execute<O: Op>: Backend {
-    /// Checks whether `execute` would run. Must not allocate or enqueue. If this returns `Ok`, `execute` must not return
-    /// [`Error::Unsupported`](crate::Error::Unsupported).
-    ///
-    /// # Errors
-    /// The reason why it would not run.
-    fn support(&self, op: &O, on: &dyn Operands) -> Result<(), Reason>;
-
-    /// Enqueues the operation. The arguments have already been checked.
-    ///
-    /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported) guarantees that no output was written.
-    fn execute(&self, call: Call<'_, '_, O, Self::Space>) -> Result<()>;
-
-    /// Whether one kernel computes a fused op for these operands, so that it pays to call it. If not, it runs as its
-    /// [`Parts`](crate::Parts), or not at all.
-    fn fuses(&self, op: &O, on: &dyn Operands) -> bool {
-        self.support(op, on).is_ok()
+impl Determinism {
+    /// [`Exact`](Determinism::Exact) if every output of the call has an exact [`Tolerance`], which leaves a correct kernel no
+    /// choice of bits; else `level`.
+    pub fn of_call<O: Op>(op: &O, on: &dyn Operands, level: Determinism) -> Determinism {
+        let mut written = on.iter().filter(|operand| operand.role != Role::In).peekable();
+        let some = written.peek().is_some();
+        let exact = written.all(|x| matches!(op.tolerance(x.name, x.dtype, on), Tolerance::Exact));
+        if some && exact { Determinism::Exact } else { level }
     }
-
-    /// Whether this backend's kernels can read `operand` in this packing. If not, the call is refused before `execute`.
-    fn reads(&self, op: &O, operand: &'static str, packing: &'static Packing) -> bool {
-        let _ = (op, operand, packing);
-        false
-    }
-    /// What this backend promises about the bits of this call's results. A backend that does not say promises only
-    /// [`Determinism::Run`].
-    fn determinism(&self, op: &O, on: &dyn Operands) -> Determinism {
-        let _ = (op, on);
-        Determinism::Run
-    }
-    /// Repacks `x` into the layout in which this backend reads `operand` of this op fastest. Returns `x` unchanged if there is no
-    /// such layout, nothing to gain, or no memory. Meant for weights: pack once, when a model is loaded.
-    ///
-    /// The result is used like any other tensor: it goes through the same methods, checks and combinators.
-    ///
-    /// # Errors
-    /// A failed transfer.
-    fn pack(
-        &self,
-        op: &O,
-        operand: &'static str,
-        x: AnyTensor<Self::Space>,
-    ) -> Result<AnyTensor<Self::Space>> {
-        let _ = (op, operand);
-        Ok(x)
-    }
-}
-
-/// Declares that a backend leaves ops to a fallback: `unsupported!(MyGpu: RmsNorm<f64>, Rope<f64>)`.
-///
-/// For generic ops, put the parameters first: `unsupported!(<T: Float> MyGpu: RmsNorm<T>, Rope<T>)`.
-#[macro_export]
-macro_rules! unsupported {
-    (<$($g:ident: $bound:path),+> $backend:ty: $($op:ty),+ $(,)?) => {
-        $crate::unsupported!(@each [$($g: $bound),+] $backend: $($op),+);
-    };
-    (@each $generics:tt $backend:ty: $($op:ty),+) => {
-        $($crate::unsupported!(@one $generics $backend, $op);)+
-    };
-    (@one [$($g:ident: $bound:path),*] $backend:ty, $op:ty) => {
-        impl<$($g: $bound),*> $crate::Execute<$op> for $backend {
-            fn support(&self, _: &$op, _: &dyn $crate::Operands) -> $crate::Result<(), $crate::Reason> {
-                Err($crate::Reason::Missing)
-            }
-            fn execute(&self, call: $crate::Call<'_, '_, $op, <Self as $crate::Backend>::Space>) -> $crate::Result<()> {
-                Err($crate::Error::Unsupported {
-                    op: call.name(),
-                    backend: $crate::Backend::name(self),
-                    reason: $crate::Reason::Missing,
-                })
-            }
-        }
-    };
-    ($backend:ty: $($op:ty),+ $(,)?) => {
-        $($crate::unsupported!(@one [] $backend, $op);)+
-    };
 }

@@ -55,6 +55,13 @@ impl Operand<'_> {
     }
 }
 
+impl Packing {
+    /// The reason that a kernel gives when it cannot read this packing.
+    pub fn declined(&self, operand: &Operand<'_>) -> Reason {
+        Reason::Packed { operand: operand.name, packing: self.name }
+    }
+}
+
 // Called by the code that `operands!` generates.
 #[doc(hidden)]
 impl<S: Space, T: Element> TensorRef<'_, S, T> {

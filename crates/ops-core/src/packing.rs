@@ -1,5 +1,5 @@
 //! Packed tensors: backend-specific layouts that kernels read fastest.
-use crate::{DType, Execute, Op, Operand, Operands, Reason, Result};
+use crate::{DType, Result};
 use core::fmt;
 
 /// Writes the elements of a packed tensor in row-major order. Arguments: element type, extents, packed bytes, output.
@@ -50,10 +50,6 @@ impl Packing {
     pub fn unpack(&self, dtype: DType, dims: &[usize], packed: &[u8], plain: &mut [u8]) -> Result<()> {
         (self.unpack)(dtype, dims, packed, plain)
     }
-    /// The reason that a kernel gives when it cannot read this packing.
-    pub fn declined(&self, operand: &Operand<'_>) -> Reason {
-        Reason::Packed { operand: operand.name, packing: self.name }
-    }
 }
 
 // Also compares names: the linker may duplicate a `static`, so equal packings can have different addresses.
@@ -67,20 +63,4 @@ impl fmt::Debug for Packing {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
     }
-}
-
-/// Checks that a backend's kernels can read every operand in its packing. The `support` of a backend that implements
-/// [`reads`](Execute::reads) calls this first.
-///
-/// # Errors
-/// [`Reason::Packed`] with the first operand that the backend cannot read.
-pub fn reads_all<O: Op, B: Execute<O>>(backend: &B, op: &O, on: &dyn Operands) -> Result<(), Reason> {
-    all_read(on, &|operand, packing| backend.reads(op, operand, packing))
-}
-
-fn all_read(on: &dyn Operands, reads: &dyn Fn(&'static str, &'static Packing) -> bool) -> Result<(), Reason> {
-    on.iter().try_for_each(|operand| match operand.packing {
-        Some(packing) if !reads(operand.name, packing) => Err(packing.declined(&operand)),
-        _ => Ok(()),
-    })
 }

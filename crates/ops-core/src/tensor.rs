@@ -1,5 +1,5 @@
 //! Owned tensors and the borrowed views that every op takes.
-use crate::{AnyRef, Backend, DType, Element, Error, Layout, Result, Shape, Space};
+use crate::{DType, Element, Error, Layout, Result, Shape, Space};
 use core::fmt;
 
 /// A buffer and the layout of its elements.
@@ -19,13 +19,6 @@ pub struct TensorMut<'a, S: Space, T: Element> {
     data: S::Mut<'a, T>,
     layout: Layout,
 }
-
-/// The tensors of a backend.
-pub type TensorOf<B, T> = Tensor<<B as Backend>::Space, T>;
-/// What a backend reads.
-pub type Ref<'a, B, T> = TensorRef<'a, <B as Backend>::Space, T>;
-/// What a backend writes.
-pub type Mut<'a, B, T> = TensorMut<'a, <B as Backend>::Space, T>;
 
 /// The layout in memory that starts `by` elements later. An empty layout restarts at 0.
 fn after(layout: Layout, by: usize) -> Layout {
@@ -58,11 +51,6 @@ impl<S: Space, T: Element> Tensor<S, T> {
     pub fn as_mut(&mut self) -> TensorMut<'_, S, T> {
         TensorMut { data: S::borrow_mut(&mut self.buffer), layout: self.layout }
     }
-    /// The whole tensor as a view with a dynamic element type. An optional operand, for example, is `Some(bias.any())`.
-    #[inline]
-    pub fn any(&self) -> AnyRef<'_, S> {
-        self.as_ref().any()
-    }
     /// The layout.
     pub fn layout(&self) -> &Layout {
         &self.layout
@@ -78,13 +66,6 @@ impl<S: Space, T: Element> Tensor<S, T> {
     /// The element type as a value.
     pub fn dtype(&self) -> DType {
         DType::of::<T>()
-    }
-    /// The elements in row-major order, on the host.
-    ///
-    /// # Errors
-    /// The transfer fails.
-    pub fn to_vec<B: Backend<Space = S>>(&self, backend: &B) -> Result<Vec<T>> {
-        self.as_ref().to_vec(backend)
     }
     /// The memory.
     pub fn buffer(&self) -> &S::Buffer<T> {
@@ -264,18 +245,6 @@ impl<'a, S: Space, T: Element> TensorRef<'a, S, T> {
     pub fn split_at(self, axis: isize, mid: usize) -> Result<(Self, Self)> {
         let (left, right) = self.layout.split_at(axis, mid)?;
         Ok((TensorRef { layout: left, ..self }, TensorRef { layout: right, ..self }))
-    }
-    /// The elements in row-major order, on the host.
-    ///
-    /// # Errors
-    /// The transfer fails.
-    pub fn to_vec<B: Backend<Space = S>>(self, backend: &B) -> Result<Vec<T>> {
-        let extent = self.layout.extent();
-        let raw = backend.read_vec(self.data, extent.start, extent.len())?;
-        if self.layout.is_contiguous() {
-            return Ok(raw);
-        }
-        Ok(self.layout.positions().map(|p| raw[p - extent.start]).collect())
     }
 }
 

@@ -1,0 +1,34 @@
+//! Layouts that may not exist: what makes them returns errors.
+use super::Layout;
+use crate::{Error, MAX_RANK, Result, Shape};
+
+impl Layout {
+    /// The row-major layout of these extents.
+    ///
+    /// # Errors
+    /// As [`Shape::new`].
+    #[inline]
+    pub fn contiguous(dims: &[usize]) -> Result<Self> {
+        Ok(Self::of(Shape::new(dims)?))
+    }
+
+    /// A layout with any strides. Stride 0 repeats an axis; negative strides walk backwards from `offset`.
+    ///
+    /// # Errors
+    /// As [`Shape::new`]; also if there are not as many strides as extents, or if a position is below 0 or
+    /// beyond the address space.
+    pub fn strided(dims: &[usize], strides: &[isize], offset: usize) -> Result<Self> {
+        let shape = Shape::new(dims)?;
+        let wrong = |why| Error::Strides { shape: Box::new(shape), why };
+        if strides.len() != dims.len() {
+            return Err(wrong("as many strides as axes are needed"));
+        }
+        let mut layout = Layout { shape, strides: [0; MAX_RANK], offset };
+        layout.strides[..strides.len()].copy_from_slice(strides);
+        let (low, high) = layout.reach().ok_or_else(|| wrong("positions overflow"))?;
+        if low < 0 || isize::try_from(high).is_err() {
+            return Err(wrong("positions must lie between 0 and isize::MAX"));
+        }
+        Ok(layout)
+    }
+}
