@@ -27,6 +27,7 @@ mod norm;
 mod packed_weights;
 mod parametric;
 mod pool;
+mod product;
 mod qk_norm_rope;
 mod quant;
 mod reduce;

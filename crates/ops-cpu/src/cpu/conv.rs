@@ -4,7 +4,7 @@
 //! panels of the product a block at a time (`ops_simd::gemm::gemm_gathered`). One with a channel to a group is a stencil over each
 //! channel. Both read the image with its padding around it, in f32 or f64 ([`planes`]). A transposed one is a product whose columns
 //! are then added up ([`transposed`]).
-use super::matmul::{MAX_SERIAL_WORK, store_sums};
+use super::product::{MAX_SERIAL_WORK, store_sums};
 use super::rows::{for_each_row, packed, scratch, widened};
 use super::vectors::{TaskResult, on_vector, only_f64, report, unsupported_dtype};
 use super::{Cpu, threads};

@@ -1,5 +1,5 @@
 //! Packed weights: floats in panels, blocks in tiles.
-use super::matmul::{split_columns, store_sums};
+use super::product::{Stack, split_columns, store_sums};
 use super::quant::blocks;
 use super::quant::inputs::Inputs;
 use super::rows::{packed, scratch, widened};
@@ -86,7 +86,7 @@ fn try_pack(weight: &AnyTensor<Host>) -> Option<AnyTensor<Host>> {
 }
 
 fn floats<W: Input<Acc = f32> + ops_core::Element>(weight: &Raw<'_>, out: &mut [u8]) -> Option<()> {
-    let stack = super::matmul::Stack::<W>::of(weight).ok()?;
+    let stack = Stack::<W>::of(weight).ok()?;
     PackedB::pack_into(Isa::best(), stack.get(0).ok()?.transposed(), out).ok()
 }
 

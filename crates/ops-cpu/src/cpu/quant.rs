@@ -1,6 +1,6 @@
 //! Quantized tensors.
 use super::Cpu;
-use super::matmul::{gemm, store_sums};
+use super::product::{gemm, store_sums};
 use super::rows::{for_each_row, row, scratch, widened, zeros};
 use super::threads;
 use super::vectors::{report, unsupported_dtype};

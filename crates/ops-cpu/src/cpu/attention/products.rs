@@ -1,5 +1,5 @@
 //! The two products of a tile: of queries and keys, and of weights and values.
-use super::super::matmul::gemm;
+use super::super::product::gemm;
 use super::super::threads;
 use core::ops::Range;
 use ops_core::bf16;

@@ -1,6 +1,6 @@
 //! Transposed convolutions: a product of every element of `x` with the whole kernel, then sums of the products that belong to one
 //! element of `y`. Each sum is made by one thread, in the order of the kernel's elements, so results do not depend on threads.
-use super::super::matmul::{MAX_SERIAL_WORK, product};
+use super::super::product::{MAX_SERIAL_WORK, product};
 use super::super::rows::{reserve, scratch};
 use super::super::threads;
 use super::super::vectors::report;

@@ -4,7 +4,7 @@
 //! of activations, the blocks of formats that have kernels for it are multiplied in place, at memory bandwidth. Otherwise each
 //! thread turns a few rows at a time into tiles in its cache, of the codes of the file, and multiplies all activations by them.
 //! The iq2 and iq3 formats have no codes of bytes: with many rows of activations, their rows are rounded to q8_0.
-use super::super::matmul::split_columns;
+use super::super::product::split_columns;
 use super::super::rows::row;
 use super::super::threads;
 use super::decode_row;
