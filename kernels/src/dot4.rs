@@ -1,5 +1,4 @@
 //! Dot products of four bytes in one instruction.
-use crate::GfxTarget;
 
 /// The instruction that multiplies four pairs of bytes and adds the products to an integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -11,11 +10,6 @@ pub enum Dot4 {
 }
 
 impl Dot4 {
-    /// The instruction of a target; `None` if it has none. Accepts feature suffixes such as `:xnack-`.
-    pub fn of(target: &str) -> Option<Dot4> {
-        GfxTarget::find(target)?.dot4
-    }
-
     /// Value of the `OPS_DOT4` define.
     pub(crate) const fn define(self) -> u32 {
         match self {
@@ -30,21 +24,5 @@ impl Dot4 {
             Dot4::Signed => "v_dot4_i32_i8",
             Dot4::Mixed => "v_dot4_i32_iu8",
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn it_is_that_of_the_device_and_not_of_its_generic_target() {
-        for plain in ["gfx900", "gfx90c", "gfx9-generic", "gfx1010", "gfx10-1-generic", "gfx1250"] {
-            assert_eq!(Dot4::of(plain), None, "{plain}");
-        }
-        assert_eq!(Dot4::of("gfx906:sramecc+:xnack-"), Some(Dot4::Signed));
-        assert_eq!(Dot4::of("gfx1012"), Some(Dot4::Signed));
-        assert_eq!(Dot4::of("gfx1036"), Some(Dot4::Signed));
-        assert_eq!(Dot4::of("gfx1151"), Some(Dot4::Mixed));
     }
 }

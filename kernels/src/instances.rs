@@ -1,6 +1,5 @@
 //! The table of kernel instances: types, symbols and launch properties.
-use crate::source::Family;
-use crate::{ElementType, GfxTarget, Matrix, declare_all};
+use crate::{ElementType, Family, GfxTarget, Matrix, declare_all};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::any::TypeId;
 use std::hash::{Hash, Hasher};

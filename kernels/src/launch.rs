@@ -1,6 +1,5 @@
-//! Launches: the device, grid and block, and the reasons why a launch may be refused.
-use crate::{Dot4, ElementType, Instance, Matrix, Shape, Tuning, find};
-use std::fmt;
+//! Launches: the device, grid and block.
+use crate::{Dot4, ElementType, Instance, Matrix, Refused, Shape, Tuning, find};
 
 /// The properties of a device that launches depend on.
 #[derive(Clone, Copy, Debug)]
@@ -75,47 +74,6 @@ impl Launch {
         Launch { instance, grid: [blocks as u32, 1, 1], block: instance.block }
     }
 }
-
-/// Why a problem has no launch.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refused {
-    /// There is no kernel for this op and these types.
-    NoKernel {
-        /// The op asked for.
-        op: String,
-        /// The element types asked for.
-        types: Vec<ElementType>,
-    },
-    /// The number of dimensions is unsupported: too many after merging, too few, or not one stride per dimension.
-    Rank(usize),
-    /// The number of elements does not fit 63 bits.
-    Size,
-    /// A size exceeds what the kernel supports.
-    Limit {
-        /// What is limited.
-        what: &'static str,
-        /// What was asked for.
-        got: u64,
-        /// The largest supported size.
-        max: u64,
-    },
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Refused::NoKernel { op, types } => {
-                let names: Vec<_> = types.iter().map(|t| t.name()).collect();
-                write!(f, "no kernel of {op} for {}", names.join(", "))
-            }
-            Refused::Rank(n) => write!(f, "{n} dimensions cannot be walked"),
-            Refused::Size => write!(f, "more than 2^63 elements"),
-            Refused::Limit { what, got, max } => write!(f, "{what} is {got}, at most {max}"),
-        }
-    }
-}
-
-impl std::error::Error for Refused {}
 
 /// The instance for this op, variant and types, or an error.
 pub(crate) fn need(op: &str, variant: &str, types: &[ElementType]) -> Result<&'static Instance, Refused> {

@@ -14,8 +14,10 @@
 
 mod dot4;
 mod element_type;
+mod family;
 mod instances;
 mod launch;
+mod refused;
 mod shape;
 pub mod source;
 pub mod target;
@@ -35,6 +37,7 @@ pub mod index;
 pub mod linear_attention;
 pub mod matmul;
 pub mod matrix;
+pub mod mma_unit;
 pub mod norm;
 pub mod parametric;
 pub mod pool;
@@ -56,11 +59,12 @@ pub mod upsample;
 
 pub use dot4::Dot4;
 pub use element_type::{BlockFormat, ElementType};
+pub use family::Family;
 pub use instances::{Arguments, Instance, MaxVgprs, by_symbol, find, instances};
-pub use launch::{Device, Launch, Refused};
+pub use launch::{Device, Launch};
 pub use matrix::Matrix;
+pub use refused::Refused;
 pub use shape::{Divider, MAX_RANK, OperandView, Shape, StridedPointer, elementwise, rows};
-pub use source::Family;
 pub use target::GfxTarget;
 pub use tuning::{KNOBS, Knob, Tuning};
 pub use unit::Unit;
@@ -96,5 +100,5 @@ fn declare_all(table: &mut instances::Table) {
     routing::declare(table);
     sampling::declare(table);
     experts::declare(table);
-    matrix::declare(table);
+    mma_unit::declare(table);
 }

@@ -192,6 +192,21 @@ impl GfxTarget {
     }
 }
 
+impl Matrix {
+    /// The matrix units that kernels use on a target; `None` if it has none, or none that the sources support. Accepts
+    /// feature suffixes such as `:xnack-`.
+    pub fn of(target: &str) -> Option<Matrix> {
+        GfxTarget::find(target)?.matrix
+    }
+}
+
+impl Dot4 {
+    /// The instruction of a target; `None` if it has none. Accepts feature suffixes such as `:xnack-`.
+    pub fn of(target: &str) -> Option<Dot4> {
+        GfxTarget::find(target)?.dot4
+    }
+}
+
 /// The version of clang that compiles all targets in [`recorded`].
 pub const CLANG: u32 = 19;
 
@@ -309,5 +324,26 @@ mod tests {
             assert_eq!(wave_of(name), None, "{name}");
         }
         assert_eq!(wave_of("gfx90a:sramecc+:xnack-"), Some(64));
+    }
+
+    #[test]
+    fn only_units_that_the_sources_know_are_used() {
+        assert_eq!(Matrix::of("gfx90a:sramecc+:xnack-"), Some(Matrix::Mfma90a));
+        assert_eq!(Matrix::of("gfx1151"), Some(Matrix::Wmma11));
+        assert_eq!(Matrix::of("gfx12-generic"), Some(Matrix::Wmma12));
+        assert_eq!(Matrix::of("gfx1030"), None);
+        assert_eq!(Matrix::of("gfx1250"), None, "its instructions are others");
+        assert_eq!(Matrix::of("gfx908"), Some(Matrix::Mfma90a));
+    }
+
+    #[test]
+    fn dot_products_are_those_of_the_device_and_not_of_its_generic_target() {
+        for plain in ["gfx900", "gfx90c", "gfx9-generic", "gfx1010", "gfx10-1-generic", "gfx1250"] {
+            assert_eq!(Dot4::of(plain), None, "{plain}");
+        }
+        assert_eq!(Dot4::of("gfx906:sramecc+:xnack-"), Some(Dot4::Signed));
+        assert_eq!(Dot4::of("gfx1012"), Some(Dot4::Signed));
+        assert_eq!(Dot4::of("gfx1036"), Some(Dot4::Signed));
+        assert_eq!(Dot4::of("gfx1151"), Some(Dot4::Mixed));
     }
 }

@@ -2,7 +2,7 @@
 use crate::hip::Purpose;
 use crate::{Result, Rocm};
 use ops_core::{Backend, Scalar, bf16, f16};
-use ops_kernels::matrix::{MmaUnitArgs, prepare_unit};
+use ops_kernels::mma_unit::{MmaUnitArgs, prepare_unit};
 use ops_kernels::{ElementType, Matrix};
 
 /// What one instruction made of a known product.

@@ -3,7 +3,7 @@
 use crate::data::{Buffer, Element};
 use crate::host::run_on;
 use half::{bf16, f16};
-use ops_kernels::matrix::{self, MmaUnitArgs};
+use ops_kernels::mma_unit::{self, MmaUnitArgs};
 use ops_kernels::{Device, ElementType, Matrix, Tuning};
 
 /// A device with these units.
@@ -27,7 +27,7 @@ fn multiply<T: Element, S: Element>(size: u64, matrix: Matrix) {
     let (start, product) = (Buffer::new(&start, 0), Buffer::filled(S::from_f64(-1e6), n * n, 0));
     let args = MmaUnitArgs { a: x.address(), b: y.address(), c: start.address(), d: product.address() };
     let device = device(matrix, 1);
-    let launch = matrix::prepare_unit(T::DTYPE, size, &device).expect("a unit kernel");
+    let launch = mma_unit::prepare_unit(T::DTYPE, size, &device).expect("a unit kernel");
     run_on(&device, &launch, &args);
     product.check_guards();
     for i in 0..n {
@@ -52,7 +52,7 @@ fn every_instruction_multiplies_in_its_layout() {
 #[test]
 fn there_is_no_unit_kernel_without_units() {
     let none = Device { compute_units: 1, wave: 32, matrix: None, dot4: None, tuning: Tuning::default() };
-    assert!(matrix::prepare_unit(ElementType::F16, 16, &none).is_err());
-    assert!(matrix::prepare_unit(ElementType::F16, 32, &device(Matrix::Wmma11, 1)).is_err());
-    assert!(matrix::prepare_unit(ElementType::F32, 16, &device(Matrix::Wmma11, 1)).is_err());
+    assert!(mma_unit::prepare_unit(ElementType::F16, 16, &none).is_err());
+    assert!(mma_unit::prepare_unit(ElementType::F16, 32, &device(Matrix::Wmma11, 1)).is_err());
+    assert!(mma_unit::prepare_unit(ElementType::F32, 16, &device(Matrix::Wmma11, 1)).is_err());
 }

@@ -14,7 +14,7 @@ use ops_kernels::gated::{ClampedArgs, GatedArgs};
 use ops_kernels::index::IndexSelectArgs;
 use ops_kernels::linear_attention::{Conv1dUpdateArgs, GatedDeltaArgs};
 use ops_kernels::matmul::MatmulArgs;
-use ops_kernels::matrix::MmaUnitArgs;
+use ops_kernels::mma_unit::MmaUnitArgs;
 use ops_kernels::norm::{GroupNormArgs, NormArgs};
 use ops_kernels::parametric::ParametricArgs;
 use ops_kernels::pool::{PoolArgs, Windows};

@@ -54,7 +54,7 @@ unsafe impl KernelArgs for k::conv::ConvArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::matmul::MatmulArgs {}
 // SAFETY: as above.
-unsafe impl KernelArgs for k::matrix::MmaUnitArgs {}
+unsafe impl KernelArgs for k::mma_unit::MmaUnitArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::attention::AttentionArgs {}
 // SAFETY: as above.
