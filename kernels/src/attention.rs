@@ -4,8 +4,11 @@ use crate::launch::need;
 use crate::matmul::{MMA_TYPES, mma_lds};
 use crate::{Device, Divider, ElementType, Family, Launch, MAX_RANK, OperandView, Refused, StridedPointer};
 
+mod args;
 mod decode;
 pub mod ragged;
+
+pub use args::AttentionArgs;
 
 use decode::Decode;
 
@@ -26,52 +29,6 @@ const MAX_PARTS: u64 = 64;
 pub const ARRIVALS: u64 = 4096;
 /// Stands for no limit on one side of the window.
 const OPEN: i64 = 1 << 61;
-
-/// Arguments of every attention kernel.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
-pub struct AttentionArgs {
-    pub q: StridedPointer,
-    pub k: StridedPointer,
-    pub v: StridedPointer,
-    pub o: StridedPointer,
-    pub mask: StridedPointer,
-    pub slopes: u64,
-    pub slope_stride: i64,
-    pub batch: u64,
-    pub kv_heads: u64,
-    pub group: u64,
-    pub t: u64,
-    pub s: u64,
-    pub d: u64,
-    pub left: i64,
-    pub right: i64,
-    pub scale: f64,
-    pub softcap: f64,
-    pub mask_kind: u64,
-    /// Device address of the workspace of [`Plan::workspace`] bytes, aligned to 8 bytes. Unused with one part.
-    pub partial: u64,
-    pub arrivals: u64,
-    pub splits: u64,
-    pub dv: u64,
-    pub value_parts: u64,
-    pub sinks: u64,
-    pub sink_stride: i64,
-    pub lse: StridedPointer,
-    pub flags: u64,
-    pub work: u64,
-    pub at_once: u64,
-    pub by_splits: Divider,
-    pub by_blocks: Divider,
-    pub by_heads: Divider,
-    pub by_group: Divider,
-    pub by_rows: Divider,
-}
-
-impl Arguments for AttentionArgs {
-    const NAME: &'static str = "AttentionArgs";
-}
 
 /// Bytes of LDS that the tiled kernel needs for values up to `most`: see `operand_slots` in the source.
 pub(crate) fn tile_lds(t: ElementType, most: u32) -> u32 {

@@ -1,5 +1,5 @@
 //! The kernels for attention of few queries, and the arguments that only they read.
-use crate::attention::AttentionArgs;
+use super::args::AttentionArgs;
 use crate::instances::Declare;
 use crate::{Divider, ElementType, Refused, StridedPointer};
 
