@@ -5,6 +5,7 @@ mod embedded;
 mod evict;
 mod helper;
 mod identity;
+mod loaded;
 mod rehearsal;
 mod select;
 
@@ -13,10 +14,10 @@ pub use disk::CacheFolder;
 pub use embedded::CodeObjects;
 pub(crate) use evict::CacheLimit;
 pub use helper::compile_helper;
+pub use loaded::{KernelOrigin, LoadedUnit};
 
 use crate::error::failed;
 use crate::hip::{self, Compiler, Device, Function, Gfx, KernelArgs, Launch, Module, Source, Stream};
-use crate::prepare::{KernelOrigin, LoadedUnit};
 use crate::sync::Mutex;
 use disk::Disk;
 use helper::Worker;

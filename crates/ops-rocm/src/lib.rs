@@ -49,9 +49,11 @@ mod vendor;
 pub use builder::RocmBuilder;
 pub use choice::{Candidate, Decision, Library, Policy, PolicyError, Target, Verdict};
 pub use hip_sys::loader::Version;
-pub use kernels::{CacheFolder, CodeObjects, KernelCount, KernelSource, compile_helper};
+pub use kernels::{
+    CacheFolder, CodeObjects, KernelCount, KernelOrigin, KernelSource, LoadedUnit, compile_helper,
+};
 pub use matrix_check::MatrixCheck;
-pub use prepare::{KernelOrigin, LoadedUnit, Prepared};
+pub use prepare::Prepared;
 pub use provider::{Provider, Providers, explain};
 pub use provider_id::ProviderId;
 pub use providers::providers_of;

@@ -1,34 +1,8 @@
 //! Having kernels before they are needed.
 use crate::hip::Gfx;
-use crate::{Error, Rocm};
+use crate::{Error, KernelOrigin, LoadedUnit, Rocm};
 use std::fmt;
 use std::time::{Duration, Instant};
-
-/// Where a unit of kernels came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KernelOrigin {
-    /// It was loaded before.
-    Loaded,
-    /// It was compiled with this program.
-    Embedded,
-    /// It was compiled earlier, and kept on disk.
-    Cached,
-    /// hipRTC compiled it now, in this process.
-    Compiled,
-    /// hipRTC compiled it now, in another process; see [`compile_helper`](crate::compile_helper).
-    CompiledByHelper,
-}
-
-/// A unit: kernels that are compiled and loaded together.
-#[derive(Clone, Debug)]
-pub struct LoadedUnit {
-    /// Its name, such as `norm-rms-wave-f16-f32`.
-    pub name: String,
-    /// Where it came from.
-    pub origin: KernelOrigin,
-    /// How long that took.
-    pub time: Duration,
-}
 
 /// What [`Rocm::prepare`] did.
 #[derive(Clone, Debug)]

@@ -1,0 +1,28 @@
+//! Units of kernels that were loaded, and where they came from.
+use std::time::Duration;
+
+/// Where a unit of kernels came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KernelOrigin {
+    /// It was loaded before.
+    Loaded,
+    /// It was compiled with this program.
+    Embedded,
+    /// It was compiled earlier, and kept on disk.
+    Cached,
+    /// hipRTC compiled it now, in this process.
+    Compiled,
+    /// hipRTC compiled it now, in another process; see [`compile_helper`](crate::compile_helper).
+    CompiledByHelper,
+}
+
+/// A unit: kernels that are compiled and loaded together.
+#[derive(Clone, Debug)]
+pub struct LoadedUnit {
+    /// Its name, such as `norm-rms-wave-f16-f32`.
+    pub name: String,
+    /// Where it came from.
+    pub origin: KernelOrigin,
+    /// How long that took.
+    pub time: Duration,
+}
