@@ -80,6 +80,7 @@ pub use index_record::{IndexCheck, IndexFault};
 pub use info::{DeviceInfo, remarks};
 pub use memory::{Access, DeviceMemory};
 pub use module::{CodeObject, Dim, Function, KernelArgs, Launch, Module};
+pub(crate) use raw::ARRIVALS;
 pub use result::{Hip, HipError};
 pub use rtc::{Compiler, Source};
 pub use staging::Download;

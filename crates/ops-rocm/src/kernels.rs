@@ -56,6 +56,9 @@ const AHEAD_OF_TIME: &str = "loading kernels compiled ahead of time";
 /// Most units that are compiled at a time. Each takes a process of a few hundred megabytes.
 const MAX_WORKERS: usize = 8;
 
+// The counters of a stream suffice for every launch.
+const _: () = assert!(ops_kernels::attention::ARRIVALS as usize <= hip::ARRIVALS);
+
 /// What to say where a program has no code for a device.
 fn absent(objects: &CodeObjects, gfx: &Gfx) -> String {
     if objects.is_empty() {

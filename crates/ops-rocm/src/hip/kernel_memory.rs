@@ -9,8 +9,7 @@ use super::staging::{fill, write};
 use super::stream::Stream;
 
 impl Stream {
-    /// The address of [`ARRIVALS`](ops_kernels::attention::ARRIVALS) counters in device memory, for a launch on this stream. They are 0
-    /// between launches.
+    /// The address of 4096 counters of 32 bits in device memory, for a launch on this stream. They are 0 between launches.
     ///
     /// # Errors
     ///

@@ -36,8 +36,10 @@ pub(super) const EMPTY: u32 = 0;
 /// address of 8.
 pub(super) const SLOT_BYTES: usize = 16;
 
-/// Bytes of the counters by which the blocks of a kernel find out which of them is the last.
-pub(super) const ARRIVAL_BYTES: usize = 4 * ops_kernels::attention::ARRIVALS as usize;
+/// Counters, of 32 bits, by which the blocks of a kernel find out which of them is the last.
+pub(crate) const ARRIVALS: usize = 4096;
+/// Bytes of these counters.
+pub(super) const ARRIVAL_BYTES: usize = 4 * ARRIVALS;
 /// Bytes of device memory that the kernels of one stream keep from launch to launch.
 pub(super) const KEPT_BYTES: usize = SLOT_BYTES + ARRIVAL_BYTES;
 
