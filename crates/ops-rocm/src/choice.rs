@@ -19,12 +19,14 @@
 
 mod condition;
 mod decision;
+mod error;
 mod key;
 mod policy;
 mod target;
 
 pub use decision::{Candidate, Decision, Verdict};
-pub use policy::{Policy, PolicyError};
+pub use error::PolicyError;
+pub use policy::Policy;
 pub use target::{Library, Target};
 
 pub(crate) use decision::{Decisions, describe};

@@ -1,5 +1,5 @@
 //! Conditions on the shape of a problem, in the rules of a [`Policy`](super::Policy).
-use super::PolicyError;
+use super::error::PolicyError;
 use ops_core::Operands;
 use std::fmt;
 

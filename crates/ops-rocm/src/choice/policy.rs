@@ -1,7 +1,8 @@
 //! Which providers may compute an op, and in which order.
 use super::condition::Conditions;
+use super::error::PolicyError;
 use crate::ProviderId;
-use ops_core::{Determinism, Operands, UnknownDeterminism};
+use ops_core::{Determinism, Operands};
 use std::fmt;
 use std::path::Path;
 
@@ -67,51 +68,6 @@ const DETERMINISM: &str = "determinism";
 pub(crate) struct Ranking {
     pub(crate) ranked: Vec<usize>,
     pub(crate) forbidden: Vec<usize>,
-}
-
-/// A policy that cannot be followed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum PolicyError {
-    /// An order names a provider that the op does not have.
-    #[error("policy: {op} has no provider {provider:?}; it has {has}")]
-    NoSuchProvider {
-        /// The op.
-        op: String,
-        /// The provider named.
-        provider: String,
-        /// The op's providers.
-        has: String,
-    },
-    /// The level of determinism is none.
-    #[error("policy: {0}")]
-    Determinism(UnknownDeterminism),
-    /// The text is no policy.
-    #[error(
-        "policy: {text:?} is not OP=PROVIDER,PROVIDER or OP[CONDITION,CONDITION]=PROVIDER; rules are separated by `;`, \
-         and `*` is any op"
-    )]
-    Syntax {
-        /// The part that cannot be read.
-        text: String,
-    },
-    /// What stands in brackets is no condition.
-    #[error(
-        "policy: {text:?} is not a condition; one compares rows or columns with a number by <=, <, >=, > or =, as in \
-         linear[rows<=8]=hip"
-    )]
-    Condition {
-        /// The condition that cannot be read.
-        text: String,
-    },
-    /// The file cannot be read, or is no policy.
-    #[error("policy file {path}: {why}")]
-    File {
-        /// The file.
-        path: String,
-        /// What is wrong.
-        why: String,
-    },
 }
 
 impl Policy {
