@@ -22,6 +22,18 @@
 //! ```
 //!
 //! [`hip`] is the layer below: devices, streams, events, memory, modules and launches over the HIP runtime.
+//!
+//! # Layers
+//!
+//! A module of this crate imports from those of its own line in this list and of the lines above, and from none below:
+//!
+//! 1. `hip`, `error`, `sync`, `fingerprint`, `provider_id`: devices and memory, and what everything uses
+//! 2. `vendor`, `kernels`, `space`, `index_names`, `tuned`: AMD's libraries, this project's compiled kernels, and the memory of tensors
+//! 3. `choice`: policies and decisions, which know neither ops nor lists of providers
+//! 4. `rocm`: the queue
+//! 5. `provider`, `backend`, `prepare`, `replay`, `matrix_check`: how a call finds its provider, and what a queue does besides
+//! 6. `providers`: the lists and what computes; it checks the names in policies, since it has the lists
+//! 7. `builder`, `survey`, `bridge`: how programs begin, and their views from outside
 
 mod backend;
 #[cfg(feature = "rocm-rs")]
