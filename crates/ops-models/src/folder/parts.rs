@@ -66,7 +66,7 @@ pub(super) enum Windows {
     All,
     /// None, and a switch that turns them on is refused.
     Off,
-    /// All but every so-manieth.
+    /// All layers except every n-th.
     ButEvery(usize),
 }
 
