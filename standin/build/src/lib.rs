@@ -51,14 +51,14 @@ impl Build {
     /// # Errors
     /// The folder cannot be created.
     pub fn new(sanitize: bool) -> Result<Build> {
-        // This package is in tests/hip-standin/build.
+        // This package is in standin/build.
         let root = Path::new(env!("CARGO_MANIFEST_DIR"))
             .ancestors()
-            .nth(3)
+            .nth(2)
             .ok_or("the stand-in lies in no workspace")?;
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
         let target = std::path::absolute(&target).map_err(at(&target))?;
-        let source = root.join("tests/hip-standin");
+        let source = root.join("standin");
         let mut flags: Vec<String> =
             ["-std=c++17", "-O2", "-g1", "-fPIC", "-Wall", "-Wextra", "-fvisibility=hidden"]
                 .map(String::from)
