@@ -1,5 +1,5 @@
 //! Small encoders of random weights in folders, and embeddings that `transformers` computed in float64
-//! (`tools/encoder-fixture.py`).
+//! (`tools/generate/encoder-fixture.py`).
 use rocm_ops::model::Transformer;
 use rocm_ops::models::{self, Encoder};
 use serde_json::Value;

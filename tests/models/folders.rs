@@ -1,5 +1,5 @@
 //! Folders as `save_pretrained` of the Python package `transformers` writes them, with logits that it computed in float64
-//! (`tools/family-fixture.py --folders`).
+//! (`tools/generate/family-fixture.py --folders`).
 use crate::fixture::{check_batch, check_model};
 use rocm_ops::gguf::{EncodeOptions, GgmlType, Gguf};
 use rocm_ops::model::RopeScaling;

@@ -1,4 +1,4 @@
-//! The decoder, compared with NumPy in float64 (`tools/greedy_reference.py`).
+//! The decoder, compared with NumPy in float64 (`tools/generate/greedy_reference.py`).
 
 mod continuation;
 mod continued;
@@ -21,7 +21,7 @@ fn model(dtype: &str) -> Gguf {
     Gguf::open(path).expect("the model comes with the project")
 }
 
-/// The output of `tools/greedy_reference.py`: prompts and the tokens that follow.
+/// The output of `tools/generate/greedy_reference.py`: prompts and the tokens that follow.
 fn expected() -> Vec<(Vec<u32>, Vec<u32>)> {
     let cases: serde_json::Value = serde_json::from_str(include_str!("../data/greedy.json")).unwrap();
     let ids =

@@ -32,7 +32,7 @@ fn model(dtype: &str) -> Gguf {
     Gguf::open(path).expect("the model comes with the project")
 }
 
-/// A prompt and the tokens that follow, from `tools/greedy_reference.py`.
+/// A prompt and the tokens that follow, from `tools/generate/greedy_reference.py`.
 fn expected() -> (Vec<u32>, Vec<u32>) {
     let cases: serde_json::Value = serde_json::from_str(include_str!("../data/greedy.json")).unwrap();
     let ids = |v: &serde_json::Value| -> Vec<u32> {

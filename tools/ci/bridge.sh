@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds and runs the tests of the bridge to rocm-rs with the stand-in for ROCm.
 set -eu
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 standin=$(cargo xtask standin | tail -n 1)
 export SKIP_BINDGEN=1
 libraries=""

@@ -2,7 +2,7 @@
 # Runs the ROCm backend's suite on the stand-in (waves of 32, f16; with --all every type, and the golden cases on waves of 64),
 # with the stand-in and every kernel under AddressSanitizer. Then runs a kernel with a planted overrun, which must be detected.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 root=$PWD
 target=${CARGO_TARGET_DIR:-$root/target}
 OPS_ROCM_PATH=$(cargo xtask standin --sanitize | tail -n 1)
@@ -28,7 +28,7 @@ log=$target/sanitizer-rocm.log
 if OPS_TEST_OP=silu OPS_TEST_DTYPE=f32 OPS_ROCM_CACHE='' \
     HIP_STANDIN_REPLACE='i < N; i++) out.v[i] = f(in.v[i]...)=>i <= N; i++) out.v[i] = f(in.v[i]...)' \
     LD_PRELOAD=$library "$program" suite_on_waves_of_32 >"$log" 2>&1 || ! grep -q "ERROR: AddressSanitizer" "$log"; then
-    echo "tools/sanitizer-rocm.sh: the planted overrun was not seen; $log" >&2
+    echo "tools/ci/sanitizer-rocm.sh: the planted overrun was not seen; $log" >&2
     exit 1
 fi
 echo "no fault; the planted overrun was seen"

@@ -4,7 +4,7 @@
 # --all runs every type. It adds Reference, which has no unsafe code of its own, and thousands of damaged files for the parser, which
 # its fuzz target reads under AddressSanitizer, too.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 target=$(rustc -vV | sed -n 's/^host: //p')
 export RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR=target/sanitizer
 # The suite requests absurd sizes, which must be errors of the program and not of the sanitizer.

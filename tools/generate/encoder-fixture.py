@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes small encoders of random weights and the embeddings that a correct program computes from them.
 
-    python3 tools/encoder-fixture.py FOLDER [NAME ..]
+    python3 tools/generate/encoder-fixture.py FOLDER [NAME ..]
 
 For each encoder, FOLDER/NAME is a folder as `sentence-transformers` writes it, with its numbers in expected.json: texts, their tokens,
 what these decode to, and embeddings. The numbers are those of the package `transformers` in float64 with plain attention, each text

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Makes small models of random weights and the numbers that a correct program computes from them.
 
-    python3 tools/family-fixture.py FOLDER [FAMILY ..]
-    python3 tools/family-fixture.py --folders FOLDER [FAMILY ..]
+    python3 tools/generate/family-fixture.py FOLDER [FAMILY ..]
+    python3 tools/generate/family-fixture.py --folders FOLDER [FAMILY ..]
 
 For each family, FOLDER/FAMILY-f16.gguf and FOLDER/FAMILY-f16.json, in the format of tests/data/families/README.md. The numbers are
 those of the package `transformers` in float64 with plain attention, from the weights that the file holds. Needs the packages

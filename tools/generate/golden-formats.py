@@ -1,7 +1,7 @@
 """Writes golden cases of the formats that are only read into tests/golden-formats; their values come from the package `gguf`.
 
     pip install gguf numpy
-    python3 tools/golden-formats.py      from the root of the repository
+    python3 tools/generate/golden-formats.py      from the root of the repository
 
 The same package gives the same bytes. Blocks are random bits. Their scales are of ordinary size, of either sign; dequantize also
 has scales that are zero, subnormal and large.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes golden cases of router_topk whose groups are marked by their largest score, in float64 and plain Python.
 
-Usage: python3 tools/golden-router-max.py tests/golden-2
+Usage: python3 tools/generate/golden-router-max.py tests/golden-2
 """
 import json, math, os, random, struct, sys
 
@@ -79,7 +79,7 @@ def main(folder):
         tensors["out.weights"] = ("F64", [n, k], "d", weights)
         tensors["out.ids"] = ("U32", [n, k], "I", ids)
         metadata = {"op": "router_topk", "dtype": "f32", "params": json.dumps(params), "limit.ids": "exact",
-                    "limit.weights": repr(1e-11 + 2 * error), "source": "tools/golden-router-max.py"}
+                    "limit.weights": repr(1e-11 + 2 * error), "source": "tools/generate/golden-router-max.py"}
         write(os.path.join(folder, name + ".safetensors"), tensors, metadata)
 
 

@@ -1,6 +1,6 @@
 """Writes tests/data/greedy.json: what a model generates greedily, computed in float64 with NumPy.
 
-Usage: python3 tools/greedy_reference.py models/tiny-llama-kjv-f16.gguf > tests/data/greedy.json
+Usage: python3 tools/generate/greedy_reference.py models/tiny-llama-kjv-f16.gguf > tests/data/greedy.json
 Needs: pip install gguf numpy tokenizers. Shares no code with the project: the reader, the tokenizer and the arithmetic
 are other people's, or the few lines below.
 """

@@ -1,7 +1,7 @@
 """Writes the grids of the iq2 and iq3 formats, which are constants of the public format, as tables for Rust and for the kernels.
 
     pip install gguf numpy
-    python3 tools/iq-grids.py            from the root of the repository
+    python3 tools/generate/iq-grids.py            from the root of the repository
 
 An entry holds the levels of its eight values (iq2, two bits each) or of its four values (iq3, three bits each), the first in the
 lowest bits. What a level means is in the code that reads the tables.
@@ -26,11 +26,11 @@ def lines(values, indent):
     return "".join(indent + ", ".join(f"{v:#06x}" for v in row) + ",\n" for row in rows)
 
 
-rust = """//! The grids of the iq2 and iq3 formats. Written by `tools/iq-grids.py`; do not edit.
+rust = """//! The grids of the iq2 and iq3 formats. Written by `tools/generate/iq-grids.py`; do not edit.
 //!
 //! An entry holds the levels of its values, the first in the lowest bits: two bits for each of eight, or three for each of four.
 """
-header = """// The grids of the iq2 and iq3 formats. Written by tools/iq-grids.py; do not edit. An entry holds the levels of its
+header = """// The grids of the iq2 and iq3 formats. Written by tools/generate/iq-grids.py; do not edit. An entry holds the levels of its
 // values, the first in the lowest bits: two bits for each of eight, or three for each of four.
 #pragma once
 #include "ops_platform.h"

@@ -3,15 +3,15 @@
 # and installs nothing. Both must export every function that the bindings name, and the headers of both must declare the
 # same functions, types and constants.
 #
-# Usage: tools/check-rocm-symbols.sh [DIR]
+# Usage: tools/lab/check-rocm-symbols.sh [DIR]
 #   DIR  folder for downloaded and unpacked packages (default rocm-check in the target folder); existing contents are
 #        reused, so name another one for another snapshot
 # The packages are those of a fixed day in Debian's archive (ROCM_DEBIAN_SNAPSHOT names another, such as 20261121T000000Z), so
 # that a later run checks the same libraries.
-# Needs Debian's apt and dpkg, nm, and the requirements of tools/gen-bindings.sh to compare the headers.
+# Needs Debian's apt and dpkg, nm, and the requirements of tools/generate/gen-bindings.sh to compare the headers.
 # Downloads 1.2 GB, needs 10 GB. Prints what docs/hip-functions.md records. Exits 1 if anything is missing.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 
 # Checked before 1.2 GB are downloaded.
 for needed in apt-get dpkg dpkg-deb nm cargo rustfmt "${BINDGEN:-bindgen}"; do
@@ -34,7 +34,7 @@ fetch() {
     shift 3
     if [ ! -s "$to/packages.txt" ]; then
         mkdir -p "$to"
-        tools/rocm-debs.sh $option "$suite" "$to" "$@" > "$to/log" 2>&1 || { cat "$to/log" >&2; exit 1; }
+        tools/lab/rocm-debs.sh $option "$suite" "$to" "$@" > "$to/log" 2>&1 || { cat "$to/log" >&2; exit 1; }
     fi
     for package in "$@"; do grep "^${package%%=*} " "$to/packages.txt" | sed "s/^/$suite: /"; done
 }
@@ -45,7 +45,7 @@ symbols() {
     library=$(find "$dir/$suite/libraries/root" -name "$soname" | head -n 1)
     if [ -z "$library" ]; then echo "$suite: no $soname"; failed=1; return; fi
     nm -D --defined-only "$library" | awk '{ sub("@.*", "", $NF); print $NF }' | sort -u > "$dir/exported"
-    sed -E 's/ *#.*//; /^$/d' "tools/bindings/$list.txt" | sort -u > "$dir/named"
+    sed -E 's/ *#.*//; /^$/d' "tools/generate/bindings/$list.txt" | sort -u > "$dir/named"
     local missing
     missing=$(comm -13 "$dir/exported" "$dir/named" | paste -sd' ')
     echo "$suite: $soname exports $(comm -12 "$dir/exported" "$dir/named" | wc -l) of $(wc -l < "$dir/named")${missing:+; lacks $missing}"
@@ -80,7 +80,7 @@ open_them experimental
 # The bindings are generated from 6.4. Differences in 7.2 are printed for a person to judge.
 for suite in sid experimental; do
     echo "declarations against $suite:"
-    if tools/gen-bindings.sh --check "$dir/$suite/headers/root/usr/include" > "$dir/$suite.diff" 2>&1; then
+    if tools/generate/gen-bindings.sh --check "$dir/$suite/headers/root/usr/include" > "$dir/$suite.diff" 2>&1; then
         echo "  the same"
     else
         grep -E '^[-+][^-+]' "$dir/$suite.diff" | sed 's/^/  /' || cat "$dir/$suite.diff"

@@ -2,10 +2,10 @@
 # Runs the suite, the golden cases, the decoder and a table of bandwidths on an NVIDIA GPU, through the stand-in's cuda
 # engine. That machine needs the driver, libnvrtc and libcublas, but no Rust, compiler or network:
 #
-#   tools/cuda-run.sh pack FILE.tar.xz   here: builds, and packs what the other machine needs
-#   tools/cuda-run.sh run FILE.tar.xz [LOGS]   there, in the project's folder; set ONLY="rows batch" to run only these steps
+#   tools/lab/cuda-run.sh pack FILE.tar.xz   here: builds, and packs what the other machine needs
+#   tools/lab/cuda-run.sh run FILE.tar.xz [LOGS]   there, in the project's folder; set ONLY="rows batch" to run only these steps
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 usage() { sed -n '5,6s/^# *//p' "$0" >&2; exit 2; }
 [ $# -ge 2 ] || usage
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Decoding on an NVIDIA GPU through the stand-in's cuda engine: the suites of attention, a table of its times with few queries, in
 # calls that rotate through 768 MiB, and the steps of a llama of a billion weights, recorded and not. FILE is what
-# `tools/cuda-run.sh pack FILE` made; the other machine needs what it says there, and Python. STEPS="" leaves the model out.
+# `tools/lab/cuda-run.sh pack FILE` made; the other machine needs what it says there, and Python. STEPS="" leaves the model out.
 #
-#   tools/decode-bench.sh FILE.tar.xz [LOGS]
+#   tools/lab/decode-bench.sh FILE.tar.xz [LOGS]
 set -euo pipefail
 [ $# -ge 1 ] || { sed -n '6s/^# *//p' "$0" >&2; exit 2; }
 kit=$(mktemp -d) logs=${2:-$kit/logs}
@@ -46,7 +46,7 @@ done
 # Our own products, because a library's are not recorded.
 if [ -n "${STEPS=16 2048}" ]; then
     export OPS_ROCM_POLICY='linear=hip;matmul=hip'
-    python3 tools/random_llama.py "$kit/f16.gguf"
+    python3 tools/generate/random_llama.py "$kit/f16.gguf"
     for type in ${QUANTIZED=q8_0 q4_k_m}; do
         "$kit/ops" quantize "$kit/f16.gguf" "$kit/$type.gguf" --type "$type" | tail -n 1
     done

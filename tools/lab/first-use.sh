@@ -2,13 +2,13 @@
 # Prints the seconds that hipRTC takes for each unit of kernels that a decoder in f16 loads on first use, one after the other
 # and in two processes at a time. Needs no GPU: the libraries are those of Debian's packages. By hand, not in CI.
 #
-# Usage: tools/first-use.sh [SUITE [GFX[,GFX]]]
+# Usage: tools/lab/first-use.sh [SUITE [GFX[,GFX]]]
 #   SUITE  sid (ROCm 6.4) or experimental (ROCm 7.2, the default)
 #   GFX    gfx1100,gfx942 by default
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 
-source tools/rocm-libraries.sh
+source tools/lab/rocm-libraries.sh
 
 suite=${1:-experimental} targets=${2:-gfx1100,gfx942}
 case $suite in

@@ -4,12 +4,12 @@
 # per SIMD than clang's. Needs no GPU: the libraries are those of Debian's packages. By hand, not in CI: about 90 s a target on
 # two cores. `cargo xtask kernels --document` then writes the table in docs/kernels.md.
 #
-# Usage: tools/hiprtc-registers.sh [--family FAMILY[,FAMILY]] [GFX[,GFX]]
+# Usage: tools/lab/hiprtc-registers.sh [--family FAMILY[,FAMILY]] [GFX[,GFX]]
 #   --family    only these families of kernels; all others keep their rows
 #   GFX         only these targets, with features as in gfx942:sramecc+:xnack-; nothing is recorded then
 set -euo pipefail
-cd "$(dirname "$0")/.."
-source tools/rocm-libraries.sh
+cd "$(dirname "$0")/../.."
+source tools/lab/rocm-libraries.sh
 
 units=('*') of_families=() out=target/hiprtc
 if [ "${1:-}" = --family ]; then
@@ -38,7 +38,7 @@ compile experimental
 wait "$first"
 
 # gfx950 needs a newer disassembler than clang 19's.
-CLANG=$(tools/newer-clang.sh)
+CLANG=$(tools/lab/newer-clang.sh)
 export CLANG
 record=--record
 if [ $# -gt 0 ]; then record=; fi

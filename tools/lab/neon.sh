@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Runs the tests of the vector kernels as a 64-bit ARM program with NEON, in QEMU's user mode.
 #
-# Usage: tools/neon.sh [ARG..]
+# Usage: tools/lab/neon.sh [ARG..]
 #   ARG  passed to cargo test, which runs once, on the processor QEMU_CPU (default: all that QEMU knows)
 # Without arguments, all tests of ops-simd run so. Those of quantized products then run on a processor without i8mm, and on one
 # without dotprod as well.
 # Needs the Rust target aarch64-unknown-linux-gnu, aarch64-linux-gnu-gcc and qemu-aarch64 (Debian: gcc-aarch64-linux-gnu,
 # qemu-user). Installs nothing. Emulation shows correctness, not speed.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 target=aarch64-unknown-linux-gnu
 for program in aarch64-linux-gnu-gcc qemu-aarch64; do
     command -v "$program" > /dev/null || { echo "$program is missing" >&2; exit 1; }

@@ -2,18 +2,18 @@
 # Unpacks clang, lld and LLVM's tools of Debian sid into DIR, for targets that clang 19 does not know, such as gfx950. Installs
 # nothing. Prints the name of the compiler, for CLANG:
 #
-#     CLANG=$(tools/newer-clang.sh) cargo xtask kernels --newer-clang
-#     CLANG=$(tools/newer-clang.sh) OPS_ROCM_AOT=gfx950 cargo build --release --features aot
+#     CLANG=$(tools/lab/newer-clang.sh) cargo xtask kernels --newer-clang
+#     CLANG=$(tools/lab/newer-clang.sh) OPS_ROCM_AOT=gfx950 cargo build --release --features aot
 #
-# Usage: tools/newer-clang.sh [DIR [VERSION]]
+# Usage: tools/lab/newer-clang.sh [DIR [VERSION]]
 #   DIR      target/clang-VERSION by default; used as it is if it has been unpacked already
 #   VERSION  21 by default
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 
 version=${2:-21} dir=${1:-target/clang-${2:-21}}
 if [ ! -x "$dir/bin/clang-$version" ]; then
-    tools/rocm-debs.sh --all sid "$dir" "clang-$version" "lld-$version" "llvm-$version" >&2
+    tools/lab/rocm-debs.sh --all sid "$dir" "clang-$version" "lld-$version" "llvm-$version" >&2
     rm -rf "$dir/apt"
 fi
 dir=$(cd "$dir" && pwd)

@@ -2,7 +2,7 @@
 # Downloads packages of one Debian suite and unpacks them into DIR/root. Installs nothing and does not change the
 # system's package lists. DIR/packages.txt lists the unpacked packages, one "name version" per line.
 #
-# Usage: tools/rocm-debs.sh [--all] SUITE DIR PACKAGE...
+# Usage: tools/lab/rocm-debs.sh [--all] SUITE DIR PACKAGE...
 #   SUITE  sid (ROCm 6.4) or experimental (ROCm 7.2)
 #   --all  also unpacks all dependencies, down to the C library
 # ROCM_DEBIAN_SNAPSHOT, such as 20261121T000000Z, takes the packages from Debian's archive of that day

@@ -11,7 +11,7 @@ unpack_rocm() {
     esac
     if [ ! -f "target/rocm/$1/packages.txt" ]; then
         # shellcheck disable=SC2086 # several packages
-        tools/rocm-debs.sh --all "$1" "target/rocm/$1" $packages
+        tools/lab/rocm-debs.sh --all "$1" "target/rocm/$1" $packages
         rm -rf "target/rocm/$1/apt"
     fi
 }
