@@ -1,5 +1,5 @@
 //! The families on the CPU backends, their tokenizers, and what is refused.
-use crate::fixture::{FAMILIES, check, check_batch, folder};
+use ops_tests::families::{FAMILIES, check, check_batch, folder};
 use rocm_ops::gguf::Gguf;
 use rocm_ops::model::KvCache;
 use rocm_ops::models::Decoder;

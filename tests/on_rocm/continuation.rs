@@ -1,8 +1,9 @@
 //! Texts continued by replays of one recorded step.
-use crate::continued::continued;
-use crate::standin::with_standin;
-use crate::{WAVES_OF_64, model};
+use crate::WAVES_OF_64;
+use ops_tests::continued::continued;
+use ops_tests::model;
 use rocm_ops::{Policy, Rocm};
+use standin_testing::with_standin;
 
 /// Tokens are those of steps that the host prepares, and the step is recorded.
 fn check() {

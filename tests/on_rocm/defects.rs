@@ -1,13 +1,13 @@
 //! What goes wrong in candle 0.11, and must not go wrong here: one test for each defect, named after it, on every backend.
 //!
 //! `docs/candle.md` lists them.
-use crate::standin::with_standin;
 use rocm_ops::ops::registry::{Refused, by_name};
 use rocm_ops::ops::*;
 use rocm_ops::{
     Backend, Cpu, DType, Either, Error, Float, Layout, Num, Reference, Rocm, Scalar, TensorOf, View, bf16,
     f16,
 };
+use standin_testing::with_standin;
 
 /// Any of the backends, chosen at run time.
 type Any = Either<Rocm, Either<Cpu, Reference>>;

@@ -1,8 +1,9 @@
 //! The kernels of a decode step, counted by name.
-use crate::standin::{Standin, with_standin};
-use crate::{expected, model};
+use crate::expected;
+use ops_tests::model;
 use rocm_ops::models::Decoder;
 use rocm_ops::{Float, Rocm, f16};
+use standin_testing::{Standin, with_standin};
 use std::collections::BTreeMap;
 
 /// A layer of the bundled llama takes no more launches than this.

@@ -1,49 +1,20 @@
 //! The decoder on the stand-in for ROCm, with waves of 32 and of 64 lanes; and what goes wrong elsewhere.
-#[allow(dead_code)]
-#[path = "../models/determinism/compare.rs"]
-mod compare;
 mod continuation;
-#[path = "../models/continued.rs"]
-mod continued;
 mod defects;
-#[allow(dead_code)]
-#[path = "../models/encoder_fixture.rs"]
-mod encoder_fixture;
-#[path = "../models/fixture.rs"]
-mod fixture;
 mod launches;
-#[allow(dead_code)]
-#[path = "../models/pages_fixture.rs"]
-mod pages_fixture;
-#[allow(dead_code)]
-#[path = "../../crates/ops-rocm/tests/standin/mod.rs"]
-mod standin;
 
+use ops_tests::{determinism, encoders, families, largest, model, pages};
 use rocm_ops::gguf::Gguf;
 use rocm_ops::model::Transformer;
 use rocm_ops::models::Decoder;
 use rocm_ops::{Checked, Cpu, Determinism, Float, Reference, Rocm, f16};
-use standin::with_standin;
+use standin_testing::with_standin;
 
 const WAVES_OF_64: &[(&str, &str)] = &[("HIP_STANDIN_WAVE", "64")];
 
-fn model(dtype: &str) -> Gguf {
-    let path = format!("{}/../models/tiny-llama-kjv-{dtype}.gguf", env!("CARGO_MANIFEST_DIR"));
-    Gguf::open(path).expect("the model comes with the project")
-}
-
-/// A prompt and the tokens that follow, from `tools/generate/greedy_reference.py`.
+/// The first prompt and the tokens that follow.
 fn expected() -> (Vec<u32>, Vec<u32>) {
-    let cases: serde_json::Value = serde_json::from_str(include_str!("../data/greedy.json")).unwrap();
-    let ids = |v: &serde_json::Value| -> Vec<u32> {
-        v.as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect()
-    };
-    (ids(&cases[0]["prompt_ids"]), ids(&cases[0]["ids"]))
-}
-
-fn largest(logits: &[f32]) -> u32 {
-    let better = |best: usize, (i, v): (usize, &f32)| if *v > logits[best] { i } else { best };
-    logits.iter().enumerate().fold(0, better) as u32
+    ops_tests::expected().swap_remove(0)
 }
 
 /// The logits of every step; each step is given the expected tokens.
@@ -135,11 +106,11 @@ fn a_prepared_model_waits_for_no_compiler() {
 /// Models of every family: windows, norms of heads, experts, biases, on kernels of f32.
 fn families() {
     let rocm = Rocm::new().unwrap();
-    fixture::FAMILIES.iter().for_each(|name| fixture::check(&rocm, name, 2, 2));
+    families::FAMILIES.iter().for_each(|name| families::check(&rocm, name, 2, 2));
     // Several texts at once: the rows of each are a part of tensors that hold those of all.
     for name in ["qwen3-f16", "qwen3next-f16"] {
-        let gguf = Gguf::open(format!("{}/{name}.gguf", fixture::folder())).unwrap();
-        fixture::check_batch(&rocm, &gguf, name);
+        let gguf = Gguf::open(format!("{}/{name}.gguf", families::folder())).unwrap();
+        families::check_batch(&rocm, &gguf, name);
     }
 }
 
@@ -147,7 +118,7 @@ fn families() {
 fn pages() {
     let rocm = Rocm::new().unwrap();
     for name in ["qwen3-f16", "gemma3-f16", "gpt-oss-f16", "deepseek-v3-f16"] {
-        pages_fixture::check_mixed(&rocm, name, &[5]);
+        pages::check_mixed(&rocm, name, &[5]);
     }
 }
 
@@ -183,14 +154,14 @@ fn encoders_on_waves_of_64() {
 
 fn encoders() {
     let rocm = Rocm::new().unwrap();
-    encoder_fixture::ENCODERS.iter().for_each(|name| encoder_fixture::check(&rocm, name));
+    encoders::ENCODERS.iter().for_each(|name| encoders::check(&rocm, name));
 }
 
 /// Logits do not depend on cuts of the prompt and on batches, if the level *batch* is asked for.
 fn by_row() {
     let rocm = Rocm::builder().determinism(Determinism::Batch).build().unwrap();
     for dtype in ["f16", "q8_0", "q4_0"] {
-        compare::check::<f16, _>(&rocm, dtype, 4, 2, &[2]);
+        determinism::check::<f16, _>(&rocm, dtype, 4, 2, &[2]);
     }
 }
 

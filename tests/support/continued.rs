@@ -15,7 +15,7 @@ fn sample() -> Sample<f32> {
 }
 
 /// The tokens of each step, as the host prepares it and as the backend continues; and why the latter was not recorded.
-pub(crate) fn continued<B: Continues<f32>>(b: &B, gguf: &Gguf) -> ([Steps; 2], Option<String>) {
+pub fn continued<B: Continues<f32>>(b: &B, gguf: &Gguf) -> ([Steps; 2], Option<String>) {
     let model = Decoder::<f32, B>::load(b, gguf, 64).unwrap();
     let mut pages = model.pages(b, 40, 4).unwrap();
     let counters = [10, 20, 30];

@@ -1,5 +1,5 @@
 //! Compares the bits of logits between cuts of a prompt and between batches.
-use super::model;
+use crate::model;
 use rocm_ops::Float;
 use rocm_ops::model::Transformer;
 use rocm_ops::models::Decoder;
@@ -14,7 +14,7 @@ fn bits(logits: &[f32]) -> Vec<u32> {
 }
 
 /// Compares pieces of a prompt, cut at every `step`-th token, with the whole of it. Returns the first cut with other bits.
-pub(crate) fn first_cut<T: Float, B: Transformer<T>>(
+pub fn first_cut<T: Float, B: Transformer<T>>(
     b: &B,
     dtype: &str,
     tokens: usize,
@@ -35,7 +35,7 @@ pub(crate) fn first_cut<T: Float, B: Transformer<T>>(
 }
 
 /// Compares steps of several texts of different lengths with each alone. Returns the first number of texts with other bits.
-pub(crate) fn first_batch<T: Float, B: Transformer<T>>(b: &B, dtype: &str, sizes: &[usize]) -> Option<usize> {
+pub fn first_batch<T: Float, B: Transformer<T>>(b: &B, dtype: &str, sizes: &[usize]) -> Option<usize> {
     let decoder = Decoder::<T, B>::load(b, &model(dtype), 32).unwrap();
     let differs = |texts: &usize| {
         let prompts: Vec<_> = (0..*texts).map(|i| prompt(i as u32, 1 + i * 5 % 11)).collect();
@@ -54,13 +54,7 @@ pub(crate) fn first_batch<T: Float, B: Transformer<T>>(b: &B, dtype: &str, sizes
 }
 
 /// Neither cuts nor batches change the bits.
-pub(crate) fn check<T: Float, B: Transformer<T>>(
-    b: &B,
-    dtype: &str,
-    tokens: usize,
-    step: usize,
-    sizes: &[usize],
-) {
+pub fn check<T: Float, B: Transformer<T>>(b: &B, dtype: &str, tokens: usize, step: usize, sizes: &[usize]) {
     let on = format!("{dtype} in {} on {}", T::DTYPE, b.name());
     assert_eq!(first_cut::<T, B>(b, dtype, tokens, step), None, "{on}: another prefill, cut there");
     assert_eq!(first_batch::<T, B>(b, dtype, sizes), None, "{on}: another batch, of so many texts");

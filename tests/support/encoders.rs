@@ -4,21 +4,21 @@ use rocm_ops::model::Transformer;
 use rocm_ops::models::{self, Encoder};
 use serde_json::Value;
 
-pub(crate) const ENCODERS: [&str; 2] = ["bert", "bert_masked"];
+pub const ENCODERS: [&str; 2] = ["bert", "bert_masked"];
 
 /// What an encoder must say to its texts.
-pub(crate) struct Expected {
-    pub(crate) texts: Vec<String>,
-    pub(crate) ids: Vec<Vec<u32>>,
-    pub(crate) decoded: Vec<String>,
-    pub(crate) embeddings: Vec<Vec<f64>>,
+pub struct Expected {
+    pub texts: Vec<String>,
+    pub ids: Vec<Vec<u32>>,
+    pub decoded: Vec<String>,
+    pub embeddings: Vec<Vec<f64>>,
 }
 
-pub(crate) fn folder(name: &str) -> String {
+pub fn folder(name: &str) -> String {
     format!("{}/data/folders/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-pub(crate) fn expected(name: &str) -> Expected {
+pub fn expected(name: &str) -> Expected {
     let json = std::fs::read_to_string(format!("{}/expected.json", folder(name))).unwrap();
     let json: Value = serde_json::from_str(&json).unwrap();
     let list = |value: &Value| value.as_array().unwrap().clone();
@@ -42,7 +42,7 @@ fn nmse(got: &[f32], want: &[f64]) -> f64 {
 }
 
 /// The embeddings of all texts, each alone and together in batches with padding.
-pub(crate) fn check<B: Transformer<f32>>(b: &B, name: &str) {
+pub fn check<B: Transformer<f32>>(b: &B, name: &str) {
     let encoder = Encoder::<f32, B>::load(b, &models::open(folder(name)).unwrap()).unwrap();
     let Expected { ids, embeddings, .. } = expected(name);
     let all: Vec<&[u32]> = ids.iter().map(Vec::as_slice).collect();

@@ -1,11 +1,12 @@
 //! Small models of random weights, one of each family, and logits that another implementation computed in float64
 //! (`tests/data/families/README.md`).
+use crate::largest;
 use rocm_ops::gguf::Gguf;
 use rocm_ops::model::Transformer;
 use rocm_ops::models::Decoder;
 use serde_json::Value;
 
-pub(crate) const FAMILIES: [&str; 8] = [
+pub const FAMILIES: [&str; 8] = [
     "llama-f16",
     "llama-Q4_K_M",
     "qwen3-f16",
@@ -16,7 +17,7 @@ pub(crate) const FAMILIES: [&str; 8] = [
     "qwen3next-f16",
 ];
 
-pub(crate) fn folder() -> String {
+pub fn folder() -> String {
     format!("{}/data/families", env!("CARGO_MANIFEST_DIR"))
 }
 
@@ -50,7 +51,7 @@ fn nmse(got: &[f32], want: &[f64]) -> f64 {
 }
 
 /// Top-1 at every position, the last logits, and `greedy` tokens of each of the first prompts.
-pub(crate) fn check<B: Transformer<f32>>(b: &B, name: &str, prompts: usize, greedy: usize) {
+pub fn check<B: Transformer<f32>>(b: &B, name: &str, prompts: usize, greedy: usize) {
     let gguf = Gguf::open(format!("{}/{name}.gguf", folder())).unwrap();
     // The weights in MXFP4 are those in f16.
     let numbers = name.replace("MXFP4", "f16");
@@ -58,7 +59,7 @@ pub(crate) fn check<B: Transformer<f32>>(b: &B, name: &str, prompts: usize, gree
 }
 
 /// The same for any model with numbers at `path`.
-pub(crate) fn check_model<B: Transformer<f32>>(
+pub fn check_model<B: Transformer<f32>>(
     b: &B,
     (name, gguf): (&str, &Gguf),
     path: &str,
@@ -90,7 +91,7 @@ pub(crate) fn check_model<B: Transformer<f32>>(
 }
 
 /// Texts of different lengths in one step give what each gives alone.
-pub(crate) fn check_batch<B: Transformer<f32>>(b: &B, gguf: &Gguf, name: &str) {
+pub fn check_batch<B: Transformer<f32>>(b: &B, gguf: &Gguf, name: &str) {
     let model = Decoder::<f32, B>::load(b, gguf, 32).unwrap();
     let state = || model.state(b, 32).unwrap();
     let prompts: [&[u32]; 3] = [&[5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15], &[17], &[300, 2, 40]];
@@ -109,9 +110,4 @@ pub(crate) fn check_batch<B: Transformer<f32>>(b: &B, gguf: &Gguf, name: &str) {
     assert_eq!(states.each_ref().map(|state| state.len()), [12, 3, 4]);
     let mut rows: Vec<_> = states.iter_mut().zip([&[1_u32][..], &[], &[1]]).collect();
     assert!(model.forward_batch(b, &mut rows).is_err(), "a text without tokens");
-}
-
-fn largest(logits: &[f32]) -> u32 {
-    let better = |best: usize, (i, v): (usize, &f32)| if *v > logits[best] { i } else { best };
-    logits.iter().enumerate().fold(0, better) as u32
 }

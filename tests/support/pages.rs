@@ -1,19 +1,19 @@
 //! Steps over pages against a state for each text, on any backend.
-use crate::fixture::folder;
+use crate::families::folder;
 use rocm_ops::gguf::Gguf;
 use rocm_ops::model::{Sequence, Transformer};
 use rocm_ops::models::Decoder;
 
-pub(crate) fn load<B: Transformer<f32>>(b: &B, name: &str) -> Decoder<f32, B> {
+pub fn load<B: Transformer<f32>>(b: &B, name: &str) -> Decoder<f32, B> {
     Decoder::load(b, &Gguf::open(format!("{}/{name}.gguf", folder())).unwrap(), 64).unwrap()
 }
 
-pub(crate) fn tokens(seed: u32, n: usize) -> Vec<u32> {
+pub fn tokens(seed: u32, n: usize) -> Vec<u32> {
     (0..n as u32).map(|i| (seed * 131 + i * 37) % 500 + 2).collect()
 }
 
 /// Whether two rows of logits are equal but for the order of sums.
-pub(crate) fn assert_close(got: &[f32], want: &[f32], what: &str) {
+pub fn assert_close(got: &[f32], want: &[f32], what: &str) {
     let scale = want.iter().fold(0.0_f32, |m, v| m.max(v.abs()));
     let off = got.iter().zip(want).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
     assert!(got.len() == want.len() && off <= 2e-5 * scale, "{what}: {off} of {scale}");
@@ -36,7 +36,7 @@ impl<B: Transformer<f32>> Pair<'_, B> {
 }
 
 /// Texts join, grow by many tokens or by one, share prefixes and leave.
-pub(crate) fn check_mixed<B: Transformer<f32>>(b: &B, name: &str, sizes: &[usize]) {
+pub fn check_mixed<B: Transformer<f32>>(b: &B, name: &str, sizes: &[usize]) {
     let model = load(b, name);
     for &size in sizes {
         let mut pages = model.pages(b, 120 / size, size).unwrap();

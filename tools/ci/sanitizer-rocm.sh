@@ -9,9 +9,9 @@ OPS_ROCM_PATH=$(cargo xtask standin --sanitize | tail -n 1)
 # The test program is not built with the sanitizer, so the C++ compiler's runtime must be loaded before it.
 library=$(${CXX:-g++} -print-file-name=libasan.so)
 # With the features that the whole workspace gives its dependencies, so that nothing is built again.
-program=$(cargo test --workspace --test conformance --no-run --message-format=json 2>/dev/null |
-    sed -n '/ops-rocm\/tests\/conformance/s/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
-[ -n "$program" ] || cargo test --workspace --test conformance --no-run # says why there is none
+program=$(cargo test --workspace --test suite_on_standin --no-run --message-format=json 2>/dev/null |
+    sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
+[ -n "$program" ] || cargo test --workspace --test suite_on_standin --no-run # says why there is none
 # A process compiles kernels one after the other, which takes most of the time. So two processes share the ops,
 # a twelfth at a time; kernels are compiled with -Og, and calls check their accesses, which compile faster than inlined checks.
 # Those for waves of 32 and of 64 have different cache keys; kernels without the sanitizer are cached elsewhere.

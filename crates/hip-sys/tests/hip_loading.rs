@@ -1,12 +1,10 @@
 //! Finding, rejecting and calling the HIP runtime and hipRTC, with stub libraries in place of ROCm's.
 #![cfg(target_os = "linux")]
 
-mod common;
-
 use std::time::{Duration, Instant};
 
-use common::{Scratch, have_compiler, isolated, skip};
 use hip_sys::{LoadErrorKind, Outcome, Search, Version, hip, hiprtc};
+use standin_testing::{Scratch, have_compiler, isolated, skip};
 
 const HIPRTC: &str = "int hiprtcVersion(int *major, int *minor) { *major = 9; *minor = 0; return 0; }";
 

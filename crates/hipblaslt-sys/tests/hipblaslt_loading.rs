@@ -1,11 +1,8 @@
 //! Finding hipBLASLt for a HIP runtime, with stub libraries in place of ROCm's.
 #![cfg(target_os = "linux")]
 
-#[path = "../../hip-sys/tests/common/mod.rs"]
-mod common;
-
-use common::{Scratch, have_compiler, isolated};
 use hip_sys::{LoadErrorKind, Search, hip};
+use standin_testing::{Scratch, have_compiler, isolated};
 
 const HIPBLASLT: &str = "int hipblasLtDestroy(void *handle) { return handle == 0 ? 3 : 0; }";
 

@@ -1,11 +1,8 @@
 //! Finding MIOpen for a HIP runtime, with stub libraries in place of ROCm's.
 #![cfg(target_os = "linux")]
 
-#[path = "../../hip-sys/tests/common/mod.rs"]
-mod common;
-
-use common::{Scratch, have_compiler, isolated};
 use hip_sys::{LoadErrorKind, Search, Version, hip};
+use standin_testing::{Scratch, have_compiler, isolated};
 
 const MIOPEN: &str = "int miopenGetVersion(unsigned long *a, unsigned long *b, unsigned long *c) \
                       { *a = 3; *b = 4; *c = 1; return 0; }";

@@ -1,11 +1,8 @@
 //! Finding rocBLAS for a HIP runtime, with stub libraries in place of ROCm's.
 #![cfg(target_os = "linux")]
 
-#[path = "../../hip-sys/tests/common/mod.rs"]
-mod common;
-
-use common::{Scratch, have_compiler, isolated};
 use hip_sys::{LoadErrorKind, Search, Version, hip};
+use standin_testing::{Scratch, have_compiler, isolated};
 
 const ROCBLAS: &str = r#"
     #include <string.h>

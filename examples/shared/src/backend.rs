@@ -1,15 +1,14 @@
 //! Gives a job the backend and the element type that the command names.
-use crate::Result;
+use crate::{Result, stats};
 use clap::ValueEnum;
 use rocm_ops::combine::{OpTime, Timed};
 use rocm_ops::model::Transformer;
 use rocm_ops::{Checked, Cpu, Determinism, EitherHost, Float, Reference, bf16, f16};
 
-#[path = "stats.rs"]
-mod stats;
-
-#[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum On {
+/// What `--backend` names.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+#[allow(missing_docs)] // --help would print them
+pub enum On {
     Cpu,
     Reference,
     Checked,
@@ -17,21 +16,25 @@ pub(crate) enum On {
     Rocm,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum Type {
+/// What `--dtype` names.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+#[allow(missing_docs)] // --help would print them
+pub enum Type {
     F32,
     F16,
     Bf16,
 }
 
 /// The model's steps, on a state of their own.
-pub(crate) type Steps<'s> = dyn FnMut() -> Result<()> + 's;
+pub type Steps<'s> = dyn FnMut() -> Result<()> + 's;
 /// Readies a backend for these steps.
-pub(crate) type Prepare<'p> = dyn Fn(&mut Steps<'_>) -> Result<()> + 'p;
+pub type Prepare<'p> = dyn Fn(&mut Steps<'_>) -> Result<()> + 'p;
 
 /// What a program computes, on any backend and with any element type.
-pub(crate) trait Job {
+pub trait Job {
+    /// What comes of it.
     type Output;
+    /// Computes on `backend`, called `name`; `prepare` readies it before what is timed.
     fn run<T: Float, B: Transformer<T>>(
         &mut self,
         name: &str,
@@ -42,7 +45,7 @@ pub(crate) trait Job {
 
 /// Runs the job on a backend that promises this much about bits; afterwards writes statistics to standard error, if they are
 /// wanted. The reference always computes each row by itself.
-pub(crate) fn run<J: Job>(
+pub fn run<J: Job>(
     job: &mut J,
     on: On,
     dtype: Type,

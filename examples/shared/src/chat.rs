@@ -4,12 +4,10 @@ use minijinja::{Environment, Error, ErrorKind, Value};
 use rocm_ops::gguf::Tokenizer;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-// By its path, because other examples have this file too.
-#[path = "chat/json.rs"]
 mod json;
 
 /// Renders a conversation of an optional system message and a user's message, up to where the answer begins.
-pub(crate) fn render(tokenizer: &Tokenizer, system: Option<&str>, user: &str) -> Result<String, String> {
+pub fn render(tokenizer: &Tokenizer, system: Option<&str>, user: &str) -> Result<String, String> {
     let template = tokenizer.chat_template();
     let template = template
         .ok_or("this model has no chat template: run it without --chat, or use its instruct variant")?;

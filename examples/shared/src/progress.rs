@@ -3,16 +3,20 @@ use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 /// Says how far loading has come if it takes more than a second.
-pub(crate) struct Progress {
+#[derive(Debug)]
+pub struct Progress {
     begin: Instant,
     last: Option<Instant>,
 }
 
 impl Progress {
-    pub(crate) fn new() -> Self {
+    /// Loading begins.
+    #[allow(clippy::new_without_default)] // it takes the time
+    pub fn new() -> Self {
         Progress { begin: Instant::now(), last: None }
     }
-    pub(crate) fn step(&mut self, done: usize, all: usize) {
+    /// `done` of `all` layers are loaded.
+    pub fn step(&mut self, done: usize, all: usize) {
         let terminal = std::io::stderr().is_terminal();
         let quiet = self.begin.elapsed() < Duration::from_secs(1);
         let pause = Duration::from_millis(if terminal { 200 } else { 10_000 });

@@ -51,14 +51,8 @@ impl Build {
     /// # Errors
     /// The folder cannot be created.
     pub fn new(sanitize: bool) -> Result<Build> {
-        // This package is in standin/build.
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .ancestors()
-            .nth(2)
-            .ok_or("the stand-in lies in no workspace")?;
-        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-        let target = std::path::absolute(&target).map_err(at(&target))?;
-        let source = root.join("standin");
+        let target = target_folder()?;
+        let source = root()?.join("standin");
         let mut flags: Vec<String> =
             ["-std=c++17", "-O2", "-g1", "-fPIC", "-Wall", "-Wextra", "-fvisibility=hidden"]
                 .map(String::from)
@@ -220,6 +214,23 @@ impl Build {
         }
         Ok(())
     }
+}
+
+/// The workspace's target folder: `CARGO_TARGET_DIR`, or `target`.
+///
+/// # Errors
+/// The current folder, to which `CARGO_TARGET_DIR` may be relative, is unknown.
+pub fn target_folder() -> Result<PathBuf> {
+    let target = match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(folder) => folder.into(),
+        None => root()?.join("target"),
+    };
+    std::path::absolute(&target).map_err(at(&target))
+}
+
+fn root() -> Result<&'static Path> {
+    // This package is in standin/build.
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).ok_or("the stand-in lies in no workspace".into())
 }
 
 fn at(path: &Path) -> impl Fn(io::Error) -> String {

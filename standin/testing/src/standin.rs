@@ -1,60 +1,46 @@
-//! The stand-in for ROCm's libraries, and tests that each have a process of their own: faults are injected, and objects
-//! counted, for the whole process.
+//! The stand-in for ROCm's libraries.
 
 use std::ffi::{CString, c_char, c_int};
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::OnceLock;
 
 use hip_sys::Search;
-use ops_rocm::hip::{Device, DeviceInfo, Hip, Stream};
+
+use crate::process::{is_own, run_alone, skip_outside_ci};
 
 /// Runs the body with the stand-in in a process of its own, and checks that it leaves nothing behind and misused nothing.
-pub(crate) fn with_standin(test: &str, variables: &[(&str, &str)], body: impl FnOnce(&Standin)) {
-    const INSIDE: &str = "OPS_ROCM_TEST_INSIDE";
-    if std::env::var_os(INSIDE).is_some() {
+pub fn with_standin(test: &str, variables: &[(&str, &str)], body: impl FnOnce(&Standin)) {
+    if is_own() {
         let standin = Standin::load();
         body(&standin);
         assert_eq!(standin.live(), 0, "the test leaves {} objects alive", standin.live());
         assert_eq!(standin.misuses(), 0, "the test misused the runtime");
         return;
     }
-    let Some(folder) = folder() else {
-        assert!(
-            std::env::var_os("CI").is_none(),
-            "{test}: the stand-in for ROCm cannot be built: cargo xtask standin"
-        );
-        let _ = writeln!(
-            std::io::stderr(),
-            "SKIPPED: {test}: the stand-in for ROCm cannot be built (cargo xtask standin)"
-        );
-        return;
-    };
-    let mut child = Command::new(std::env::current_exe().expect("the test program has a path"));
-    child
-        .args([test, "--exact", "--nocapture", "--test-threads=1"])
-        .env(INSIDE, "1")
-        .env("OPS_ROCM_PATH", folder);
-    if let Some(cache) = cache(variables) {
-        child.env("OPS_ROCM_CACHE", cache);
-    }
-    let output = child.envs(variables.iter().copied()).output().expect("the test program can be started");
-    let said =
-        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && said.contains("1 passed"), "in a process of its own:\n{said}");
+    let Some(folder) = needed_folder(test) else { return };
+    run_alone(test, |child| {
+        child.env("OPS_ROCM_PATH", folder);
+        if let Some(cache) = cache(variables) {
+            child.env("OPS_ROCM_CACHE", cache);
+        }
+        child.envs(variables.iter().copied());
+    });
 }
 
 /// The folder of compiled kernels: the user's choice, else one below the target folder. Kernels that another compiler or
 /// other options made go into a subfolder of their own, because the key of a kernel names hipRTC and not the C++ compiler
 /// behind the stand-in's. `None`, for the user's choice as it is, where that choice is to have no cache.
-pub(crate) fn cache(variables: &[(&str, &str)]) -> Option<PathBuf> {
+pub fn cache(variables: &[(&str, &str)]) -> Option<PathBuf> {
     let chosen = std::env::var_os("OPS_ROCM_CACHE");
     if chosen.as_ref().is_some_and(|path| path.is_empty()) {
         return None;
     }
-    let folder =
-        chosen.map_or_else(|| concat!(env!("CARGO_TARGET_TMPDIR"), "/rocm-cache").into(), PathBuf::from);
+    let folder = match chosen {
+        Some(path) => path.into(),
+        // Cargo's folder for files of tests.
+        None => hip_standin::target_folder().expect("the target folder has a path").join("tmp/rocm-cache"),
+    };
     let setting = |name| {
         let own = variables.iter().find(|(variable, _)| *variable == name);
         own.map_or_else(|| std::env::var(name).unwrap_or_default(), |(_, value)| (*value).to_owned())
@@ -67,19 +53,17 @@ pub(crate) fn cache(variables: &[(&str, &str)]) -> Option<PathBuf> {
     Some(folder.join(compiler.join("_").chars().map(plain).collect::<String>()))
 }
 
-/// Whether a program can be started. Where it cannot, the test that needs it is skipped; in CI that is a failure.
-#[allow(dead_code)]
-pub(crate) fn has_program(test: &str, program: &str) -> bool {
-    let found = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
-    if !found {
-        assert!(std::env::var_os("CI").is_none(), "{test}: {program} cannot be started");
-        let _ = writeln!(std::io::stderr(), "SKIPPED: {test}: {program} cannot be started");
+/// The folder of the stand-in for a test that needs it. If there is none, the test is skipped; in CI that is a failure.
+pub fn needed_folder(test: &str) -> Option<&'static PathBuf> {
+    let folder = folder();
+    if folder.is_none() {
+        skip_outside_ci(test, "the stand-in for ROCm cannot be built: cargo xtask standin");
     }
-    found
+    folder
 }
 
 /// The folder of the stand-in: the user's choice, else built.
-pub(crate) fn folder() -> Option<&'static PathBuf> {
+pub fn folder() -> Option<&'static PathBuf> {
     static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
     let is_standin = |path: PathBuf| path.join("libamdhip64.so.7").is_file().then_some(path);
     // In this process: `cargo xtask standin` would wait for any other cargo that is running.
@@ -102,33 +86,21 @@ pub(crate) fn folder() -> Option<&'static PathBuf> {
 }
 
 /// The stand-in's own functions.
-pub(crate) struct Standin {
-    pub(crate) hip: Hip,
+#[derive(Debug)]
+pub struct Standin {
     library: libloading::Library,
 }
 
-#[allow(dead_code)]
 impl Standin {
     fn load() -> Standin {
-        let hip = Hip::load_from(&Search::standard()).expect("the stand-in loads");
+        let hip = hip_sys::hip::load_from(&Search::standard()).expect("the stand-in loads");
         // SAFETY: the library is open already.
-        let library = unsafe { libloading::Library::new(hip.lib().path()) }.expect("the stand-in loads");
-        Standin { hip, library }
-    }
-
-    pub(crate) fn device(&self) -> Device {
-        let devices = DeviceInfo::all(&self.hip).expect("the stand-in has a device");
-        Device::new(&self.hip, devices[0].clone())
-    }
-
-    pub(crate) fn device_and_stream(&self) -> (Device, Stream) {
-        let device = self.device();
-        let stream = device.stream().expect("the device has a stream");
-        (device, stream)
+        let library = unsafe { libloading::Library::new(hip.path()) }.expect("the stand-in loads");
+        Standin { library }
     }
 
     /// The n-th call from now of a function fails, as `hipMalloc:2`; nothing fails with an empty text.
-    pub(crate) fn fail(&self, spec: &str) {
+    pub fn fail(&self, spec: &str) {
         let text = CString::new(spec).unwrap();
         // SAFETY: the function's declaration in the stand-in's header.
         let result = unsafe {
@@ -140,12 +112,12 @@ impl Standin {
     }
 
     /// Calls of a function so far.
-    pub(crate) fn count(&self, function: &str) -> u64 {
+    pub fn count(&self, function: &str) -> u64 {
         self.ask("standin_counts", function)
     }
 
     /// Objects alive of all kinds.
-    pub(crate) fn live(&self) -> u64 {
+    pub fn live(&self) -> u64 {
         // SAFETY: as for `fail`.
         unsafe {
             let function =
@@ -155,17 +127,18 @@ impl Standin {
     }
 
     /// Objects alive of one kind.
-    pub(crate) fn live_of(&self, kind: &str) -> u64 {
+    pub fn live_of(&self, kind: &str) -> u64 {
         self.ask("standin_live", kind)
     }
 
-    pub(crate) fn misuses(&self) -> u64 {
+    /// Misuses so far.
+    pub fn misuses(&self) -> u64 {
         // SAFETY: as for `fail`.
         unsafe { self.library.get::<unsafe extern "C" fn() -> u64>("standin_misuses").unwrap()() }
     }
 
     /// Marks a stream as one that its owner captures, or as one no more.
-    pub(crate) fn capture(&self, stream: hip_sys::hip::hipStream_t, captured: bool) {
+    pub fn capture(&self, stream: hip_sys::hip::hipStream_t, captured: bool) {
         // SAFETY: as for `fail`.
         let result = unsafe {
             let function = self

@@ -1,6 +1,6 @@
 //! What one is told where there is no ROCm, or no device.
-use crate::standin::with_standin;
 use ops_rocm::Rocm;
+use standin_testing::with_standin;
 use std::process::Command;
 use std::time::{Duration, Instant};
 

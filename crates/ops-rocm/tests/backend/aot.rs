@@ -1,12 +1,12 @@
 //! Kernels that were compiled before the program runs. The stand-in cannot run what clang makes for AMD GPUs, so the
 //! code objects are those of its own hipRTC, brought by the test.
-use crate::standin::{Standin, folder, with_standin};
 use ops_core::ops::*;
 use ops_core::quant::Q8_0;
 use ops_core::{Backend, DType, Result};
 use ops_kernels::{Unit, source};
-use ops_rocm::hip::{Compiler, Gfx, Source};
+use ops_rocm::hip::{Compiler, Gfx, Hip, Source};
 use ops_rocm::{CodeObjects, KernelSource, Rocm, RocmBuilder};
+use standin_testing::{folder, with_standin};
 use std::fs;
 use std::path::Path;
 
@@ -17,8 +17,8 @@ fn units() -> impl Iterator<Item = Unit> {
 }
 
 /// The two units that `silu` needs, for a target.
-fn compile(standin: &Standin, target: &str) -> Vec<(Unit, Vec<u8>)> {
-    let compiler = Compiler::load(&standin.hip).unwrap();
+fn compile(target: &str) -> Vec<(Unit, Vec<u8>)> {
+    let compiler = Compiler::load(&Hip::load().unwrap()).unwrap();
     let options: Vec<String> = source::hiprtc_options(target).unwrap();
     let options: Vec<&str> = options.iter().map(String::as_str).filter(|o| !o.starts_with("--off")).collect();
     let gfx = Gfx::parse(target).unwrap();
@@ -48,7 +48,7 @@ fn silu(builder: RocmBuilder) -> Result<f32> {
 /// How often hipRTC is called to run `silu` with code for one target.
 fn compiled(test: &str, device: &str, target: &'static str, expected: u64) {
     with_standin(test, &[("HIP_STANDIN_GFX", device)], |standin| {
-        let objects = bundle(target, &compile(standin, target));
+        let objects = bundle(target, &compile(target));
         let before = standin.count("hiprtcCompileProgram");
         assert_eq!(silu(open(&objects)).unwrap(), 0.0);
         assert_eq!(standin.count("hiprtcCompileProgram") - before, expected);
@@ -89,7 +89,7 @@ fn the_generic_target_serves_a_card_that_is_not_listed() {
 fn a_card_without_code_gets_hiprtc_or_an_error_that_lists_the_targets() {
     let test = "aot::a_card_without_code_gets_hiprtc_or_an_error_that_lists_the_targets";
     with_standin(test, &[("HIP_STANDIN_GFX", "gfx1032")], |standin| {
-        let code = compile(standin, "gfx1100");
+        let code = compile("gfx1100");
         let objects = bundle("gfx1100", &code);
         assert_eq!(silu(open(&objects)).unwrap(), 0.0);
         let text = silu(open(&objects).kernels(KernelSource::Aot)).unwrap_err().to_string();
@@ -108,7 +108,7 @@ fn a_card_without_code_gets_hiprtc_or_an_error_that_lists_the_targets() {
 fn the_environment_forces_a_way() {
     let test = "aot::the_environment_forces_a_way";
     with_standin(test, &[("OPS_ROCM_KERNELS", "aot"), ("HIP_STANDIN_GFX", "gfx1032")], |standin| {
-        let objects = bundle("gfx1100", &compile(standin, "gfx1100"));
+        let objects = bundle("gfx1100", &compile("gfx1100"));
         assert!(silu(open(&objects)).unwrap_err().to_string().contains("gfx1032"));
         assert_eq!(silu(open(&objects).kernels(KernelSource::Jit)).unwrap(), 0.0, "code comes before it");
     });
@@ -127,7 +127,7 @@ fn a_word_that_is_no_way_is_an_error() {
 fn code_that_does_not_load_is_compiled_or_an_error() {
     let test = "aot::code_that_does_not_load_is_compiled_or_an_error";
     with_standin(test, &[], |standin| {
-        let good = compile(standin, "gfx1100");
+        let good = compile("gfx1100");
         let real_gpu = |_: &[u8]| [b"\x7fELF".as_slice(), &[0; 400]].concat();
         let flipped = |code: &[u8]| code.iter().enumerate().map(|(i, b)| b ^ u8::from(i == 200)).collect();
         type Damage = fn(&[u8]) -> Vec<u8>;
@@ -159,13 +159,13 @@ fn neither_hiprtc_nor_rocblas_nor_miopen_is_needed() {
     }
     if stage != "run" {
         with_standin(TEST, &[(STAGE, "make")], |standin| {
-            compile(standin, "gfx1100").iter().for_each(|(unit, code)| fs::write(file(unit), code).unwrap());
+            compile("gfx1100").iter().for_each(|(unit, code)| fs::write(file(unit), code).unwrap());
         });
     }
     if stage != "make" {
         let only_hip = place.to_str().unwrap();
         with_standin(TEST, &[(STAGE, "run"), ("OPS_ROCM_PATH", only_hip)], |standin| {
-            assert!(Compiler::load(&standin.hip).is_err(), "there is no hipRTC");
+            assert!(Compiler::load(&Hip::load().unwrap()).is_err(), "there is no hipRTC");
             let code: Vec<_> = units().map(|unit| (unit, fs::read(file(&unit)).unwrap())).collect();
             assert_eq!(silu(open(&bundle("gfx1100", &code))).unwrap(), 0.0);
             let text = silu(open(&bundle("gfx942", &code))).unwrap_err().to_string();
@@ -181,7 +181,7 @@ fn neither_hiprtc_nor_rocblas_nor_miopen_is_needed() {
 fn instructions_that_the_generic_target_lacks_are_not_asked_for() {
     let test = "aot::instructions_that_the_generic_target_lacks_are_not_asked_for";
     with_standin(test, &[("HIP_STANDIN_GFX", "gfx906:sramecc+:xnack-")], |standin| {
-        let objects = bundle("gfx9-generic", &compile(standin, "gfx9-generic"));
+        let objects = bundle("gfx9-generic", &compile("gfx9-generic"));
         let by_bytes = |builder: RocmBuilder| {
             let rocm = builder.build().unwrap();
             let x = rocm.tensor(&[3, 32], &[1.0f32; 96]).unwrap();
@@ -193,6 +193,6 @@ fn instructions_that_the_generic_target_lacks_are_not_asked_for() {
         };
         assert!(!by_bytes(open(&objects)));
         assert!(by_bytes(open(&objects).kernels(KernelSource::Jit)));
-        assert!(by_bytes(open(&bundle("gfx906", &compile(standin, "gfx906")))));
+        assert!(by_bytes(open(&bundle("gfx906", &compile("gfx906")))));
     });
 }

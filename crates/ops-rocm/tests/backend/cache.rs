@@ -1,8 +1,8 @@
 //! Compiled kernels on disk.
-use crate::standin::{cache, folder as standin_folder, has_program, with_standin};
 use ops_core::ops::*;
 use ops_core::{Backend, Result};
 use ops_rocm::Rocm;
+use standin_testing::{cache, folder as standin_folder, has_program, with_standin};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -1,5 +1,4 @@
 //! Policies, explanations, decisions.
-use crate::standin::with_standin;
 use ops_core::ops::*;
 use ops_core::{
     Backend, Determinism, Element, Error, Execute, Fallback, Float, Op, Operands, Reason, View, bf16, f16,
@@ -7,6 +6,7 @@ use ops_core::{
 use ops_cpu::{Cpu, Host};
 use ops_rocm::hip::Gfx;
 use ops_rocm::{Decision, Policy, ProviderId, Providers, Rocm, Target, Verdict, explain};
+use standin_testing::with_standin;
 
 fn assumed<O: Op>(gfx: &str, policy: &str, op: &O, on: &dyn Operands) -> Decision
 where

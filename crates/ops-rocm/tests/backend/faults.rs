@@ -1,9 +1,9 @@
 //! Every call of HIP and of the libraries fails once: an error each time, nothing leaks, and the backend goes on.
-use crate::standin::{Standin, with_standin};
 use ops_core::ops::*;
 use ops_core::quant::Q8_0;
 use ops_core::{Backend, DType, Result};
 use ops_rocm::{Policy, Rocm};
+use standin_testing::{Standin, with_standin};
 
 /// One step of a decoder in small: every kind of call that a step makes.
 fn step(b: &Rocm) -> Result<Vec<f32>> {

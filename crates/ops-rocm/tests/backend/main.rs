@@ -1,7 +1,4 @@
 //! The backend on the stand-in for ROCm: choice, cache, index errors, faults, threads.
-#[path = "../standin/mod.rs"]
-mod standin;
-
 mod absent;
 mod aot;
 mod cache;

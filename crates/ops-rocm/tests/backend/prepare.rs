@@ -1,8 +1,8 @@
 //! Kernels that are compiled before they are needed.
-use crate::standin::with_standin;
 use ops_core::ops::*;
 use ops_core::{Backend, Error, Result};
 use ops_rocm::{KernelOrigin, Rocm};
+use standin_testing::with_standin;
 use std::fmt::{Debug, Write};
 use std::sync::Mutex;
 use tracing::field::{Field, Visit};

@@ -1,9 +1,9 @@
 //! A few calls of every op that several providers have, each checked against the reference.
-use crate::standin::{Standin, with_standin};
 use ops_core::ops::*;
 use ops_core::{Backend, Checked, Float, Result, Scalar, View, bf16, f16};
 use ops_cpu::Reference;
 use ops_rocm::{Policy, ProviderId, Rocm};
+use standin_testing::{Standin, with_standin};
 
 /// Values between -2 and 2 that halves hold.
 fn values<T: Scalar>(len: usize) -> Vec<T> {
@@ -132,7 +132,7 @@ fn libraries_denied() {
 fn libraries_absent() {
     // The libraries that the backend cannot do without, in a folder of their own.
     let folder = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("hip-only");
-    if let Some(standin) = crate::standin::folder().filter(|standin| **standin != folder) {
+    if let Some(standin) = standin_testing::folder().filter(|standin| **standin != folder) {
         std::fs::create_dir_all(&folder).unwrap();
         for library in ["libamdhip64.so.7", "libhiprtc.so.7", "libamd_comgr.so.3"] {
             std::fs::copy(standin.join(library), folder.join(library)).unwrap();

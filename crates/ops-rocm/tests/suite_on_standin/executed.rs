@@ -1,7 +1,7 @@
 //! Which kernels a run executed, as the stand-in counts them, and why it leaves out the others.
 
-use crate::standin::Standin;
 use ops_kernels::{Family, Instance, instances};
+use standin_testing::Standin;
 
 /// Kernels that a run cannot execute, and why.
 pub(crate) struct Except {

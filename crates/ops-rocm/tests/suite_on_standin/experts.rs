@@ -1,10 +1,10 @@
 //! Products of rows with the matrices of their experts, on all kinds of units.
-use crate::standin::with_standin;
 use crate::{executed, suite_of};
 use ops_core::ops::ExpertOps;
 use ops_core::{Backend, f16};
 use ops_kernels::Family;
 use ops_rocm::Rocm;
+use standin_testing::with_standin;
 
 /// Products of experts on a target for which no test runs the whole suite. Every kernel of these families runs.
 fn on(test: &str, gfx: &str, families: &[Family]) {

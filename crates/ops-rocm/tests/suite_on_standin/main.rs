@@ -1,8 +1,5 @@
 //! Golden cases and the suite on the stand-in for ROCm, with waves of 32 and of 64 lanes.
 
-#[path = "../standin/mod.rs"]
-mod standin;
-
 mod executed;
 mod experts;
 mod golden;
@@ -17,8 +14,9 @@ use ops_core::quant::Q8_0;
 use ops_core::{Backend, DType, f16};
 use ops_kernels::{ElementType, Family};
 use ops_rocm::Rocm;
+use ops_rocm::hip::Hip;
 use ops_test::suite::{CaseStatus, Filter, run};
-use standin::{Standin, has_program, with_standin};
+use standin_testing::{Standin, has_program, with_standin};
 
 const OWN_PRODUCTS: (&str, &str) = ("OPS_ROCM_POLICY", "matmul=hip;linear=hip");
 
@@ -239,14 +237,15 @@ fn all_ops_on_waves_of_64() {
 #[test]
 fn suite_on_two_devices_at_once() {
     let two = [("HIP_STANDIN_DEVICES", "gfx1036:integrated,gfx1100")];
-    with_standin("suite_on_two_devices_at_once", &two, |standin| {
+    with_standin("suite_on_two_devices_at_once", &two, |_| {
+        let hip = &Hip::load().unwrap();
         std::thread::scope(|scope| {
             for ordinal in [0, 1] {
                 scope.spawn(move || {
                     let rocm = Rocm::builder().ordinal(ordinal).build().unwrap();
                     let filter = Filter { dtype: Some(DType::F32), one_case_in: Some(8), ..Filter::all() };
                     suite_on(&rocm, &asked(filter));
-                    assert_eq!(standin.hip.current_device(), Ok(0));
+                    assert_eq!(hip.current_device(), Ok(0));
                 });
             }
         });

@@ -1,16 +1,16 @@
 //! The faults of MIOpen's versions: the suite sees each of them, and what is denied is computed by others.
 
-use crate::standin::{self, Standin};
 use ops_core::combine::Checked;
 use ops_core::ops::*;
 use ops_core::{Backend, DType, bf16, f16};
 use ops_cpu::Reference;
 use ops_rocm::{ProviderId, Rocm};
 use ops_test::suite::{Filter, run};
+use standin_testing::Standin;
 
 /// A test of this module with the stand-in in a process of its own.
 fn with_standin(test: &str, variables: &[(&str, &str)], body: impl FnOnce(&Standin)) {
-    standin::with_standin(&format!("miopen::{test}"), variables, body);
+    standin_testing::with_standin(&format!("miopen::{test}"), variables, body);
 }
 
 const FIRST: (&str, &str) = ("OPS_ROCM_POLICY", "*=miopen,hip");

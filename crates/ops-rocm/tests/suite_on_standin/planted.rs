@@ -1,13 +1,13 @@
 //! The suite finds faults: kernels are compiled with one planted in their source, and cases must fail.
 
-use crate::standin::{self, Standin};
 use ops_core::{Backend, DType};
 use ops_rocm::Rocm;
 use ops_test::suite::{Filter, run};
+use standin_testing::Standin;
 
 /// A test of this module with the stand-in in a process of its own.
 fn with_standin(test: &str, variables: &[(&str, &str)], body: impl FnOnce(&Standin)) {
-    standin::with_standin(&format!("planted::{test}"), variables, body);
+    standin_testing::with_standin(&format!("planted::{test}"), variables, body);
 }
 
 /// Runs an op's cases in f32 on this project's kernels as they are, then with `from` replaced by `to` in their source.

@@ -1,9 +1,10 @@
 //! Rows have the same bits whatever other rows are in the call, if the level *batch* is asked for.
-use super::{WAVES_OF_64, asked, standin::with_standin};
+use super::{WAVES_OF_64, asked};
 use ops_core::{DType, Determinism};
 use ops_cpu::Reference;
 use ops_rocm::Rocm;
 use ops_test::suite::{CaseStatus, Filter, run_rows};
+use standin_testing::with_standin;
 
 /// The largest operand of a case, in elements.
 const MOST: usize = 1 << 11;

@@ -3,13 +3,9 @@
 //! `cargo run --release -p ops-simd --example bench [-- PART..]`, where PART is a prefix of a line's name. Set `OPS_SIMD` to
 //! time a lesser instruction set.
 
-#[path = "bench/ceilings.rs"]
 mod ceilings;
-#[path = "bench/elementwise.rs"]
 mod elementwise;
-#[path = "bench/gemm.rs"]
 mod gemm;
-#[path = "bench/weights.rs"]
 mod weights;
 
 use ops_simd::Isa;
