@@ -1,6 +1,6 @@
 //! What can be asked for.
-use crate::backend::{On, Type};
 use clap::Parser;
+use examples_shared::backend::{On, Type};
 use rocm_ops::Determinism;
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
 //! The model's files, and the lines that are the prompts.
 use crate::args::Args;
-use crate::{Result, chat};
+use examples_shared::{Result, chat};
 use rocm_ops::gguf::{Bytes, EncodeOptions, Gguf, Tokenizer};
 use rocm_ops::models::{self, Config};
 use std::io::BufRead;

@@ -1,13 +1,7 @@
 //! Continues many texts at once, which join and leave at every step: `cargo run --release --example batch -- --prompts FILE`.
 mod args;
-#[path = "../generate/backend.rs"]
-mod backend;
-#[path = "../generate/chat.rs"]
-mod chat;
 mod input;
 mod output;
-#[path = "../generate/progress.rs"]
-mod progress;
 mod run;
 mod schedule;
 mod stats;
@@ -15,8 +9,9 @@ mod stats;
 mod tests;
 
 use args::Args;
-use backend::{Job, Prepare};
 use clap::Parser;
+use examples_shared::Result;
+use examples_shared::backend::{self, Job, Prepare};
 use input::{Input, Lines};
 use rocm_ops::Float;
 use rocm_ops::model::Transformer;
@@ -25,8 +20,6 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// What a run reads, writes and is stopped by.
 pub(crate) struct Terminal<'o> {

@@ -1,6 +1,6 @@
 //! Where generated tokens go: lines with the number of their sequence, or JSON.
-use crate::Result;
 use crate::schedule::Job;
+use examples_shared::Result;
 use rocm_ops::gguf::{DecodeStream, Tokenizer};
 use serde_json::{Value, json};
 use std::io::Write;

@@ -1,11 +1,11 @@
 //! The loop: lines become sequences, and every step adds a token to each that is ready.
-use crate::backend::Prepare;
+use crate::Terminal;
 use crate::input::{Input, Line, Lines};
 use crate::output::{Done, Printer, Text};
-use crate::progress::Progress;
 use crate::schedule::{Event, Job, Limits, Schedule};
 use crate::stats::Stats;
-use crate::{Result, Terminal};
+use examples_shared::backend::Prepare;
+use examples_shared::{Progress, Result};
 use rocm_ops::Float;
 use rocm_ops::model::Transformer;
 use rocm_ops::models::{Decoder, PagedRow, Pages};

@@ -1,6 +1,6 @@
 //! What can be asked for.
-use crate::backend::{On, Type};
 use clap::Parser;
+use examples_shared::backend::{On, Type};
 use std::path::PathBuf;
 
 /// Turn sentences into vectors with an encoder in the style of BERT.

@@ -1,6 +1,6 @@
 //! The model's files and the texts.
-use crate::Result;
 use crate::args::Args;
+use examples_shared::Result;
 use rocm_ops::gguf::{self, Bytes, Gguf, Tokenizer};
 use rocm_ops::models::{self, EncoderConfig};
 use std::io::Read;

@@ -1,25 +1,20 @@
 //! Turns sentences into vectors, on any backend: `cargo run --release --example embed -- --model FOLDER --prompt TEXT`.
 mod args;
-#[path = "../generate/backend.rs"]
-mod backend;
 mod input;
 mod output;
-#[path = "../generate/progress.rs"]
-mod progress;
 mod run;
 #[cfg(test)]
 mod tests;
 
 use args::Args;
-use backend::{Job, Prepare};
 use clap::Parser;
+use examples_shared::Result;
+use examples_shared::backend::{self, Job, Prepare};
 use input::Input;
 use rocm_ops::model::Transformer;
 use rocm_ops::{Determinism, Float};
 use std::io::{Read, Write};
 use std::process::ExitCode;
-
-type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 fn main() -> ExitCode {
     #[cfg(feature = "rocm")]

@@ -1,6 +1,6 @@
 //! Vectors and similarities as tables and JSON.
-use crate::Result;
 use crate::input::Input;
+use examples_shared::Result;
 use serde_json::json;
 use std::io::Write;
 

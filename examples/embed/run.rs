@@ -1,8 +1,7 @@
 //! Embeds texts in batches.
-use crate::Result;
-use crate::backend::Prepare;
 use crate::input::Input;
-use crate::progress::Progress;
+use examples_shared::backend::Prepare;
+use examples_shared::{Progress, Result};
 use rocm_ops::Float;
 use rocm_ops::model::Transformer;
 use rocm_ops::models::{self, Encoder};

@@ -1,6 +1,6 @@
 //! What can be asked for.
-use crate::backend::{On, Type};
 use clap::{Parser, ValueEnum};
+use examples_shared::backend::{On, Type};
 use std::path::PathBuf;
 
 /// Generate text with a model.

@@ -1,7 +1,7 @@
 //! The model's files and the prompts.
-use crate::Result;
 use crate::args::Args;
-use crate::chat;
+use examples_shared::Result;
+use examples_shared::chat;
 use rocm_ops::gguf::{self, Bytes, EncodeOptions, Gguf, Tokenizer};
 use rocm_ops::models::{self, Config};
 use std::path::Path;

@@ -1,18 +1,16 @@
 //! Generates text with a model, on any backend: `cargo run --release --example generate`.
 mod args;
-mod backend;
-mod chat;
 mod input;
 mod output;
-mod progress;
 mod run;
 mod sampler;
 #[cfg(test)]
 mod tests;
 
 use args::Args;
-use backend::{Job, Prepare};
 use clap::Parser;
+use examples_shared::Result;
+use examples_shared::backend::{self, Job, Prepare};
 use rocm_ops::model::Transformer;
 use rocm_ops::{Determinism, Float};
 
@@ -21,8 +19,6 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// What a run writes to and is stopped by.
 pub(crate) struct Terminal<'o> {

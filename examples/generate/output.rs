@@ -1,7 +1,7 @@
 //! Where generated tokens go: streamed text, ids, or JSON at the end.
-use crate::Result;
 use crate::args::Args;
 use crate::input::Prompt;
+use examples_shared::Result;
 use rocm_ops::gguf::{DecodeStream, Tokenizer};
 use std::io::Write;
 

@@ -1,11 +1,11 @@
 //! Prefills prompts and decodes token by token.
+use crate::Terminal;
 use crate::args::{Args, Overflow};
-use crate::backend::Prepare;
 use crate::input::{Input, Prompt};
 use crate::output::Output;
-use crate::progress::Progress;
 use crate::sampler;
-use crate::{Result, Terminal};
+use examples_shared::backend::Prepare;
+use examples_shared::{Progress, Result};
 use rocm_ops::model::Transformer;
 use rocm_ops::models::{Decoder, Row, State};
 use rocm_ops::{Float, Space};

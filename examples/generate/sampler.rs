@@ -1,6 +1,6 @@
 //! Choosing the next tokens.
-use crate::Result;
 use crate::args::Args;
+use examples_shared::Result;
 use rocm_ops::Float;
 use rocm_ops::model::Transformer;
 use rocm_ops::models::{Decoder, Row};

@@ -10,7 +10,7 @@ from pathlib import Path
 import gguf
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools/generate"))
 from random_llama import GROUPS, HEADS, HIDDEN, LAYERS, WIDTH, WORDS, tensors
 
 # Bytes of a block and what is not random in it: where f16 or a byte stands, and the number.

@@ -1,12 +1,12 @@
 //! Texts continued on the backend, against steps that the host prepares.
-use crate::continued::continued;
+use ops_tests::continued::continued;
 use rocm_ops::Cpu;
 use rocm_ops::models::{Continuation, Decoder, Error};
 use rocm_ops::ops::Sample;
 
 #[test]
 fn tokens_are_those_of_steps_that_the_host_prepares() {
-    let gguf = crate::model("f16");
+    let gguf = ops_tests::model("f16");
     let ([prepared, on_backend], refusal) = continued(&Cpu::new(), &gguf);
     assert_eq!(on_backend, prepared);
     let refusal = refusal.expect("calls on the host are not recorded");
@@ -15,7 +15,7 @@ fn tokens_are_those_of_steps_that_the_host_prepares() {
 
 #[test]
 fn what_cannot_be_continued_leaves_texts_as_they_were() {
-    let (cpu, gguf) = (Cpu::new(), crate::model("f16"));
+    let (cpu, gguf) = (Cpu::new(), ops_tests::model("f16"));
     let model = Decoder::<f32, Cpu>::load(&cpu, &gguf, 32).unwrap();
     let mut pages = model.pages(&cpu, 4, 4).unwrap();
     let mut text = pages.blocks().sequence();

@@ -1,11 +1,7 @@
 //! The level *batch*: the logits of a token are the same bits however its prompt is cut, and whatever other texts are in the step.
-#[path = "determinism/compare.rs"]
-mod compare;
-#[path = "determinism/cost.rs"]
 mod cost;
 
-use super::model;
-use compare::{check, first_batch, first_cut};
+use ops_tests::determinism::{check, first_batch, first_cut};
 use rocm_ops::{Cpu, Determinism, Reference, f16};
 
 const SIZES: [usize; 8] = [1, 2, 3, 4, 5, 6, 7, 8];

@@ -1,6 +1,6 @@
 //! Encoders in folders as `sentence-transformers` writes them.
-use crate::encoder_fixture::{ENCODERS, check, expected, folder};
 use crate::folders::{Copy, replace};
+use ops_tests::encoders::{ENCODERS, check, expected, folder};
 use rocm_ops::gguf::Tokenizer;
 use rocm_ops::models::{self, Decoder, Encoder, Pooling};
 use rocm_ops::{Checked, Cpu, Reference, f16};

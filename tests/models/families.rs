@@ -1,5 +1,5 @@
 //! The families on the CPU backends, their tokenizers, and what is refused.
-use crate::fixture::{FAMILIES, check, check_batch, folder};
+use ops_tests::families::{FAMILIES, check, check_batch, folder};
 use rocm_ops::gguf::Gguf;
 use rocm_ops::model::KvCache;
 use rocm_ops::models::Decoder;
@@ -7,7 +7,7 @@ use rocm_ops::ops::*;
 use rocm_ops::{Backend, Checked, Cpu, Float, Reference, bf16, f16};
 use serde_json::Value;
 
-/// Made by `tools/family-fixture.py`; on the CPU only, because the stand-in takes minutes for each.
+/// Made by `tools/generate/family-fixture.py`; on the CPU only, because the stand-in takes minutes for each.
 const MORE: [&str; 11] = [
     "gpt-oss-MXFP4",
     "deepseek-v2-f16",

@@ -1,6 +1,6 @@
 //! Folders as `save_pretrained` of the Python package `transformers` writes them, with logits that it computed in float64
-//! (`tools/family-fixture.py --folders`).
-use crate::fixture::{check_batch, check_model};
+//! (`tools/generate/family-fixture.py --folders`).
+use ops_tests::families::{check_batch, check_model};
 use rocm_ops::gguf::{EncodeOptions, GgmlType, Gguf};
 use rocm_ops::model::RopeScaling;
 use rocm_ops::models::{self, Decoder};

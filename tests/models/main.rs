@@ -1,38 +1,17 @@
-//! The decoder, compared with NumPy in float64 (`tools/greedy_reference.py`).
+//! The decoder, compared with NumPy in float64 (`tools/generate/greedy_reference.py`).
 
 mod continuation;
-mod continued;
 mod determinism;
-mod encoder_fixture;
 mod encoders;
 mod families;
-mod fixture;
 mod folders;
 mod pages;
-mod pages_fixture;
 
+use ops_tests::{expected, largest, model};
 use rocm_ops::gguf::{Gguf, Mixture, Quantizer};
 use rocm_ops::model::Transformer;
 use rocm_ops::models::Decoder;
 use rocm_ops::{Checked, Cpu, Float, Reference};
-
-fn model(dtype: &str) -> Gguf {
-    let path = format!("{}/../models/tiny-llama-kjv-{dtype}.gguf", env!("CARGO_MANIFEST_DIR"));
-    Gguf::open(path).expect("the model comes with the project")
-}
-
-/// The output of `tools/greedy_reference.py`: prompts and the tokens that follow.
-fn expected() -> Vec<(Vec<u32>, Vec<u32>)> {
-    let cases: serde_json::Value = serde_json::from_str(include_str!("../data/greedy.json")).unwrap();
-    let ids =
-        |v: &serde_json::Value| v.as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect();
-    cases.as_array().unwrap().iter().map(|case| (ids(&case["prompt_ids"]), ids(&case["ids"]))).collect()
-}
-
-fn largest(logits: &[f32]) -> u32 {
-    let better = |best: usize, (i, v): (usize, &f32)| if *v > logits[best] { i } else { best };
-    logits.iter().enumerate().fold(0, better) as u32
-}
 
 /// The most likely continuation; the prompt is processed in one pass or token by token.
 fn greedy<T: Float, B: Transformer<T>>(

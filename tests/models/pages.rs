@@ -1,7 +1,7 @@
 //! The decoder over pages: texts of any lengths in one step, against a state for each.
-use crate::fixture::FAMILIES;
-use crate::pages_fixture::{assert_close, check_mixed, load, tokens};
-use crate::{expected, largest, model};
+use ops_tests::families::FAMILIES;
+use ops_tests::pages::{assert_close, check_mixed, load, tokens};
+use ops_tests::{expected, largest, model};
 use rocm_ops::model::{Sequence, Transformer};
 use rocm_ops::models::{Decoder, Error, Pages};
 use rocm_ops::ops::Sample;

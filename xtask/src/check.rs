@@ -46,7 +46,7 @@ const STEPS: &[Step] = &[
         env: &[("RUSTDOCFLAGS", "-D warnings")],
         ..step("docs", &["cargo", "doc", "--workspace", "--no-deps"])
     },
-    step("functions", &["tools/list-hip-functions.sh", "--check"]),
+    step("functions", &["tools/ci/list-hip-functions.sh", "--check"]),
     // rocm-rs finds no ROCm where this runs, so nothing is linked.
     Step {
         env: &[("SKIP_BINDGEN", "1")],
@@ -55,7 +55,7 @@ const STEPS: &[Step] = &[
             &["cargo", "clippy", "-p", "ops-rocm", "--features", "rocm-rs", "--", "-D", "warnings"],
         )
     },
-    Step { slow: true, ..step("bridge on the stand-in", &["tools/bridge.sh"]) },
+    Step { slow: true, ..step("bridge on the stand-in", &["tools/ci/bridge.sh"]) },
     Step {
         slow: true,
         env: &[("OPS_ROCM_AOT", "gfx942")],
@@ -152,14 +152,14 @@ const STEPS: &[Step] = &[
         ],
     ),
     step("example replay", &["cargo", "run", "--release", "--example", "replay"]),
-    Step { slow: true, ..step("threads", &["tools/threads.sh"]) },
-    Step { slow: true, ..step("sanitizer of the stand-in", &["tools/sanitizer-rocm.sh"]) },
-    beside("sanitizer", &["tools/sanitizer.sh"]),
+    Step { slow: true, ..step("threads", &["tools/ci/threads.sh"]) },
+    Step { slow: true, ..step("sanitizer of the stand-in", &["tools/ci/sanitizer-rocm.sh"]) },
+    beside("sanitizer", &["tools/ci/sanitizer.sh"]),
     beside("fuzz", &["fuzz/run.sh", "gguf", "10"]),
     beside("fuzz traces", &["fuzz/run.sh", "optrace", "10"]),
     // The documentation promises a bound on the overhead of a call.
-    alone("overhead", &["tools/overhead.sh", "--check"]),
-    alone("launch", &["tools/launch.sh", "--check"]),
+    alone("overhead", &["tools/ci/overhead.sh", "--check"]),
+    alone("launch", &["tools/ci/launch.sh", "--check"]),
 ];
 
 const USAGE: &str = "cargo xtask check [--quick] [--from STEP] [--without STEP] [--beside]

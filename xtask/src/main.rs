@@ -14,7 +14,7 @@ usage: cargo xtask COMMAND
   kernels [--gfx LIST] [--family LIST] [--out DIR] [--record]
                                                    compile every kernel instance for every target
   kernels --newer-clang [--record]                 the same for targets that clang 19 does not know, with clang-21
-  kernels --hiprtc DIR [--record]                  figures of hipRTC's code objects, from tools/hiprtc-registers.sh
+  kernels --hiprtc DIR [--record]                  figures of hipRTC's code objects, from tools/lab/hiprtc-registers.sh
   kernels --document                               registers and occupancy into docs/kernels.md
   targets                                          what is generated from the table of gfx targets
   standin [--test]                                 build the stand-in device; its folder is the last line";

@@ -19,7 +19,7 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
 /// The generated files and what they should hold.
 fn generated() -> Result<[(PathBuf, String); 2], String> {
     let page = page::root().join("docs/ahead-of-time.md");
-    let header = page::root().join("tests/hip-standin/src/core/generic_targets.h");
+    let header = page::root().join("standin/src/core/generic_targets.h");
     let text = page::with_part(&page, BEGIN, &document())?;
     Ok([(page, text), (header, standin_header())])
 }

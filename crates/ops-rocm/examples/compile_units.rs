@@ -3,8 +3,8 @@
 //! `compile_units [--out DIR] GFX[,GFX] THREADS UNIT ...`: the units of these names. `NAME*` is every unit whose name begins so,
 //! and `FAMILY?` every unit of the family. Kernels that are joined by `+` are compiled as if they were a unit, and so is a file
 //! whose name ends in `.hip`. GFX may be `recorded`: the devices whose registers are recorded, with the features that they
-//! report by default. `--out` keeps each code object as `DIR/GFX/UNIT.hsaco`, GFX without features. `tools/first-use.sh` and
-//! `tools/hiprtc-registers.sh` give it ROCm's libraries.
+//! report by default. `--out` keeps each code object as `DIR/GFX/UNIT.hsaco`, GFX without features. `tools/lab/first-use.sh` and
+//! `tools/lab/hiprtc-registers.sh` give it ROCm's libraries.
 
 use ops_kernels::target::recorded_with_hiprtc;
 use ops_kernels::{GfxTarget, Instance, Unit, source};

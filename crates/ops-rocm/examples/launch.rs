@@ -1,6 +1,6 @@
 //! What a call costs on the host until its kernel is enqueued: nanoseconds and allocations, with launches that do nothing.
 //!
-//! `tools/launch.sh` runs it on the stand-in.
+//! `tools/ci/launch.sh` runs it on the stand-in.
 //!
 //! "choice" asks who would compute a call. "call" makes it: shape rule, choice, binding and launch, less what HIP's own
 //! functions take. `--check` counts a call's instructions too, under valgrind, and fails where a call executes more than its budget or

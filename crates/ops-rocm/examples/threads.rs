@@ -1,5 +1,5 @@
 //! Four threads with a queue each on one device, which pass tensors and events to each other: for tools that watch
-//! threads (`tools/threads.sh`). The results are not looked at, so that launches may be stubs. With `--race` the threads
+//! threads (`tools/ci/threads.sh`). The results are not looked at, so that launches may be stubs. With `--race` the threads
 //! also write a number without a lock, which the tool must see.
 
 use std::cell::UnsafeCell;

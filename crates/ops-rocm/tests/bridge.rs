@@ -1,5 +1,5 @@
 //! The bridge to `rocm-rs` against the reference. Programs with `rocm-rs` link ROCm, so this is built and run by
-//! `tools/bridge.sh`, which links the stand-in.
+//! `tools/ci/bridge.sh`, which links the stand-in.
 use ops_core::ops::*;
 use ops_core::{Backend, View};
 use ops_cpu::Reference;

@@ -1,9 +1,9 @@
 //! Which device is taken, several devices in one process, and streams of other code, on the stand-in.
 
-mod standin;
+mod common;
 
+use common::with_standin;
 use ops_rocm::hip::{Device, DeviceInfo, DeviceMemory, Error, Purpose, Stream, remarks};
-use standin::with_standin;
 
 const TWO: (&str, &str) = ("HIP_STANDIN_DEVICES", "gfx1036:integrated,gfx1100");
 

@@ -1,12 +1,12 @@
 //! Compiling, loading and launching kernels on the stand-in, and what is left when something fails.
 
-mod standin;
+mod common;
 
+use common::{Standin, with_standin};
 use ops_rocm::hip::{
     CodeObject, Compiler, Device, DeviceInfo, DeviceMemory, Error, Function, Gfx, IndexFault, KernelArgs,
     Launch, Module, Purpose, Result, Source, Stream,
 };
-use standin::{Standin, with_standin};
 
 const SOURCE: Source<'_> = Source { name: "kernels.hip", text: include_str!("kernels.hip"), headers: &[] };
 
@@ -35,7 +35,7 @@ struct Gather {
 // SAFETY: as above.
 unsafe impl KernelArgs for Gather {}
 
-fn code(standin: &Standin, device: &Device) -> CodeObject {
+fn code(standin: &Standin<'_>, device: &Device) -> CodeObject {
     let wave = format!("-DOPS_WAVE={}", device.info().wave_size);
     let compiler = Compiler::load(&standin.hip).unwrap();
     compiler.compile(SOURCE, &device.info().gfx, &["-O3", "-std=c++17", &wave]).unwrap()
@@ -61,11 +61,11 @@ fn scale(
     unsafe { function.launch(stream, Launch::line(count.div_ceil(256) as u32, 256), &args) }
 }
 
-fn launch_and_compare(standin: &Standin) {
+fn launch_and_compare(standin: &Standin<'_>) {
     launch_and_compare_on(standin, &standin.device());
 }
 
-fn launch_and_compare_on(standin: &Standin, device: &Device) {
+fn launch_and_compare_on(standin: &Standin<'_>, device: &Device) {
     let (stream, other) = (device.stream().unwrap(), device.stream().unwrap());
     let module = Module::load(device, code(standin, device)).unwrap();
     let function = module.function("scale").unwrap();

@@ -1,9 +1,9 @@
 //! The HIP layer on the stand-in: data, order, memory, errors.
 
-mod standin;
+mod common;
 
+use common::with_standin;
 use ops_rocm::hip::{Device, DeviceInfo, DeviceMemory, Error};
-use standin::with_standin;
 
 /// Bytes that no shorter period hides in.
 fn pattern(bytes: usize) -> Vec<u8> {

@@ -1,9 +1,9 @@
 //! Order between streams on the stand-in: who waits for what, how often, and when memory is reused.
 
-mod standin;
+mod common;
 
+use common::{Standin, with_standin};
 use ops_rocm::hip::{DeviceMemory, Purpose};
-use standin::{Standin, with_standin};
 
 #[test]
 fn streams_see_each_others_writes_in_the_order_of_the_program() {
@@ -46,7 +46,7 @@ fn a_reader_elsewhere_waits_for_the_write_and_not_for_the_queue() {
 }
 
 /// Events and waits so far.
-fn events(standin: &Standin) -> [u64; 2] {
+fn events(standin: &Standin<'_>) -> [u64; 2] {
     ["hipEventRecord", "hipStreamWaitEvent"].map(|function| standin.count(function))
 }
 

@@ -1,14 +1,12 @@
 //! Recorded calls on the stand-in for ROCm: a replay equals the calls, and what cannot be recorded is refused.
 
-mod standin;
-
 use ops_core::combine::{Recorded, RecordedCall, Recorder, Timed};
 use ops_core::ops::*;
 use ops_core::{Backend, Checked, Either, Error, Fallback, Operand, Replay, Result, TensorOf, View};
 use ops_cpu::{Cpu, Reference};
 use ops_rocm::hip::Graph;
 use ops_rocm::{Policy, Rocm};
-use standin::with_standin;
+use standin_testing::with_standin;
 use std::sync::Arc;
 
 const WAVES_OF_64: &[(&str, &str)] = &[("HIP_STANDIN_WAVE", "64")];

@@ -1,6 +1,6 @@
 //! `cargo xtask kernels --hiprtc DIR`: the figures of code objects that hipRTC made, which users without embedded kernels get.
 //!
-//! `tools/hiprtc-registers.sh` makes the code objects, `DIR/NAME/GFX/UNIT.hsaco`; `DIR/NAME/compiler.txt` says by which
+//! `tools/lab/hiprtc-registers.sh` makes the code objects, `DIR/NAME/GFX/UNIT.hsaco`; `DIR/NAME/compiler.txt` says by which
 //! compiler, as in `6.4: hipRTC 6.4.3, LLVM 21.1.8`. `--record` writes `kernels/resources-hiprtc.tsv`; with `--family`, the rows of
 //! these families, and all others stay as they are. By hand, not in CI, so the table also records from which sources each family
 //! is: `--document` leaves out kernels of families that have changed since.

@@ -1,28 +1,13 @@
 //! The command with the stand-in for ROCm.
 use super::{Run, command, finished, scratch};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
-
-/// The stand-in's folder; `None`, with a note, where it cannot be built. In CI that is a failure.
-fn standin() -> Option<&'static PathBuf> {
-    static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let build = || match hip_standin::Build::new(false).and_then(|build| Ok(build.libraries()?.to_path_buf()))
-    {
-        Ok(folder) => Some(folder),
-        Err(why) => {
-            assert!(std::env::var_os("CI").is_none(), "the stand-in for ROCm cannot be built: {why}");
-            eprintln!("SKIPPED: the stand-in for ROCm cannot be built: {why}");
-            None
-        }
-    };
-    FOLDER.get_or_init(build).as_ref()
-}
+use standin_testing::needed_folder;
+use std::path::Path;
 
 /// Runs the command on the stand-in, with these variables.
 pub(super) fn on_standin(args: &[&str], variables: &[(&str, &str)]) -> Option<Run> {
     let mut command = command(args);
-    command.env("OPS_ROCM_PATH", standin()?).env("OPS_ROCM_CACHE", scratch("rocm-cache"));
+    command.env("OPS_ROCM_PATH", needed_folder("the command")?).env("OPS_ROCM_CACHE", scratch("rocm-cache"));
     Some(finished(command.envs(variables.iter().copied()).output().expect("the binary runs")))
 }
 

@@ -1,21 +1,12 @@
 //! `ops warm`, on the stand-in for ROCm.
 use crate::{Run, ops, scratch};
 use serde_json::Value;
+use standin_testing::needed_folder;
 use std::path::PathBuf;
 use std::process::Command;
 
 fn model(dtype: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../../models/tiny-llama-kjv-{dtype}.gguf"))
-}
-
-/// The folder of the stand-in; `None` where it cannot be built, which in CI is a failure.
-fn standin() -> Option<PathBuf> {
-    let built = hip_standin::Build::new(false).and_then(|build| Ok(build.libraries()?.to_path_buf()));
-    if let Err(error) = &built {
-        assert!(std::env::var_os("CI").is_none(), "the stand-in cannot be built: {error}");
-        eprintln!("SKIPPED: {error}");
-    }
-    built.ok()
 }
 
 fn warm(standin: &PathBuf, cache: &PathBuf, model: &PathBuf, more: &[&str]) -> Run {
@@ -43,7 +34,7 @@ fn origins(run: &Run) -> Vec<(String, String)> {
 
 #[test]
 fn it_compiles_what_a_model_uses_in_several_processes_and_keeps_it() {
-    let Some(standin) = standin() else { return };
+    let Some(standin) = needed_folder("ops warm") else { return };
     let cache = scratch("warm-cache");
     let _ = std::fs::remove_dir_all(&cache);
     let first = origins(&warm(&standin, &cache, &model("q4_0"), &["--json"]));

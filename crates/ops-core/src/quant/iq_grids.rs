@@ -1,4 +1,4 @@
-//! The grids of the iq2 and iq3 formats. Written by `tools/iq-grids.py`; do not edit.
+//! The grids of the iq2 and iq3 formats. Written by `tools/generate/iq-grids.py`; do not edit.
 //!
 //! An entry holds the levels of its values, the first in the lowest bits: two bits for each of eight, or three for each of four.
 

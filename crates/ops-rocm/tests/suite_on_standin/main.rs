@@ -1,0 +1,390 @@
+//! Golden cases and the suite on the stand-in for ROCm, with waves of 32 and of 64 lanes.
+
+mod executed;
+mod experts;
+mod golden;
+mod miopen;
+mod planted;
+mod rows;
+
+use executed::Except;
+use golden::{replay, replay_products};
+use ops_core::ops::{LinearOps, MatMulOps, QuantOps, registry};
+use ops_core::quant::Q8_0;
+use ops_core::{Backend, DType, f16};
+use ops_kernels::{ElementType, Family};
+use ops_rocm::Rocm;
+use ops_rocm::hip::Hip;
+use ops_test::suite::{CaseStatus, Filter, run};
+use standin_testing::{Standin, has_program, with_standin};
+
+const OWN_PRODUCTS: (&str, &str) = ("OPS_ROCM_POLICY", "matmul=hip;linear=hip");
+
+const WAVES_OF_64: &[(&str, &str)] = &[("HIP_STANDIN_WAVE", "64")];
+
+fn suite() {
+    suite_where(Filter::all());
+}
+
+/// All cases of this op.
+fn suite_of(op: &str) {
+    suite_where(Filter::op(op));
+}
+
+/// The cases that `filter` and the variables select. With `OPS_TEST_PART=2/12`, the second twelfth of all ops: several processes share
+/// the work.
+fn suite_where(filter: Filter) {
+    let (rocm, filter) = (Rocm::new().unwrap(), asked(filter));
+    let part = std::env::var("OPS_TEST_PART").ok().filter(|_| filter.op.is_none());
+    let ops = part.map_or_else(|| vec![filter.op.clone()], |part| ops_of_part(&part));
+    none_of(ops.into_iter().flat_map(|op| failures_on(&rocm, &Filter { op, ..filter.clone() })).collect());
+}
+
+/// `filter` with what the variables ask for. An op or type that it names stays. Without a type, `OPS_TEST_ONE_TYPE_IN` replaces what it
+/// says of types; `OPS_TEST_ONE_CASE_IN` always replaces what it says of cases.
+fn asked(filter: Filter) -> Filter {
+    let one_type_in = count("OPS_TEST_ONE_TYPE_IN").filter(|_| filter.dtype.is_none());
+    let dtype = filter.dtype.or_else(|| {
+        let name = std::env::var("OPS_TEST_DTYPE").ok()?;
+        Some(registry::dtype(&name).expect("OPS_TEST_DTYPE names an element type"))
+    });
+    Filter {
+        op: filter.op.or_else(|| std::env::var("OPS_TEST_OP").ok()),
+        dtype,
+        // Of one type, all ops.
+        one_type_in: one_type_in.or(filter.one_type_in.filter(|_| dtype.is_none())),
+        one_case_in: count("OPS_TEST_ONE_CASE_IN").or(filter.one_case_in),
+        ..filter
+    }
+}
+
+/// The value of a variable that is a count.
+fn count(variable: &str) -> Option<usize> {
+    let value = std::env::var(variable).ok()?;
+    Some(value.parse().unwrap_or_else(|_| panic!("{variable} is a count")))
+}
+
+/// The ops of a part such as `2/12`, without in-place forms: the suite runs those along with the plain op.
+fn ops_of_part(part: &str) -> Vec<Option<String>> {
+    let numbers = part.split_once('/').and_then(|(which, of)| Some((which.parse().ok()?, of.parse().ok()?)));
+    let (which, of): (usize, usize) =
+        numbers.filter(|(which, of)| (1..=*of).contains(which)).expect("OPS_TEST_PART is like 2/12");
+    let names = registry::entries().iter().map(|entry| entry.name).filter(|name| !name.ends_with("_inplace"));
+    // Neighbours share kernels, so parts are of neighbours.
+    let names: Vec<&str> = names.collect();
+    let at = |part: usize| names.len() * part / of;
+    names[at(which - 1)..at(which)].iter().map(|name| Some((*name).to_owned())).collect()
+}
+
+fn suite_on(rocm: &Rocm, filter: &Filter) {
+    none_of(failures_on(rocm, filter));
+}
+
+fn failures_on(rocm: &Rocm, filter: &Filter) -> Vec<String> {
+    let report = run(rocm, filter);
+    println!("{}\n{}", rocm.name(), report.table());
+    report
+        .failures()
+        .map(|o| format!("{}: {}", o.case, if let CaseStatus::Fail(why) = &o.status { why } else { "" }))
+        .collect()
+}
+
+fn none_of(failures: Vec<String>) {
+    let shown = failures.len().min(60);
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures[..shown].join("\n"));
+}
+
+/// Every matrix instruction multiplies as the kernels expect.
+fn instructions(rocm: &Rocm) -> usize {
+    let checks = rocm.check_matrix_units().unwrap();
+    checks.iter().for_each(|check| assert_eq!(check.wrong, None, "{}", check.instruction));
+    checks.len()
+}
+
+/// The suite of products and attention, or one in so many of its cases.
+fn suite_of_products(one_case_in: usize) {
+    for op in ["matmul", "linear", "attention", "qlinear", "linear_swiglu"] {
+        suite_where(Filter { one_case_in: Some(one_case_in), ..Filter::op(op) });
+    }
+}
+
+/// Golden cases of products and attention on one target, and that matrix units were used where there are any.
+fn golden_products(gfx: &str) {
+    replay_products();
+    let rocm = Rocm::new().unwrap();
+    let expected = match gfx {
+        "gfx90a" | "gfx942" => 6,
+        "gfx1030" | "gfx906" => 0,
+        _ => 3,
+    };
+    assert_eq!(instructions(&rocm), expected);
+    let (a, b) = (rocm.tensor(&[40, 24], &[f16::ONE; 960]), rocm.tensor(&[24, 9], &[f16::ONE; 216]));
+    let c = rocm.matmul(a.unwrap().as_ref(), b.unwrap().as_ref()).unwrap();
+    assert!(c.as_ref().to_vec(&rocm).unwrap().iter().all(|x| x.to_f32() == 24.0));
+    let [decision] = &rocm.decisions()[..] else { panic!("one decision: {:?}", rocm.decisions()) };
+    let matrix = !["gfx1030", "gfx906"].contains(&gfx);
+    assert_eq!(decision.to_string().contains("chosen, on matrix units"), matrix, "{decision}");
+}
+
+fn products_on(test: &str, gfx: &str, one_case_in: usize, then: impl FnOnce(&Standin)) {
+    with_standin(test, &[OWN_PRODUCTS, ("HIP_STANDIN_GFX", gfx)], |standin| {
+        suite_of_products(one_case_in);
+        golden_products(gfx);
+        then(standin);
+    });
+}
+
+/// On a target for which a test here runs the whole suite.
+fn golden_products_on(test: &str, gfx: &str) {
+    with_standin(test, &[OWN_PRODUCTS, ("HIP_STANDIN_GFX", gfx)], |_| golden_products(gfx));
+}
+
+/// Products with quantized weights, and whether one row and a few are multiplied as bytes.
+fn qlinear(bytes: Option<&str>) {
+    for op in ["qlinear", "linear_swiglu"] {
+        suite_of(op);
+    }
+    let rocm = Rocm::new().unwrap();
+    // With fewer outputs, no product is of bytes.
+    let ones = rocm.tensor(&[65, 64], &vec![1.0f32; 65 * 64]).unwrap();
+    let weight = rocm.quantize(ones.as_ref(), DType::Block(&Q8_0)).unwrap();
+    for rows in [1, 3] {
+        let x = rocm.tensor(&[rows, 64], &vec![f16::ONE; rows * 64]).unwrap();
+        let y = rocm.linear(x.as_ref(), weight.as_ref()).unwrap();
+        assert!(y.as_ref().to_vec(&rocm).unwrap().iter().all(|y| (y.to_f32() - 64.0).abs() < 0.1));
+        let decisions = rocm.decisions();
+        let last = decisions.last().map(ToString::to_string).unwrap_or_default();
+        let instruction = bytes.unwrap_or("no matrix units");
+        assert!(last.contains(instruction), "{last}");
+    }
+}
+
+#[test]
+fn qlinear_on_gfx1030() {
+    with_standin("qlinear_on_gfx1030", &[("HIP_STANDIN_GFX", "gfx1030")], |standin| {
+        qlinear(Some("v_dot4_i32_i8"));
+        executed::check(standin, "gfx1030", &[Family::QlinearDot], &[]);
+    });
+}
+
+#[test]
+fn qlinear_on_gfx1010_without_products_of_bytes() {
+    let test = "qlinear_on_gfx1010_without_products_of_bytes";
+    with_standin(test, &[("HIP_STANDIN_GFX", "gfx1010")], |standin| {
+        qlinear(None);
+        executed::check(standin, "gfx1010", &[Family::Qlinear], &[]);
+    });
+}
+
+#[test]
+fn qlinear_on_gfx900_without_products_of_bytes() {
+    let test = "qlinear_on_gfx900_without_products_of_bytes";
+    with_standin(test, &[("HIP_STANDIN_GFX", "gfx900")], |_| qlinear(None));
+}
+
+/// Convolutions of 16-bit types on one target's matrix units.
+fn convolutions_on_units(test: &str, gfx: &str) {
+    with_standin(test, &[("HIP_STANDIN_GFX", gfx)], |standin| {
+        let rocm = Rocm::new().unwrap();
+        for (op, dtype) in [("conv1d", DType::F16), ("conv2d", DType::F16), ("conv2d", DType::BF16)] {
+            suite_on(&rocm, &Filter { op: Some(op.to_owned()), dtype: Some(dtype), ..Filter::all() });
+        }
+        executed::check(standin, gfx, &[Family::ConvMma], &[]);
+    });
+}
+
+#[test]
+fn convolutions_on_gfx1100() {
+    convolutions_on_units("convolutions_on_gfx1100", "gfx1100");
+}
+
+#[test]
+fn convolutions_on_gfx942() {
+    convolutions_on_units("convolutions_on_gfx942", "gfx942");
+}
+
+#[test]
+fn golden_cases_on_waves_of_32() {
+    with_standin("golden_cases_on_waves_of_32", &[], |_| replay());
+}
+
+#[test]
+fn golden_cases_on_waves_of_64() {
+    with_standin("golden_cases_on_waves_of_64", WAVES_OF_64, |_| replay());
+}
+
+/// With the libraries where they come first. Each op runs in about one in four of its types, because
+/// `any_order_of_waves_passes_the_suite` runs all on waves of 32; `OPS_TEST_ONE_TYPE_IN=1` runs all here.
+#[test]
+fn suite_on_waves_of_32() {
+    with_standin("suite_on_waves_of_32", &[], |_| {
+        suite_where(Filter { one_type_in: Some(4), ..Filter::all() });
+    });
+}
+
+/// Tests begin in the order of their names. This one takes longest, and its name makes it one of the first, so that the others run
+/// beside it.
+#[test]
+fn all_ops_on_waves_of_64() {
+    with_standin("all_ops_on_waves_of_64", &[WAVES_OF_64[0], OWN_PRODUCTS], |standin| {
+        suite();
+        instructions(&Rocm::new().unwrap());
+        executed::check(standin, "gfx90a", Family::ALL, &ELSEWHERE);
+    });
+}
+
+/// Every op in one type, one in eight of its cases, on both of two devices at once, from threads whose current device is the first.
+#[test]
+fn suite_on_two_devices_at_once() {
+    let two = [("HIP_STANDIN_DEVICES", "gfx1036:integrated,gfx1100")];
+    with_standin("suite_on_two_devices_at_once", &two, |_| {
+        let hip = &Hip::load().unwrap();
+        std::thread::scope(|scope| {
+            for ordinal in [0, 1] {
+                scope.spawn(move || {
+                    let rocm = Rocm::builder().ordinal(ordinal).build().unwrap();
+                    let filter = Filter { dtype: Some(DType::F32), one_case_in: Some(8), ..Filter::all() };
+                    suite_on(&rocm, &asked(filter));
+                    assert_eq!(hip.current_device(), Ok(0));
+                });
+            }
+        });
+    });
+}
+
+/// The suite with kernels compiled by the LLVM that a ROCm release has, as optimised as hipRTC has them: what this compiler
+/// gets wrong on the host, it may get wrong for a GPU too. Each op runs in about one in eight of its types, because clang takes
+/// four times as long as g++, which compiles the same kernels for every type; `OPS_TEST_ONE_TYPE_IN=1` runs all.
+fn suite_by_clang(test: &str, wave: &str) {
+    const CLANG: &str = "clang++-19";
+    if has_program(test, CLANG) {
+        let compiler = [("HIP_STANDIN_CXX", CLANG), ("HIP_STANDIN_CXXFLAGS", "-O3")];
+        with_standin(test, &[compiler[0], compiler[1], ("HIP_STANDIN_WAVE", wave)], |_| {
+            suite_where(Filter { one_type_in: Some(8), ..Filter::all() });
+        });
+    }
+}
+
+#[test]
+fn suite_compiled_by_clang_on_waves_of_32() {
+    suite_by_clang("suite_compiled_by_clang_on_waves_of_32", "32");
+}
+
+/// Kernels that the whole suite does not execute on a target with matrix units and products of bytes.
+const ELSEWHERE: [Except; 3] = [
+    Except {
+        kernels: |k, gfx| {
+            let on_matrix = |t: &ElementType| [ElementType::F16, ElementType::Bf16].contains(t);
+            match k.family {
+                Family::Matmul => {
+                    let by_matrix = ops_kernels::find("matmul", "mma128", &k.types);
+                    k.part == "tile" && by_matrix.is_some_and(|by_matrix| by_matrix.runs_on(gfx))
+                }
+                // Heads wider than 256 have no tiles on matrix units.
+                Family::Attention => {
+                    k.op == "attention" && on_matrix(&k.types[0]) && !k.variant.ends_with("head256")
+                }
+                _ => false,
+            }
+        },
+        reason: "matrix units compute these products; products_on_gfx1030 executes them",
+    },
+    Except {
+        kernels: |k, _| {
+            // Some formats have no kernels for matrix units.
+            let by_matrix = || ops_kernels::find("qlinear", "mma64", &k.types).is_some();
+            k.family == Family::Qlinear && k.part == "tile" && by_matrix()
+        },
+        reason: "matrix units compute these products; qlinear_on_gfx1010 executes them",
+    },
+    Except {
+        kernels: |k, _| {
+            // Matrix units take all types of x that are summed in f32.
+            let by_matrix =
+                || ops_kernels::find("linear_experts", "mma64", &[k.types[0], ElementType::F16]).is_some();
+            k.family == Family::ExpertsTile
+                && k.types[1] == ElementType::F32
+                && k.types[0].values() > 1
+                && by_matrix()
+        },
+        reason: "matrix units compute these products; experts::on_gfx1030 executes them",
+    },
+];
+
+/// No result depends on which wave is first anywhere. One of the first, as `all_ops_on_waves_of_64`.
+#[test]
+fn any_order_of_waves_passes_the_suite() {
+    let variables = [OWN_PRODUCTS, ("HIP_STANDIN_GFX", "gfx1201"), ("HIP_STANDIN_ORDER", "shuffled")];
+    with_standin("any_order_of_waves_passes_the_suite", &variables, |standin| {
+        suite();
+        instructions(&Rocm::new().unwrap());
+        executed::check(standin, "gfx1201", Family::ALL, &ELSEWHERE);
+    });
+}
+
+/// Products of any number of rows by one library; calls that it declines go to this project's kernels.
+fn products_by(test: &str, library: &str, wave: &str, computing: &'static str) {
+    let policy = format!("matmul={library},hip;linear={library},hip");
+    with_standin(test, &[("OPS_ROCM_POLICY", &policy), ("HIP_STANDIN_WAVE", wave)], |standin| {
+        for op in ["matmul", "linear"] {
+            for dtype in [DType::F16, DType::BF16, DType::F32] {
+                let before = standin.count(computing);
+                let filter = Filter { op: Some(op.to_owned()), dtype: Some(dtype), ..Filter::all() };
+                suite_on(&Rocm::new().unwrap(), &filter);
+                let calls = standin.count(computing) - before;
+                assert!(calls > 10, "{computing} computed {op} of {dtype} {calls} times");
+            }
+        }
+        replay_products();
+    });
+}
+
+#[test]
+fn products_by_rocblas() {
+    // On gfx90a: on gfx1100 it is denied bf16.
+    products_by("products_by_rocblas", "rocblas", "64", "rocblas_gemm_strided_batched_ex");
+}
+
+#[test]
+fn products_by_hipblaslt() {
+    products_by("products_by_hipblaslt", "hipblaslt", "32", "hipblasLtMatmul");
+}
+
+// Every layout of matrix units, and targets without any: the same ops by other kernels.
+#[test]
+fn products_on_gfx1100() {
+    products_on("products_on_gfx1100", "gfx1100", 3, |_| ());
+}
+
+#[test]
+fn golden_products_on_gfx1201() {
+    golden_products_on("golden_products_on_gfx1201", "gfx1201");
+}
+
+#[test]
+fn golden_products_on_gfx90a() {
+    golden_products_on("golden_products_on_gfx90a", "gfx90a");
+}
+
+#[test]
+fn products_on_gfx942() {
+    products_on("products_on_gfx942", "gfx942", 1, |standin| {
+        suite_of("attention_varlen");
+        let families = [Family::MmaUnit, Family::MatmulMma, Family::AttentionMma, Family::QlinearMma];
+        executed::check(standin, "gfx942", &families, &[]);
+    });
+}
+
+#[test]
+fn products_on_gfx1030() {
+    products_on("products_on_gfx1030", "gfx1030", 1, |standin| {
+        suite_of("attention_varlen");
+        let families = [Family::Matmul, Family::Attention, Family::AttentionDecode];
+        executed::check(standin, "gfx1030", &families, &[]);
+    });
+}
+
+#[test]
+fn products_on_gfx906() {
+    products_on("products_on_gfx906", "gfx906", 3, |_| ());
+}

@@ -1,0 +1,125 @@
+//! Gives a job the backend and the element type that the command names.
+use crate::{Result, stats};
+use clap::ValueEnum;
+use rocm_ops::combine::{OpTime, Timed};
+use rocm_ops::model::Transformer;
+use rocm_ops::{Checked, Cpu, Determinism, EitherHost, Float, Reference, bf16, f16};
+
+/// What `--backend` names.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+#[allow(missing_docs)] // --help would print them
+pub enum On {
+    Cpu,
+    Reference,
+    Checked,
+    #[cfg(feature = "rocm")]
+    Rocm,
+}
+
+/// What `--dtype` names.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+#[allow(missing_docs)] // --help would print them
+pub enum Type {
+    F32,
+    F16,
+    Bf16,
+}
+
+/// The model's steps, on a state of their own.
+pub type Steps<'s> = dyn FnMut() -> Result<()> + 's;
+/// Readies a backend for these steps.
+pub type Prepare<'p> = dyn Fn(&mut Steps<'_>) -> Result<()> + 'p;
+
+/// What a program computes, on any backend and with any element type.
+pub trait Job {
+    /// What comes of it.
+    type Output;
+    /// Computes on `backend`, called `name`; `prepare` readies it before what is timed.
+    fn run<T: Float, B: Transformer<T>>(
+        &mut self,
+        name: &str,
+        backend: &B,
+        prepare: &Prepare<'_>,
+    ) -> Result<Self::Output>;
+}
+
+/// Runs the job on a backend that promises this much about bits; afterwards writes statistics to standard error, if they are
+/// wanted. The reference always computes each row by itself.
+pub fn run<J: Job>(
+    job: &mut J,
+    on: On,
+    dtype: Type,
+    determinism: Determinism,
+    stats: bool,
+) -> Result<J::Output> {
+    match on {
+        // One type for all three, so that everything below is compiled once for them.
+        On::Cpu | On::Checked | On::Reference => {
+            let cpu = || Cpu::builder().determinism(determinism).build().map(EitherHost::Cpu);
+            let (name, host) = match on {
+                On::Reference => ("reference", EitherHost::Reference),
+                On::Checked => ("checked", cpu()?),
+                _ => ("cpu", cpu()?),
+            };
+            let checks = matches!(on, On::Checked);
+            let cpu = Checked::new(Timed::new(host).on(stats && !checks), Reference::new()).on(checks);
+            let prepare: &Prepare<'_> = &|_| {
+                cpu.primary().clear();
+                Ok(())
+            };
+            let output = with_type(job, dtype, name, &cpu, prepare)?;
+            if stats && checks {
+                eprintln!("{} calls agree with the reference", cpu.calls());
+            }
+            print(stats && !checks, &cpu.primary().times(), Vec::new);
+            Ok(output)
+        }
+        #[cfg(feature = "rocm")]
+        On::Rocm => {
+            let rocm = Timed::new(rocm_ops::Rocm::builder().determinism(determinism).build()?).on(stats);
+            let prepare: &Prepare<'_> = &|steps| {
+                compile_kernels(rocm.inside(), steps)?;
+                rocm.clear();
+                Ok(())
+            };
+            let output = with_type(job, dtype, "rocm", &rocm, prepare)?;
+            print(stats, &rocm.times(), || stats::providers(rocm.inside()));
+            Ok(output)
+        }
+    }
+}
+
+fn print(stats: bool, times: &[OpTime], providers: impl FnOnce() -> Vec<(String, String)>) {
+    if stats {
+        stats::print(times, &providers());
+    }
+}
+
+/// Compiles the kernels of these steps, and says so if that took time.
+#[cfg(feature = "rocm")]
+fn compile_kernels(rocm: &rocm_ops::Rocm, steps: &mut Steps<'_>) -> Result<()> {
+    let prepared = rocm.prepare(steps)?;
+    if prepared.compiled() > 0 {
+        eprintln!("{prepared}; later runs find them in the cache");
+    }
+    Ok(())
+}
+
+/// Picks the element type. Everything below is generic over it.
+fn with_type<J, B>(
+    job: &mut J,
+    dtype: Type,
+    name: &str,
+    backend: &B,
+    prepare: &Prepare<'_>,
+) -> Result<J::Output>
+where
+    J: Job,
+    B: Transformer<f32> + Transformer<f16> + Transformer<bf16>,
+{
+    match dtype {
+        Type::F32 => job.run::<f32, B>(name, backend, prepare),
+        Type::F16 => job.run::<f16, B>(name, backend, prepare),
+        Type::Bf16 => job.run::<bf16, B>(name, backend, prepare),
+    }
+}

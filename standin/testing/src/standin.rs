@@ -1,0 +1,160 @@
+//! The stand-in for ROCm's libraries.
+
+use std::ffi::{CString, c_char, c_int};
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use hip_sys::Search;
+
+use crate::process::{is_own, run_alone, skip_outside_ci};
+
+/// Runs the body with the stand-in in a process of its own, and checks that it leaves nothing behind and misused nothing.
+pub fn with_standin(test: &str, variables: &[(&str, &str)], body: impl FnOnce(&Standin)) {
+    if is_own() {
+        let standin = Standin::load();
+        body(&standin);
+        assert_eq!(standin.live(), 0, "the test leaves {} objects alive", standin.live());
+        assert_eq!(standin.misuses(), 0, "the test misused the runtime");
+        return;
+    }
+    let Some(folder) = needed_folder(test) else { return };
+    run_alone(test, |child| {
+        child.env("OPS_ROCM_PATH", folder);
+        if let Some(cache) = cache(variables) {
+            child.env("OPS_ROCM_CACHE", cache);
+        }
+        child.envs(variables.iter().copied());
+    });
+}
+
+/// The folder of compiled kernels: the user's choice, else one below the target folder. Kernels that another compiler or
+/// other options made go into a subfolder of their own, because the key of a kernel names hipRTC and not the C++ compiler
+/// behind the stand-in's. `None`, for the user's choice as it is, where that choice is to have no cache.
+pub fn cache(variables: &[(&str, &str)]) -> Option<PathBuf> {
+    let chosen = std::env::var_os("OPS_ROCM_CACHE");
+    if chosen.as_ref().is_some_and(|path| path.is_empty()) {
+        return None;
+    }
+    let folder = match chosen {
+        Some(path) => path.into(),
+        // Cargo's folder for files of tests.
+        None => hip_standin::target_folder().expect("the target folder has a path").join("tmp/rocm-cache"),
+    };
+    let setting = |name| {
+        let own = variables.iter().find(|(variable, _)| *variable == name);
+        own.map_or_else(|| std::env::var(name).unwrap_or_default(), |(_, value)| (*value).to_owned())
+    };
+    let compiler = ["HIP_STANDIN_CXX", "HIP_STANDIN_CXXFLAGS"].map(setting);
+    if compiler.iter().all(String::is_empty) {
+        return Some(folder);
+    }
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "+-=.,_".contains(c) { c } else { '_' };
+    Some(folder.join(compiler.join("_").chars().map(plain).collect::<String>()))
+}
+
+/// The folder of the stand-in for a test that needs it. If there is none, the test is skipped; in CI that is a failure.
+pub fn needed_folder(test: &str) -> Option<&'static PathBuf> {
+    let folder = folder();
+    if folder.is_none() {
+        skip_outside_ci(test, "the stand-in for ROCm cannot be built: cargo xtask standin");
+    }
+    folder
+}
+
+/// The folder of the stand-in: the user's choice, else built.
+pub fn folder() -> Option<&'static PathBuf> {
+    static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let is_standin = |path: PathBuf| path.join("libamdhip64.so.7").is_file().then_some(path);
+    // In this process: `cargo xtask standin` would wait for any other cargo that is running.
+    let build = || {
+        let built = hip_standin::Build::new(false).and_then(|build| Ok(build.libraries()?.to_path_buf()));
+        match built {
+            Ok(folder) => is_standin(folder),
+            Err(message) => {
+                let _ = writeln!(std::io::stderr(), "{message}");
+                None
+            }
+        }
+    };
+    FOLDER
+        .get_or_init(|| match std::env::var_os("OPS_ROCM_PATH") {
+            Some(path) => is_standin(path.into()),
+            None => build(),
+        })
+        .as_ref()
+}
+
+/// The stand-in's own functions.
+#[derive(Debug)]
+pub struct Standin {
+    library: libloading::Library,
+}
+
+impl Standin {
+    fn load() -> Standin {
+        let hip = hip_sys::hip::load_from(&Search::standard()).expect("the stand-in loads");
+        // SAFETY: the library is open already.
+        let library = unsafe { libloading::Library::new(hip.path()) }.expect("the stand-in loads");
+        Standin { library }
+    }
+
+    /// The n-th call from now of a function fails, as `hipMalloc:2`; nothing fails with an empty text.
+    pub fn fail(&self, spec: &str) {
+        let text = CString::new(spec).unwrap();
+        // SAFETY: the function's declaration in the stand-in's header.
+        let result = unsafe {
+            let function =
+                self.library.get::<unsafe extern "C" fn(*const c_char) -> c_int>("standin_fail").unwrap();
+            function(text.as_ptr())
+        };
+        assert_eq!(result, 0, "{spec:?} is no list of faults");
+    }
+
+    /// Calls of a function so far.
+    pub fn count(&self, function: &str) -> u64 {
+        self.ask("standin_counts", function)
+    }
+
+    /// Objects alive of all kinds.
+    pub fn live(&self) -> u64 {
+        // SAFETY: as for `fail`.
+        unsafe {
+            let function =
+                self.library.get::<unsafe extern "C" fn(*const c_char) -> u64>("standin_live").unwrap();
+            function(std::ptr::null())
+        }
+    }
+
+    /// Objects alive of one kind.
+    pub fn live_of(&self, kind: &str) -> u64 {
+        self.ask("standin_live", kind)
+    }
+
+    /// Misuses so far.
+    pub fn misuses(&self) -> u64 {
+        // SAFETY: as for `fail`.
+        unsafe { self.library.get::<unsafe extern "C" fn() -> u64>("standin_misuses").unwrap()() }
+    }
+
+    /// Marks a stream as one that its owner captures, or as one no more.
+    pub fn capture(&self, stream: hip_sys::hip::hipStream_t, captured: bool) {
+        // SAFETY: as for `fail`.
+        let result = unsafe {
+            let function = self
+                .library
+                .get::<unsafe extern "C" fn(hip_sys::hip::hipStream_t, c_int) -> c_int>("standin_capture")
+                .unwrap();
+            function(stream, c_int::from(captured))
+        };
+        assert_eq!(result, 0, "no live stream");
+    }
+
+    fn ask(&self, function: &str, text: &str) -> u64 {
+        let text = CString::new(text).unwrap();
+        // SAFETY: as for `fail`.
+        unsafe {
+            self.library.get::<unsafe extern "C" fn(*const c_char) -> u64>(function).unwrap()(text.as_ptr())
+        }
+    }
+}

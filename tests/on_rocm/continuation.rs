@@ -1,0 +1,24 @@
+//! Texts continued by replays of one recorded step.
+use crate::WAVES_OF_64;
+use ops_tests::continued::continued;
+use ops_tests::model;
+use rocm_ops::{Policy, Rocm};
+use standin_testing::with_standin;
+
+/// Tokens are those of steps that the host prepares, and the step is recorded.
+fn check() {
+    let rocm = Rocm::builder().policy(Policy::parse("linear=hip;matmul=hip").unwrap()).build().unwrap();
+    let ([prepared, on_backend], refusal) = continued(&rocm, &model("f16"));
+    assert_eq!(on_backend, prepared);
+    assert_eq!(refusal, None);
+}
+
+#[test]
+fn steps_are_replayed_on_waves_of_32() {
+    with_standin("continuation::steps_are_replayed_on_waves_of_32", &[], |_| check());
+}
+
+#[test]
+fn steps_are_replayed_on_waves_of_64() {
+    with_standin("continuation::steps_are_replayed_on_waves_of_64", WAVES_OF_64, |_| check());
+}

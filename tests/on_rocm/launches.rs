@@ -1,0 +1,69 @@
+//! The kernels of a decode step, counted by name.
+use crate::expected;
+use ops_tests::model;
+use rocm_ops::models::Decoder;
+use rocm_ops::{Float, Rocm, f16};
+use standin_testing::{Standin, with_standin};
+use std::collections::BTreeMap;
+
+/// A layer of the bundled llama takes no more launches than this.
+const MOST: u64 = 10;
+
+/// The functions by which a library multiplies; their kernels have no names here.
+const PRODUCTS: [&str; 3] = ["rocblas_gemm_ex", "rocblas_gemm_strided_batched_ex", "hipblasLtMatmul"];
+
+/// How often each kernel, and each product of a library, has run so far.
+fn launches(standin: &Standin) -> BTreeMap<&'static str, u64> {
+    let kernels = ops_kernels::instances().iter().map(|k| k.symbol.as_str());
+    let kernels = kernels.map(|symbol| (symbol, standin.count(&format!("kernel {symbol}"))));
+    let products = PRODUCTS.map(|name| (name, standin.count(name)));
+    kernels.chain(products).filter(|(_, n)| *n > 0).collect()
+}
+
+/// What one decode step launches in every layer: the launches of a layer by kernel.
+fn of_a_layer<T: Float>(standin: &Standin, dtype: &str) -> BTreeMap<&'static str, u64> {
+    let (gguf, rocm, (prompt, ids)) = (model(dtype), Rocm::new().unwrap(), expected());
+    let decoder = Decoder::<T, Rocm>::load(&rocm, &gguf, prompt.len() + 2).unwrap();
+    let mut state = decoder.state(&rocm, prompt.len() + 2).unwrap();
+    decoder.forward(&rocm, &mut state, &prompt).unwrap();
+    let before = launches(standin);
+    decoder.forward(&rocm, &mut state, &ids[..1]).unwrap();
+    let layers = decoder.config().layers as u64;
+    let made = launches(standin).into_iter().map(|(name, n)| (name, n - before.get(name).unwrap_or(&0)));
+    // What comes before and after the layers runs less often than there are layers.
+    made.map(|(name, n)| (name, n / layers)).filter(|(_, n)| *n > 0).collect()
+}
+
+/// Checks a layer's launches by op: the products, for which `product` stands, and what lies between them.
+fn check<T: Float>(standin: &Standin, dtype: &str, product: &str) {
+    let made = of_a_layer::<T>(standin, dtype);
+    let total: u64 = made.values().sum();
+    println!("{dtype} in {}: {total} launches a layer: {made:?}", T::DTYPE);
+    assert!(total <= MOST, "{dtype} in {}: {total} launches a layer: {made:?}", T::DTYPE);
+    let mut by_op = BTreeMap::new();
+    for (symbol, n) in &made {
+        let op = ops_kernels::by_symbol(symbol).map_or(*symbol, |kernel| kernel.op);
+        *by_op.entry(op).or_insert(0) += n;
+    }
+    let wanted = [
+        // Query, key and value by one; the output of attention; down.
+        (product, 3),
+        ("rope", 1),
+        ("rope_cache_write", 1),
+        ("attention", 1),
+        // With the norm before the feed-forward block, and before the next layer.
+        ("add_rms_norm", 2),
+        ("linear_swiglu", 1),
+    ];
+    assert_eq!(by_op, wanted.into_iter().collect(), "{dtype} in {}: {made:?}", T::DTYPE);
+}
+
+#[test]
+fn a_layer_of_a_decode_step_takes_ten_launches_or_fewer() {
+    with_standin("launches::a_layer_of_a_decode_step_takes_ten_launches_or_fewer", &[], |standin| {
+        check::<f16>(standin, "f16", "matmul");
+        check::<f32>(standin, "f16", "matmul");
+        check::<f32>(standin, "q8_0", "qlinear");
+        check::<f16>(standin, "q4_0", "qlinear");
+    });
+}

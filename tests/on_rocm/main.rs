@@ -1,0 +1,176 @@
+//! The decoder on the stand-in for ROCm, with waves of 32 and of 64 lanes; and what goes wrong elsewhere.
+mod continuation;
+mod defects;
+mod launches;
+
+use ops_tests::{determinism, encoders, families, largest, model, pages};
+use rocm_ops::gguf::Gguf;
+use rocm_ops::model::Transformer;
+use rocm_ops::models::Decoder;
+use rocm_ops::{Checked, Cpu, Determinism, Float, Reference, Rocm, f16};
+use standin_testing::with_standin;
+
+const WAVES_OF_64: &[(&str, &str)] = &[("HIP_STANDIN_WAVE", "64")];
+
+/// The first prompt and the tokens that follow.
+fn expected() -> (Vec<u32>, Vec<u32>) {
+    ops_tests::expected().swap_remove(0)
+}
+
+/// The logits of every step; each step is given the expected tokens.
+fn forced<T: Float, B: Transformer<T>>(b: &B, gguf: &Gguf, steps: usize) -> Vec<Vec<f32>> {
+    let (prompt, ids) = expected();
+    let model = Decoder::<T, B>::load(b, gguf, prompt.len() + steps).unwrap();
+    let mut state = model.state(b, prompt.len() + steps).unwrap();
+    let mut logits = vec![model.forward(b, &mut state, &prompt).unwrap()];
+    for id in &ids[..steps - 1] {
+        logits.push(model.forward(b, &mut state, &[*id]).unwrap());
+    }
+    logits
+}
+
+/// Each step is given the right token, so that one wrong choice does not hide another.
+fn tokens() {
+    let (_, ids) = expected();
+    let (gguf, rocm) = (model("f16"), Rocm::new().unwrap());
+    let got = |logits: Vec<Vec<f32>>| -> Vec<u32> { logits.iter().map(|l| largest(l)).collect() };
+    assert_eq!(got(forced::<f32, _>(&rocm, &gguf, 6)), ids[..6]);
+    // Activations in f16 give the tokens of f64, as long as no two tokens are nearly equally likely.
+    assert_eq!(got(forced::<f16, _>(&rocm, &gguf, 3)), ids[..3]);
+}
+
+#[test]
+fn greedy_tokens_are_those_of_float64_on_waves_of_32() {
+    with_standin("greedy_tokens_are_those_of_float64_on_waves_of_32", &[], |_| tokens());
+}
+
+#[test]
+fn greedy_tokens_are_those_of_float64_on_waves_of_64() {
+    with_standin("greedy_tokens_are_those_of_float64_on_waves_of_64", WAVES_OF_64, |_| tokens());
+}
+
+/// Compared with the same blocks in f64 on the reference, given the same tokens.
+fn quantized() {
+    let rocm = Rocm::new().unwrap();
+    for dtype in ["q8_0", "q4_0"] {
+        let gguf = model(dtype);
+        let got = forced::<f32, _>(&rocm, &gguf, 3);
+        let want = forced::<f64, _>(&Reference::new(), &gguf, 3);
+        for (step, (got, want)) in got.iter().zip(&want).enumerate() {
+            let difference: f32 = got.iter().zip(want).map(|(a, b)| (a - b) * (a - b)).sum();
+            let nmse = difference / want.iter().map(|v| v * v).sum::<f32>();
+            assert!(nmse <= 1e-3, "{dtype}, step {step}: {nmse}");
+        }
+    }
+}
+
+#[test]
+fn quantized_logits_are_close_to_float64_on_waves_of_32() {
+    with_standin("quantized_logits_are_close_to_float64_on_waves_of_32", &[], |_| quantized());
+}
+
+#[test]
+fn quantized_logits_are_close_to_float64_on_waves_of_64() {
+    with_standin("quantized_logits_are_close_to_float64_on_waves_of_64", WAVES_OF_64, |_| quantized());
+}
+
+#[test]
+fn every_op_of_a_model_agrees_with_the_cpu() {
+    with_standin("every_op_of_a_model_agrees_with_the_cpu", &[], |_| {
+        let checked = Checked::new(Rocm::new().unwrap(), Cpu::new());
+        forced::<f32, _>(&checked, &model("q8_0"), 2);
+        assert!(checked.calls() > 100, "only {} calls", checked.calls());
+    });
+}
+
+/// A model whose steps were prepared compiles nothing more, and computes as if they had not been.
+#[test]
+fn a_prepared_model_waits_for_no_compiler() {
+    let no_cache = [("OPS_ROCM_CACHE", "")];
+    with_standin("a_prepared_model_waits_for_no_compiler", &no_cache, |standin| {
+        let (gguf, rocm) = (model("f16"), Rocm::new().unwrap());
+        let steps = || {
+            forced::<f16, _>(&rocm, &gguf, 2);
+            Ok::<(), rocm_ops::Error>(())
+        };
+        let prepared = rocm.prepare(steps).unwrap();
+        let compiled = standin.count("hiprtcCompileProgram");
+        assert_eq!((prepared.compiled() as u64, prepared.units().len() as u64), (compiled, compiled));
+        let (_, ids) = expected();
+        let got: Vec<u32> = forced::<f16, _>(&rocm, &gguf, 3).iter().map(|l| largest(l)).collect();
+        assert_eq!(got, ids[..3]);
+        assert_eq!(standin.count("hiprtcCompileProgram"), compiled, "{prepared}");
+    });
+}
+
+/// Models of every family: windows, norms of heads, experts, biases, on kernels of f32.
+fn families() {
+    let rocm = Rocm::new().unwrap();
+    families::FAMILIES.iter().for_each(|name| families::check(&rocm, name, 2, 2));
+    // Several texts at once: the rows of each are a part of tensors that hold those of all.
+    for name in ["qwen3-f16", "qwen3next-f16"] {
+        let gguf = Gguf::open(format!("{}/{name}.gguf", families::folder())).unwrap();
+        families::check_batch(&rocm, &gguf, name);
+    }
+}
+
+/// Texts of any lengths in one step over pages: plain heads, windows, sinks, and latent attention.
+fn pages() {
+    let rocm = Rocm::new().unwrap();
+    for name in ["qwen3-f16", "gemma3-f16", "gpt-oss-f16", "deepseek-v3-f16"] {
+        pages::check_mixed(&rocm, name, &[5]);
+    }
+}
+
+#[test]
+fn pages_on_waves_of_32() {
+    with_standin("pages_on_waves_of_32", &[], |_| pages());
+}
+
+#[test]
+fn pages_on_waves_of_64() {
+    with_standin("pages_on_waves_of_64", WAVES_OF_64, |_| pages());
+}
+
+#[test]
+fn families_on_waves_of_32() {
+    with_standin("families_on_waves_of_32", &[], |_| families());
+}
+
+#[test]
+fn families_on_waves_of_64() {
+    with_standin("families_on_waves_of_64", WAVES_OF_64, |_| families());
+}
+
+#[test]
+fn encoders_on_waves_of_32() {
+    with_standin("encoders_on_waves_of_32", &[], |_| encoders());
+}
+
+#[test]
+fn encoders_on_waves_of_64() {
+    with_standin("encoders_on_waves_of_64", WAVES_OF_64, |_| encoders());
+}
+
+fn encoders() {
+    let rocm = Rocm::new().unwrap();
+    encoders::ENCODERS.iter().for_each(|name| encoders::check(&rocm, name));
+}
+
+/// Logits do not depend on cuts of the prompt and on batches, if the level *batch* is asked for.
+fn by_row() {
+    let rocm = Rocm::builder().determinism(Determinism::Batch).build().unwrap();
+    for dtype in ["f16", "q8_0", "q4_0"] {
+        determinism::check::<f16, _>(&rocm, dtype, 4, 2, &[2]);
+    }
+}
+
+#[test]
+fn logits_do_not_depend_on_cuts_and_batches_on_waves_of_32() {
+    with_standin("logits_do_not_depend_on_cuts_and_batches_on_waves_of_32", &[], |_| by_row());
+}
+
+#[test]
+fn logits_do_not_depend_on_cuts_and_batches_on_waves_of_64() {
+    with_standin("logits_do_not_depend_on_cuts_and_batches_on_waves_of_64", WAVES_OF_64, |_| by_row());
+}

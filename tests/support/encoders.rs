@@ -1,0 +1,57 @@
+//! Small encoders of random weights in folders, and embeddings that `transformers` computed in float64
+//! (`tools/generate/encoder-fixture.py`).
+use rocm_ops::model::Transformer;
+use rocm_ops::models::{self, Encoder};
+use serde_json::Value;
+
+pub const ENCODERS: [&str; 2] = ["bert", "bert_masked"];
+
+/// What an encoder must say to its texts.
+pub struct Expected {
+    pub texts: Vec<String>,
+    pub ids: Vec<Vec<u32>>,
+    pub decoded: Vec<String>,
+    pub embeddings: Vec<Vec<f64>>,
+}
+
+pub fn folder(name: &str) -> String {
+    format!("{}/data/folders/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+pub fn expected(name: &str) -> Expected {
+    let json = std::fs::read_to_string(format!("{}/expected.json", folder(name))).unwrap();
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let list = |value: &Value| value.as_array().unwrap().clone();
+    let texts = |key: &str| list(&json[key]).iter().map(|text| text.as_str().unwrap().to_owned()).collect();
+    let ids = |row: &Value| list(row).iter().map(|id| id.as_u64().unwrap() as u32).collect();
+    let floats = |row: &Value| list(row).iter().map(|v| v.as_f64().unwrap()).collect();
+    let expected = Expected {
+        texts: texts("texts"),
+        ids: list(&json["ids"]).iter().map(ids).collect(),
+        decoded: texts("decoded"),
+        embeddings: list(&json["embeddings"]).iter().map(floats).collect(),
+    };
+    assert!(expected.texts.len() >= 5 && expected.embeddings.len() == expected.texts.len());
+    expected
+}
+
+fn nmse(got: &[f32], want: &[f64]) -> f64 {
+    assert_eq!(got.len(), want.len());
+    let error: f64 = got.iter().zip(want).map(|(g, w)| (f64::from(*g) - w).powi(2)).sum();
+    error / want.iter().map(|w| w * w).sum::<f64>()
+}
+
+/// The embeddings of all texts, each alone and together in batches with padding.
+pub fn check<B: Transformer<f32>>(b: &B, name: &str) {
+    let encoder = Encoder::<f32, B>::load(b, &models::open(folder(name)).unwrap()).unwrap();
+    let Expected { ids, embeddings, .. } = expected(name);
+    let all: Vec<&[u32]> = ids.iter().map(Vec::as_slice).collect();
+    let together = encoder.embed(b, &all).unwrap();
+    for ((text, together), want) in all.iter().zip(&together).zip(&embeddings) {
+        let alone = encoder.embed(b, &[text]).unwrap();
+        for got in [&alone[0], together] {
+            let error = nmse(got, want);
+            assert!(error <= 1e-9, "{name}, a text of {} tokens on {}: {error}", text.len(), b.name());
+        }
+    }
+}

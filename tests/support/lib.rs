@@ -1,0 +1,29 @@
+//! What the tests of models share: models, their expected numbers, and comparisons on any backend.
+
+use rocm_ops::gguf::Gguf;
+
+pub mod continued;
+pub mod determinism;
+pub mod encoders;
+pub mod families;
+pub mod pages;
+
+/// The bundled llama in a type.
+pub fn model(dtype: &str) -> Gguf {
+    let path = format!("{}/../models/tiny-llama-kjv-{dtype}.gguf", env!("CARGO_MANIFEST_DIR"));
+    Gguf::open(path).expect("the model comes with the project")
+}
+
+/// The output of `tools/generate/greedy_reference.py`: prompts and the tokens that follow.
+pub fn expected() -> Vec<(Vec<u32>, Vec<u32>)> {
+    let cases: serde_json::Value = serde_json::from_str(include_str!("../data/greedy.json")).unwrap();
+    let ids =
+        |v: &serde_json::Value| v.as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect();
+    cases.as_array().unwrap().iter().map(|case| (ids(&case["prompt_ids"]), ids(&case["ids"]))).collect()
+}
+
+/// The token with the largest logit; the first of several.
+pub fn largest(logits: &[f32]) -> u32 {
+    let better = |best: usize, (i, v): (usize, &f32)| if *v > logits[best] { i } else { best };
+    logits.iter().enumerate().fold(0, better) as u32
+}

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Measures what a call of the CPU backend costs beyond its kernel. `--check` fails if it exceeds the bound that the documentation
+# promises.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+# With the facade's features, so that what the examples were built of is not built again.
+cargo build --release -p ops-cpu -p rocm-ops --example overhead
+"${CARGO_TARGET_DIR:-target}/release/examples/overhead" "$@"
