@@ -21,7 +21,7 @@ impl<'c, 'a, O: Op, S: Space> Call<'c, 'a, O, S> {
     ) -> Result<Self> {
         let outputs = op.infer(&O::shapes(args))?;
         let mut rest = outputs.as_ref().iter();
-        let fine = O::look(args, |place, slot, seen| {
+        let fine = O::for_each_operand(args, |place, slot, info| {
             let want = if slot.role == Role::Out { rest.next() } else { None };
             match seen {
                 Some(seen) if !view_is_valid::<S>(slot, &seen, want, &reads) => {

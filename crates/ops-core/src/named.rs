@@ -1,6 +1,8 @@
 //! Owned tensors of a call, by name.
 use crate::backend::host_vec;
-use crate::{AnyMut, AnyTensor, Backend, DType, Error, Layout, Lent, Op, Result, Role, Seen, Slot, Space};
+use crate::{
+    AnyMut, AnyTensor, Backend, DType, Error, Layout, Lent, Op, OperandInfo, Result, Role, Slot, Space,
+};
 use core::ops::{Index, IndexMut};
 
 /// Tensors by the names of an op's operands. A suite, command or combinator collects them before it makes a call.
@@ -79,9 +81,9 @@ impl<S: Space> NamedTensors<S> {
         to: &Q,
     ) -> Result<Self> {
         let mut copies = NamedTensors::new();
-        O::look(args, |_, slot, seen| {
-            if let Some(seen) = seen {
-                copies.0.push((slot.name, mirrored(slot, seen, from, to)?));
+        O::for_each_operand(args, |_, slot, info| {
+            if let Some(info) = info {
+                copies.0.push((slot.name, mirrored(slot, info, from, to)?));
             }
             Ok(())
         })?;
@@ -164,16 +166,16 @@ impl<S: Space> IndexMut<&str> for NamedTensors<S> {
 #[inline(never)]
 fn mirrored<P: Backend, Q: Backend>(
     slot: &Slot,
-    seen: Seen<'_, P::Space>,
+    info: OperandInfo<'_, P::Space>,
     from: &P,
     to: &Q,
 ) -> Result<AnyTensor<Q::Space>> {
-    let (dtype, layout) = (seen.operand.dtype, seen.operand.layout);
+    let (dtype, layout) = (info.operand.dtype, info.operand.layout);
     let gapless = layout.extent().len() == layout.len();
     let buffer = if slot.role == Role::Out && gapless {
         to.alloc(layout.len() * dtype.size())?
     } else {
-        to.upload(&contents(seen, from)?)?
+        to.upload(&contents(info, from)?)?
     };
     AnyTensor::new(buffer, dtype, moved(layout))
 }
@@ -183,13 +185,13 @@ fn mirrored<P: Backend, Q: Backend>(
 /// # Errors
 /// A failed transfer or allocation.
 #[inline(never)]
-pub(crate) fn contents<B: Backend>(seen: Seen<'_, B::Space>, backend: &B) -> Result<Vec<u8>> {
-    let (dtype, layout) = (seen.operand.dtype, seen.operand.layout);
+pub(crate) fn contents<B: Backend>(info: OperandInfo<'_, B::Space>, backend: &B) -> Result<Vec<u8>> {
+    let (dtype, layout) = (info.operand.dtype, info.operand.layout);
     let (extent, size) = (layout.extent(), dtype.size());
-    let Some(packing) = seen.operand.packing else {
-        return backend.read_vec(seen.memory, extent.start * size, extent.len() * size);
+    let Some(packing) = info.operand.packing else {
+        return backend.read_vec(info.memory, extent.start * size, extent.len() * size);
     };
-    let packed = backend.read_vec(seen.memory, 0, <B::Space as Space>::len(seen.memory))?;
+    let packed = backend.read_vec(info.memory, 0, <B::Space as Space>::len(info.memory))?;
     let mut plain = host_vec(layout.len().saturating_mul(size))?;
     packing.unpack(dtype, layout.dims(), &packed, &mut plain)?;
     Ok(plain)

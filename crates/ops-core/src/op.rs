@@ -6,7 +6,7 @@ use core::hash::{Hash, Hasher};
 
 /// The operands of an op. Only [`operands!`](crate::operands) implements it.
 ///
-/// The gate, launches and reports [look](Signature::look) at arguments. Combinators [map](Signature::map) them to other memory.
+/// The gate, launches and reports [visit](Signature::for_each_operand) arguments. Combinators [map](Signature::map) them to other memory.
 /// A suite or command that has tensors by name [builds](Signature::build) them.
 pub trait Signature {
     /// The tensors of one call.
@@ -25,9 +25,9 @@ pub trait Signature {
     ///
     /// # Errors
     /// The error of `see`.
-    fn look<'s, S: Space, Stop>(
+    fn for_each_operand<'s, S: Space, Stop>(
         args: &'s Self::Args<'_, S>,
-        see: impl FnMut(usize, &'static Slot, Option<Seen<'s, S>>) -> Result<(), Stop>,
+        see: impl FnMut(usize, &'static Slot, Option<OperandInfo<'s, S>>) -> Result<(), Stop>,
     ) -> Result<(), Stop>;
     /// Passes every given operand to `change`, in order, and makes arguments of the results. Visits all operands even after one
     /// fails. Returns `None` if `change` returned `None` for any of them, or changed the type or role of one.

@@ -66,9 +66,9 @@ impl Packing {
 #[doc(hidden)]
 impl<S: Space, T: Element> TensorRef<'_, S, T> {
     #[inline(always)]
-    pub fn seen(&self, name: &'static str, role: Role) -> Seen<'_, S> {
+    pub fn info(&self, name: &'static str, role: Role) -> OperandInfo<'_, S> {
         let (dtype, layout) = (DType::of::<T>(), View::layout(self));
-        Seen {
+        OperandInfo {
             operand: Operand { name, role, dtype, layout, packing: None },
             memory: S::bytes(S::shorten(self.data())),
         }
@@ -77,30 +77,36 @@ impl<S: Space, T: Element> TensorRef<'_, S, T> {
 #[doc(hidden)]
 impl<S: Space, T: Element> TensorMut<'_, S, T> {
     #[inline(always)]
-    pub fn seen(&self, name: &'static str, role: Role) -> Seen<'_, S> {
+    pub fn info(&self, name: &'static str, role: Role) -> OperandInfo<'_, S> {
         let (dtype, layout) = (DType::of::<T>(), View::layout(self));
-        Seen { operand: Operand { name, role, dtype, layout, packing: None }, memory: S::bytes(self.data()) }
+        OperandInfo {
+            operand: Operand { name, role, dtype, layout, packing: None },
+            memory: S::bytes(self.data()),
+        }
     }
 }
 #[doc(hidden)]
 impl<S: Space> AnyRef<'_, S> {
     #[inline(always)]
-    pub fn seen(&self, name: &'static str, role: Role) -> Seen<'_, S> {
+    pub fn info(&self, name: &'static str, role: Role) -> OperandInfo<'_, S> {
         let (dtype, layout, packing) = (self.dtype(), View::layout(self), self.packing());
-        Seen { operand: Operand { name, role, dtype, layout, packing }, memory: S::shorten(self.bytes()) }
+        OperandInfo {
+            operand: Operand { name, role, dtype, layout, packing },
+            memory: S::shorten(self.bytes()),
+        }
     }
     /// The view as an operand that is read.
     #[inline(always)]
     pub fn operand(&self, name: &'static str) -> Operand<'_> {
-        self.seen(name, Role::In).operand
+        self.info(name, Role::In).operand
     }
 }
 #[doc(hidden)]
 impl<S: Space> AnyMut<'_, S> {
     #[inline(always)]
-    pub fn seen(&self, name: &'static str, role: Role) -> Seen<'_, S> {
+    pub fn info(&self, name: &'static str, role: Role) -> OperandInfo<'_, S> {
         let (dtype, layout) = (self.dtype(), View::layout(self));
-        Seen { operand: Operand { name, role, dtype, layout, packing: None }, memory: self.bytes() }
+        OperandInfo { operand: Operand { name, role, dtype, layout, packing: None }, memory: self.bytes() }
     }
 }
 
@@ -179,7 +185,7 @@ pub struct Slot {
 
 /// An operand together with its memory, for reading.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'s, S: Space> {
+pub struct OperandInfo<'s, S: Space> {
     /// Everything but the memory.
     pub operand: Operand<'s>,
     /// The memory that its layout refers to, as bytes.

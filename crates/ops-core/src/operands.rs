@@ -62,7 +62,7 @@ macro_rules! operands {
                     let mut place = 0;
                     $(
                         if index == place {
-                            return $crate::operands!(@seen $mode, self.$name, stringify!($name)).map(|seen| seen.operand);
+                            return $crate::operands!(@info $mode, self.$name, stringify!($name)).map(|info| info.operand);
                         }
                         place += 1;
                     )+
@@ -82,13 +82,13 @@ macro_rules! operands {
                 }
                 #[inline(always)]
                 #[allow(unused_assignments)]
-                fn look<'s, Here: $crate::Space, Stop>(
+                fn for_each_operand<'s, Here: $crate::Space, Stop>(
                     args: &'s Self::Args<'_, Here>,
-                    mut see: impl FnMut(usize, &'static $crate::Slot, Option<$crate::Seen<'s, Here>>) -> Result<(), Stop>,
+                    mut see: impl FnMut(usize, &'static $crate::Slot, Option<$crate::OperandInfo<'s, Here>>) -> Result<(), Stop>,
                 ) -> Result<(), Stop> {
                     let mut place = 0;
                     $(
-                        see(place, &Self::SLOTS[place], $crate::operands!(@seen $mode, args.$name, stringify!($name)))?;
+                        see(place, &Self::SLOTS[place], $crate::operands!(@info $mode, args.$name, stringify!($name)))?;
                         place += 1;
                     )+
                     Ok(())
@@ -162,9 +162,9 @@ macro_rules! operands {
     (@count opt_out) => { 1 };
     (@count $other:tt) => { 0 };
 
-    (@seen opt, $x:expr, $name:expr) => { $x.as_ref().map(|x| x.seen($name, $crate::Role::In)) };
-    (@seen opt_out, $x:expr, $name:expr) => { $x.as_ref().map(|x| x.seen($name, $crate::Role::Out)) };
-    (@seen $mode:tt, $x:expr, $name:expr) => { Some($x.seen($name, $crate::operands!(@role $mode))) };
+    (@info opt, $x:expr, $name:expr) => { $x.as_ref().map(|x| x.info($name, $crate::Role::In)) };
+    (@info opt_out, $x:expr, $name:expr) => { $x.as_ref().map(|x| x.info($name, $crate::Role::Out)) };
+    (@info $mode:tt, $x:expr, $name:expr) => { Some($x.info($name, $crate::operands!(@role $mode))) };
 
     (@view opt $e:tt, $x:expr, $name:expr) => {
         match &$x { Some(x) => Some($crate::operands!(@view in $e, *x, $name)), None => None }
@@ -174,7 +174,7 @@ macro_rules! operands {
     };
     (@view out any, $x:expr, $name:expr) => { $x.dtype() };
     (@view out $e:ty, $x:expr, $name:expr) => { $crate::Written };
-    (@view $read:tt any, $x:expr, $name:expr) => { $x.seen($name, $crate::operands!(@role $read)).operand };
+    (@view $read:tt any, $x:expr, $name:expr) => { $x.info($name, $crate::operands!(@role $read)).operand };
     (@view $read:tt $e:ty, $x:expr, $name:expr) => { $crate::View::layout(&$x) };
 
     // Erases the type of an argument.

@@ -167,7 +167,7 @@ impl Outline {
     }
     /// The operands of an op that were given, as a backend sees them.
     pub fn operands<'o>(&'o self, slots: &'static [Slot]) -> impl Operands + 'o {
-        Seen { slots, outline: self }
+        OutlineOperands { slots, outline: self }
     }
     fn get(&self, name: &str) -> Option<&Outlined> {
         self.0.iter().find(|known| known.name == name)
@@ -182,12 +182,12 @@ impl Outline {
     }
 }
 
-struct Seen<'o> {
+struct OutlineOperands<'o> {
     slots: &'static [Slot],
     outline: &'o Outline,
 }
 
-impl Operands for Seen<'_> {
+impl Operands for OutlineOperands<'_> {
     fn count(&self) -> usize {
         self.slots.len()
     }

@@ -143,8 +143,8 @@ impl<O: Op, P: Execute<O>, R: Execute<O>> Execute<O> for Checked<P, R> {
         self.reference.execute(Call::assume(op, &mut reference.args(op)?))?;
         call.lend(|lent| self.primary.execute(lent))?;
         let mut first = None;
-        O::look(call.args(), |_, slot, seen| {
-            let (Some(y), Some(want)) = (seen, reference.get(slot.name)) else { return Ok(()) };
+        O::for_each_operand(call.args(), |_, slot, info| {
+            let (Some(y), Some(want)) = (info, reference.get(slot.name)) else { return Ok(()) };
             if slot.role == Role::In || first.is_some() {
                 return Ok(());
             }

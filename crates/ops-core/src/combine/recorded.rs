@@ -3,8 +3,8 @@ use super::Wrapper;
 use crate::named::{contents, moved};
 use crate::ops::registry::{self, OptionValue};
 use crate::{
-    AnyTensor, Backend, Call, DType, Determinism, Execute, Layout, Op, Operand, Operands, Packing, Reason,
-    Result, Role, Seen, Slot,
+    AnyTensor, Backend, Call, DType, Determinism, Execute, Layout, Op, Operand, OperandInfo, Operands,
+    Packing, Reason, Result, Role, Slot,
 };
 use core::fmt;
 use std::sync::Arc;
@@ -114,10 +114,10 @@ impl<B: fmt::Debug> fmt::Debug for Recorded<B> {
 }
 
 impl<B: Backend> Recorded<B> {
-    fn operand(&self, slot: &'static Slot, seen: Seen<'_, B::Space>) -> Result<RecordedOperand> {
-        let Operand { role, dtype, layout, .. } = seen.operand;
-        let wanted = role != Role::Out && self.recorder.wants(&seen.operand);
-        let memory = wanted.then(|| contents(seen, &self.inner)).transpose()?;
+    fn operand(&self, slot: &'static Slot, info: OperandInfo<'_, B::Space>) -> Result<RecordedOperand> {
+        let Operand { role, dtype, layout, .. } = info.operand;
+        let wanted = role != Role::Out && self.recorder.wants(&info.operand);
+        let memory = wanted.then(|| contents(info, &self.inner)).transpose()?;
         let layout = moved(layout);
         Ok(RecordedOperand { name: slot.name, role, dtype, layout, memory })
     }
@@ -142,9 +142,9 @@ impl<O: Op, B: Execute<O>> Execute<O> for Recorded<B> {
             return self.inner.execute(call);
         }
         let mut operands = Vec::with_capacity(O::SLOTS.len());
-        O::look(call.args(), |_, slot, seen| {
-            if let Some(seen) = seen {
-                operands.push(self.operand(slot, seen)?);
+        O::for_each_operand(call.args(), |_, slot, info| {
+            if let Some(info) = info {
+                operands.push(self.operand(slot, info)?);
             }
             Ok::<(), crate::Error>(())
         })?;

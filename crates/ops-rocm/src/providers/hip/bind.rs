@@ -103,14 +103,14 @@ impl<'s> Binding<'s> {
         args: &'s O::Args<'_, HipSpace>,
         rocm: &'s Rocm,
     ) -> Result<Problem<'b>> {
-        O::look(args, |place, slot, seen| {
-            let Some(seen) = seen else { return Ok(()) };
+        O::for_each_operand(args, |place, slot, info| {
+            let Some(info) = info else { return Ok(()) };
             let purpose = if slot.role == Role::In { Purpose::Read } else { Purpose::Write };
-            let access = seen.memory.memory().access(rocm.stream(), purpose)?;
-            let address = (access.address() as u64).wrapping_add(seen.memory.offset() as u64);
+            let access = info.memory.memory().access(rocm.stream(), purpose)?;
+            let address = (access.address() as u64).wrapping_add(info.memory.offset() as u64);
             let dtype =
-                kernel_type(&seen.operand).map_err(|why| crate::error::failed("launching a kernel", why))?;
-            self.operands[place] = Some(Bound::of(&seen.operand, dtype, address));
+                kernel_type(&info.operand).map_err(|why| crate::error::failed("launching a kernel", why))?;
+            self.operands[place] = Some(Bound::of(&info.operand, dtype, address));
             self.lent.push(access);
             Ok::<(), crate::Error>(())
         })?;
