@@ -70,7 +70,7 @@ impl<'c, 'a, O: Op, S: Space> Call<'c, 'a, O, S> {
         (self.op, self.args)
     }
     /// Passes every operand to `see`, with its memory and without its type.
-    pub fn visit<'s>(&'s mut self, see: &mut dyn FnMut(&'static Slot, Lent<'s, S>)) {
+    pub fn visit<'s>(&'s mut self, see: &mut dyn FnMut(&'static Slot, Borrowed<'s, S>)) {
         let shown = O::map::<S, S>(self.args, |slot, lent| {
             see(slot, lent);
             None
@@ -81,7 +81,7 @@ impl<'c, 'a, O: Op, S: Space> Call<'c, 'a, O, S> {
     #[inline(always)]
     pub(crate) fn map<'s, 'r, R: Space>(
         &'s mut self,
-        change: impl FnMut(&'static Slot, Lent<'s, S>) -> Option<Lent<'r, R>>,
+        change: impl FnMut(&'static Slot, Borrowed<'s, S>) -> Option<Borrowed<'r, R>>,
     ) -> Option<O::Args<'r, R>> {
         O::map(self.args, change)
     }

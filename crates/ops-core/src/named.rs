@@ -1,7 +1,7 @@
 //! Owned tensors of a call, by name.
 use crate::backend::host_vec;
 use crate::{
-    AnyMut, AnyTensor, Backend, DType, Error, Layout, Lent, Op, OperandInfo, Result, Role, Slot, Space,
+    AnyMut, AnyTensor, Backend, Borrowed, DType, Error, Layout, Op, OperandInfo, Result, Role, Slot, Space,
 };
 use core::ops::{Index, IndexMut};
 
@@ -102,7 +102,7 @@ impl<S: Space> NamedTensors<S> {
     ) -> Result<()> {
         let mut result = Ok(());
         let shown = O::map::<P, P>(args, |slot, lent| {
-            if let (Ok(()), Lent::Write(y), Some(tensor)) = (&result, lent, self.get(slot.name)) {
+            if let (Ok(()), Borrowed::Write(y), Some(tensor)) = (&result, lent, self.get(slot.name)) {
                 result = each(slot, y, tensor);
             }
             None
@@ -131,12 +131,16 @@ impl<'t, S: Space> Lender<'t, S> {
         Ok(Lender { op, types, left: tensors.0.iter_mut().map(Some).collect() })
     }
 
-    fn lend(&mut self, slot: &'static Slot) -> Option<Lent<'t, S>> {
+    fn lend(&mut self, slot: &'static Slot) -> Option<Borrowed<'t, S>> {
         let of_slot = |entry: &&mut Option<&mut (&'static str, AnyTensor<S>)>| {
             entry.as_ref().is_some_and(|(name, _)| *name == slot.name)
         };
         let (_, tensor) = self.left.iter_mut().find(of_slot)?.take()?;
-        Some(if slot.role == Role::In { Lent::Read(tensor.as_ref()) } else { Lent::Write(tensor.as_mut()?) })
+        Some(if slot.role == Role::In {
+            Borrowed::Read(tensor.as_ref())
+        } else {
+            Borrowed::Write(tensor.as_mut()?)
+        })
     }
 
     /// The error for an operand that is missing or of another type.

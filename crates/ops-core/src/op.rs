@@ -33,14 +33,14 @@ pub trait Signature {
     /// fails. Returns `None` if `change` returned `None` for any of them, or changed the type or role of one.
     fn map<'s, 'r, S: Space, R: Space>(
         args: &'s mut Self::Args<'_, S>,
-        change: impl FnMut(&'static Slot, Lent<'s, S>) -> Option<Lent<'r, R>>,
+        change: impl FnMut(&'static Slot, Borrowed<'s, S>) -> Option<Borrowed<'r, R>>,
     ) -> Option<Self::Args<'r, R>>;
     /// Makes arguments from what `give` returns for each operand.
     ///
     /// # Errors
     /// The first operand that has the wrong type or role, or that is required but missing.
     fn build<'r, R: Space>(
-        give: &mut dyn FnMut(&'static Slot) -> Option<Lent<'r, R>>,
+        give: &mut dyn FnMut(&'static Slot) -> Option<Borrowed<'r, R>>,
     ) -> Result<Self::Args<'r, R>, &'static Slot>;
 }
 

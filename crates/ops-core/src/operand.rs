@@ -194,21 +194,21 @@ pub struct OperandInfo<'s, S: Space> {
 
 /// An argument without its type, taken from a call or to be passed to one.
 #[derive(Debug)]
-pub enum Lent<'a, S: Space> {
+pub enum Borrowed<'a, S: Space> {
     /// An operand that is read.
     Read(AnyRef<'a, S>),
     /// An operand that is written, or read and written.
     Write(AnyMut<'a, S>),
 }
-impl<'a, S: Space> Lent<'a, S> {
+impl<'a, S: Space> Borrowed<'a, S> {
     /// The view, if it is for reading.
     #[inline]
     pub fn read(self) -> Option<AnyRef<'a, S>> {
-        if let Lent::Read(x) = self { Some(x) } else { None }
+        if let Borrowed::Read(x) = self { Some(x) } else { None }
     }
     /// The view, if it is for writing.
     #[inline]
     pub fn write(self) -> Option<AnyMut<'a, S>> {
-        if let Lent::Write(x) = self { Some(x) } else { None }
+        if let Borrowed::Write(x) = self { Some(x) } else { None }
     }
 }

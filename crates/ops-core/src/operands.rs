@@ -97,7 +97,7 @@ macro_rules! operands {
                 #[allow(unused_assignments)]
                 fn map<'s, 'r, Here: $crate::Space, There: $crate::Space>(
                     args: &'s mut Self::Args<'_, Here>,
-                    mut change: impl FnMut(&'static $crate::Slot, $crate::Lent<'s, Here>) -> Option<$crate::Lent<'r, There>>,
+                    mut change: impl FnMut(&'static $crate::Slot, $crate::Borrowed<'s, Here>) -> Option<$crate::Borrowed<'r, There>>,
                 ) -> Option<Self::Args<'r, There>> {
                     // Visits all operands before failing: a `change` that only inspects them returns `None` every time.
                     let mut place = 0;
@@ -109,7 +109,7 @@ macro_rules! operands {
                 }
                 #[allow(unused_assignments)]
                 fn build<'r, There: $crate::Space>(
-                    give: &mut dyn FnMut(&'static $crate::Slot) -> Option<$crate::Lent<'r, There>>,
+                    give: &mut dyn FnMut(&'static $crate::Slot) -> Option<$crate::Borrowed<'r, There>>,
                 ) -> Result<Self::Args<'r, There>, &'static $crate::Slot> {
                     let mut place = 0;
                     $(
@@ -178,31 +178,31 @@ macro_rules! operands {
     (@view $read:tt $e:ty, $x:expr, $name:expr) => { $crate::View::layout(&$x) };
 
     // Erases the type of an argument.
-    (@lent in any, $x:expr) => { $crate::Lent::Read($x.shorten()) };
-    (@lent in $e:ty, $x:expr) => { $crate::Lent::Read($x.shorten().any()) };
-    (@lent $written:tt any, $x:expr) => { $crate::Lent::Write($x.reborrow()) };
-    (@lent $written:tt $e:ty, $x:expr) => { $crate::Lent::Write($x.reborrow().any()) };
+    (@borrowed in any, $x:expr) => { $crate::Borrowed::Read($x.shorten()) };
+    (@borrowed in $e:ty, $x:expr) => { $crate::Borrowed::Read($x.shorten().any()) };
+    (@borrowed $written:tt any, $x:expr) => { $crate::Borrowed::Write($x.reborrow()) };
+    (@borrowed $written:tt $e:ty, $x:expr) => { $crate::Borrowed::Write($x.reborrow().any()) };
 
     // Restores the type of an argument; `None` if it is missing or has another type or role.
-    (@take in any, $lent:expr) => { $lent.and_then($crate::Lent::read) };
-    (@take in $e:ty, $lent:expr) => { $lent.and_then($crate::Lent::read).and_then(|x| x.typed::<$e>()) };
-    (@take $written:tt any, $lent:expr) => { $lent.and_then($crate::Lent::write) };
-    (@take $written:tt $e:ty, $lent:expr) => { $lent.and_then($crate::Lent::write).and_then(|x| x.typed::<$e>()) };
+    (@take in any, $lent:expr) => { $lent.and_then($crate::Borrowed::read) };
+    (@take in $e:ty, $lent:expr) => { $lent.and_then($crate::Borrowed::read).and_then(|x| x.typed::<$e>()) };
+    (@take $written:tt any, $lent:expr) => { $lent.and_then($crate::Borrowed::write) };
+    (@take $written:tt $e:ty, $lent:expr) => { $lent.and_then($crate::Borrowed::write).and_then(|x| x.typed::<$e>()) };
 
     (@map opt $e:tt, $x:expr, $change:ident, $slot:expr) => {
         match $x {
-            Some(x) => $crate::operands!(@take in $e, $change($slot, $crate::operands!(@lent in $e, x))).map(Some),
+            Some(x) => $crate::operands!(@take in $e, $change($slot, $crate::operands!(@borrowed in $e, x))).map(Some),
             None => Some(None),
         }
     };
     (@map opt_out $e:tt, $x:expr, $change:ident, $slot:expr) => {
         match &mut $x {
-            Some(x) => $crate::operands!(@take out $e, $change($slot, $crate::operands!(@lent out $e, x))).map(Some),
+            Some(x) => $crate::operands!(@take out $e, $change($slot, $crate::operands!(@borrowed out $e, x))).map(Some),
             None => Some(None),
         }
     };
     (@map $mode:tt $e:tt, $x:expr, $change:ident, $slot:expr) => {
-        $crate::operands!(@take $mode $e, $change($slot, $crate::operands!(@lent $mode $e, $x)))
+        $crate::operands!(@take $mode $e, $change($slot, $crate::operands!(@borrowed $mode $e, $x)))
     };
 
     (@build opt $e:tt, $given:expr) => {

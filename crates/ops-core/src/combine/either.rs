@@ -1,7 +1,7 @@
 //! A backend chosen at run time.
 use crate::{
-    AnyTensor, Backend, Call, Contains, Determinism, Element, Error, Execute, HostMemory, Lent, Op, Operands,
-    Packing, Reason, Result, Shape, Space, Tensor, TensorOf,
+    AnyTensor, Backend, Borrowed, Call, Contains, Determinism, Element, Error, Execute, HostMemory, Op,
+    Operands, Packing, Reason, Result, Shape, Space, Tensor, TensorOf,
 };
 use core::marker::PhantomData;
 
@@ -340,8 +340,8 @@ fn side<'s, O: Op, S: Contains<A, Side>, A: Space, Side>(
     let op = call.op();
     let args = call.map(|_, lent| {
         Some(match lent {
-            Lent::Read(x) => Lent::Read(x.side::<A, Side>()?),
-            Lent::Write(y) => Lent::Write(y.side::<A, Side>()?),
+            Borrowed::Read(x) => Borrowed::Read(x.side::<A, Side>()?),
+            Borrowed::Write(y) => Borrowed::Write(y.side::<A, Side>()?),
         })
     });
     args.ok_or_else(|| Error::WrongSide { call: op.name() })

@@ -65,7 +65,7 @@ impl Bound {
 #[derive(Debug)]
 pub(crate) struct Binding<'s> {
     operands: [Option<Bound>; MAX_OPERANDS],
-    /// Lent to the stream as long as this lives.
+    /// Borrowed to the stream as long as this lives.
     lent: ArrayVec<Access<'s>, MAX_OPERANDS>,
 }
 
