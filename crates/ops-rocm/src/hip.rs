@@ -18,7 +18,7 @@
 //!
 //! A module uses those above it in this list, and none below:
 //!
-//! 1. `result`; `loan`; `raw`, the handles of streams and events; `track`, how far a stream has come; `diagnosis`
+//! 1. `result`; `borrowed_handle`; `raw`, the handles of streams and events; `track`, how far a stream has come; `diagnosis`
 //! 2. `error`, `gfx`, `info`; `allocator` and `pinned`, the caches of device and host memory
 //! 3. `device`, which owns the caches, records marks and waits for them
 //! 4. `event`, then `stream`
@@ -47,6 +47,7 @@
 
 mod allocation;
 mod allocator;
+mod borrowed_handle;
 mod device;
 mod diagnosis;
 mod error;
@@ -56,7 +57,6 @@ mod graph;
 mod index_record;
 mod info;
 mod kernel_memory;
-mod loan;
 mod memory;
 mod module;
 mod pinned;

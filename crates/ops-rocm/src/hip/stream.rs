@@ -4,10 +4,10 @@ use std::sync::{Arc, OnceLock};
 
 use hip_sys::hip::hipStream_t;
 
+use super::borrowed_handle::{Lease, Loan};
 use super::device::Device;
 use super::error::{Error, Result};
 use super::event::Event;
-use super::loan::{Lease, Loan};
 use super::raw::{KernelMemory, RawStream};
 use super::track::Track;
 

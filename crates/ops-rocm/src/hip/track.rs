@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::loan::Loan;
+use super::borrowed_handle::Loan;
 use super::raw::{KernelMemory, RawEvent, RawStream};
 use crate::sync::Mutex;
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::{Device, destroy_event};
+use crate::hip::borrowed_handle::Loan;
 use crate::hip::error::Result;
-use crate::hip::loan::Loan;
 use crate::hip::pinned::{PendingCopy, Piece, Pool, piece_size};
 use crate::hip::raw::{KernelMemory, RawEvent, RawStream};
 use crate::hip::track::Track;
