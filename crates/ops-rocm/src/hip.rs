@@ -22,9 +22,9 @@
 //! 2. `error`, `gfx`, `info`; `allocator` and `pinned`, the caches of device and host memory
 //! 3. `device`, which owns the caches, records marks and waits for them
 //! 4. `event`, then `stream`
-//! 5. `uses`, who comes after whom; `allocation`; `recording`, work that is noted instead of enqueued
+//! 5. `uses`, who comes after whom; `allocation`; `capture_log`, work that is noted instead of enqueued
 //! 6. `staging`, the copies; `module`
-//! 7. `memory`; `kernel_memory`, then `index_record`; `rtc`; `graph`, what is made of a recording
+//! 7. `memory`; `kernel_memory`, then `index_record`; `rtc`; `graph`, what is made of a capture log
 //!
 //! # Order
 //!
@@ -48,6 +48,7 @@
 mod allocation;
 mod allocator;
 mod borrowed_handle;
+mod capture_log;
 mod device;
 mod diagnosis;
 mod error;
@@ -61,7 +62,6 @@ mod memory;
 mod module;
 mod pinned;
 mod raw;
-mod recording;
 pub mod result;
 mod rtc;
 mod staging;

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use hip_sys::hip::{hipGraph_t, hipGraphExec_t, hipMemcpyDeviceToDevice, hipStream_t};
 
 use super::allocation::Allocation;
+use super::capture_log::{CaptureLog, Recorder, Work};
 use super::device::Device;
 use super::error::Result;
-use super::recording::{Recorder, Recording, Work};
 use super::result::{Hip, HipError};
 use super::stream::Stream;
 use super::uses::Purpose;
@@ -52,7 +52,7 @@ impl Recorder {
     /// [`Error::NotRecorded`](super::Error::NotRecorded) of the first call that could not be recorded; HIP's.
     pub(crate) fn into_graph(self) -> Result<Graph> {
         let (stream, recording) = self.finish()?;
-        let Recording { work, memory, modules, .. } = recording;
+        let CaptureLog { work, memory, modules, .. } = recording;
         let exec = if work.is_empty() { None } else { Some(instantiate(stream.device(), &work)?) };
         let launches = work.iter().filter(|work| matches!(work, Work::Launch { .. })).count();
         Ok(Graph {

@@ -7,9 +7,9 @@ use hip_sys::hip::hipMemcpyDeviceToDevice;
 
 use super::allocation::Allocation;
 use super::allocator::Block;
+use super::capture_log::{self, Work};
 use super::device::Device;
 use super::error::{Error, Result};
-use super::recording::{self, Work};
 use super::staging::{self, Download};
 use super::stream::Stream;
 use super::uses::{Purpose, Uses};
@@ -41,14 +41,14 @@ impl DeviceMemory {
         home.device().check()?;
         drop(home.lease("alloc")?);
         let recorded = home.is_recorded();
-        if let Some(shared) = if recorded && bytes > 0 { recording::reuse(bytes) } else { None } {
+        if let Some(shared) = if recorded && bytes > 0 { capture_log::reuse(bytes) } else { None } {
             return Ok(DeviceMemory { shared, bytes });
         }
         let block = if bytes == 0 { None } else { Some(home.device().allocate(home.id(), bytes)?) };
         let after = block.as_ref().map_or(0, |block| block.after);
         let shared = Arc::new(Allocation::new(home, block, false, Uses::after(after)));
         if recorded {
-            recording::note_made(&shared);
+            capture_log::note_made(&shared);
         }
         Ok(DeviceMemory { shared, bytes })
     }
@@ -109,7 +109,7 @@ impl DeviceMemory {
         owner.check()?;
         let recorded = stream.is_recorded();
         if recorded {
-            recording::note_use(&self.shared, purpose)?;
+            capture_log::note_use(&self.shared, purpose)?;
         } else {
             self.shared.order(stream, purpose)?;
         }
@@ -148,7 +148,7 @@ impl DeviceMemory {
         let access = self.access(stream, Purpose::Write)?;
         if access.recorded {
             if bytes > 0 {
-                recording::note(Work::Fill { to: access.at(offset), value, bytes }, None);
+                capture_log::note(Work::Fill { to: access.at(offset), value, bytes }, None);
             }
             return Ok(());
         }
@@ -177,7 +177,7 @@ impl DeviceMemory {
         }
         if to.recorded {
             let work = Work::Copy { to: to.at(offset), from: from.at(from_offset), bytes };
-            recording::note(work, None);
+            capture_log::note(work, None);
             return Ok(());
         }
         let (to, from) = (to.at(offset) as *mut c_void, from.at(from_offset) as *const c_void);
@@ -243,7 +243,7 @@ impl DeviceMemory {
 impl Drop for DeviceMemory {
     fn drop(&mut self) {
         if self.shared.home.is_recorded() {
-            recording::put(&self.shared);
+            capture_log::put(&self.shared);
         }
     }
 }

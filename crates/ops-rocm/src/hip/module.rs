@@ -7,9 +7,9 @@ use hip_sys::hip::{HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, HIP_FUNC_ATTRIBUTE_
 use hip_sys::hip::{hipFunction_t, hipModule_t};
 
 use super::allocator::Exhaustion;
+use super::capture_log::{self, Work};
 use super::device::Device;
 use super::error::{Error, Result};
-use super::recording::{self, Work};
 use super::stream::Stream;
 
 /// A compiled code object, whole and aligned as the loader likes it.
@@ -211,7 +211,7 @@ impl Function {
         if stream.is_recorded() {
             let Launch { grid, block, dynamic_lds } = launch;
             let work = Work::Launch { function: self.handle, grid, block, dynamic_lds, args: args.into() };
-            recording::note(work, Some(self.module.inner.clone()));
+            capture_log::note(work, Some(self.module.inner.clone()));
             return Ok(());
         }
         let leased = stream.lease("launch")?;

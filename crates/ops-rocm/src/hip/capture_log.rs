@@ -28,7 +28,7 @@ pub(super) type UsedMemory = HashMap<usize, (Arc<Allocation>, Purpose)>;
 
 /// What a thread has recorded so far.
 #[derive(Default)]
-pub(super) struct Recording {
+pub(super) struct CaptureLog {
     pub(super) work: Vec<Work>,
     pub(super) memory: UsedMemory,
     /// Modules of the kernels.
@@ -46,7 +46,7 @@ const NOTHING: u64 = u64::MAX;
 thread_local! {
     /// The number of the stream whose work this thread records.
     static STREAM: Cell<u64> = const { Cell::new(NOTHING) };
-    static RECORDING: RefCell<Recording> = RefCell::default();
+    static LOG: RefCell<CaptureLog> = RefCell::default();
 }
 
 /// While it lives, this thread records the work of a stream. Ends even if a call panics.
@@ -60,8 +60,8 @@ impl Recorder {
     /// # Errors
     ///
     /// That of the first call that could not be recorded.
-    pub(super) fn finish(self) -> Result<(Stream, Recording)> {
-        let mut recording = RECORDING.take();
+    pub(super) fn finish(self) -> Result<(Stream, CaptureLog)> {
+        let mut recording = LOG.take();
         recording.idle.clear();
         match recording.refused.take() {
             Some(refused) => Err(refused),
@@ -73,13 +73,13 @@ impl Recorder {
 impl Drop for Recorder {
     fn drop(&mut self) {
         STREAM.set(NOTHING);
-        drop(RECORDING.take());
+        drop(LOG.take());
     }
 }
 
 fn refused(call: &'static str, why: &'static str) -> Error {
     let error = Error::NotRecorded { call, why };
-    RECORDING.with_borrow_mut(|recording| {
+    LOG.with_borrow_mut(|recording| {
         recording.refused.get_or_insert_with(|| error.clone());
     });
     error
@@ -119,7 +119,7 @@ impl Stream {
 
 /// Notes work. What keeps its handles alive is `kept`.
 pub(super) fn note(work: Work, kept: Option<Arc<dyn Any + Send + Sync>>) {
-    RECORDING.with_borrow_mut(|recording| {
+    LOG.with_borrow_mut(|recording| {
         recording.work.push(work);
         let known =
             |kept: &Arc<dyn Any + Send + Sync>| recording.modules.iter().any(|m| Arc::ptr_eq(m, kept));
@@ -141,7 +141,7 @@ pub(super) fn note_use(memory: &Arc<Allocation>, purpose: Purpose) -> Result<()>
             "other code owns the memory and may free it while the graph lives; copy it to a tensor of this backend",
         ));
     }
-    RECORDING.with_borrow_mut(|recording| {
+    LOG.with_borrow_mut(|recording| {
         let used = recording.memory.entry(Arc::as_ptr(memory).addr());
         let (_, noted) = used.or_insert_with(|| (memory.clone(), purpose));
         if purpose == Purpose::Write {
@@ -155,7 +155,7 @@ pub(super) fn note_use(memory: &Arc<Allocation>, purpose: Purpose) -> Result<()>
 pub(super) fn reuse(bytes: usize) -> Option<Arc<Allocation>> {
     let fits =
         |memory: &Allocation| (bytes..=bytes.saturating_add(bytes / 4 + 512)).contains(&memory.capacity());
-    RECORDING.with_borrow_mut(|recording| {
+    LOG.with_borrow_mut(|recording| {
         let fitting = recording.idle.iter().enumerate().filter(|(_, memory)| fits(memory));
         let (at, _) = fitting.min_by_key(|(_, memory)| memory.capacity())?;
         Some(recording.idle.swap_remove(at))
@@ -164,7 +164,7 @@ pub(super) fn reuse(bytes: usize) -> Option<Arc<Allocation>> {
 
 /// Notes memory that was made while recording.
 pub(super) fn note_made(memory: &Arc<Allocation>) {
-    RECORDING.with_borrow_mut(|recording| recording.made.insert(Arc::as_ptr(memory).addr()));
+    LOG.with_borrow_mut(|recording| recording.made.insert(Arc::as_ptr(memory).addr()));
 }
 
 /// Keeps memory for recorded work that follows, as its buffer is dropped. Memory that others use too is not kept, nor is what
@@ -172,7 +172,7 @@ pub(super) fn note_made(memory: &Arc<Allocation>) {
 pub(super) fn put(memory: &Arc<Allocation>) {
     /// The buffer's, and the recording's.
     const OWNERS: usize = 2;
-    RECORDING.with_borrow_mut(|recording| {
+    LOG.with_borrow_mut(|recording| {
         let key = Arc::as_ptr(memory).addr();
         let own = recording.made.contains(&key) && recording.memory.contains_key(&key);
         if own && Arc::strong_count(memory) == OWNERS {
