@@ -39,7 +39,7 @@ struct Cast<'a, X, Y> {
     store: Store,
 }
 
-impl<X: Element, Y: Element> Kernel for Cast<'_, X, Y> {
+impl<X: Element, Y: Element> VectorFn for Cast<'_, X, Y> {
     type Output = ();
 
     #[inline(always)]

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
-use crate::simd::{Kernel, Simd};
+use crate::simd::{Simd, VectorFn};
 
 /// A comparison. Those with NaN are false, except for [`Compare::Ne`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -216,7 +216,7 @@ struct Each<'a, R, const N: usize> {
     of: PhantomData<R>,
 }
 
-impl<R: Test<N>, const N: usize> Kernel for Each<'_, R, N> {
+impl<R: Test<N>, const N: usize> VectorFn for Each<'_, R, N> {
     type Output = ();
 
     #[inline(always)]

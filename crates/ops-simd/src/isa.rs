@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use crate::simd::portable::Portable;
-use crate::simd::{Kernel, Simd};
+use crate::simd::{Simd, VectorFn};
 
 /// An instruction set that this processor has. It is a cheap, copyable handle that every kernel takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +138,7 @@ impl Isa {
 
     /// Runs the copy of `kernel` that was compiled for this instruction set.
     #[inline]
-    pub fn run<K: Kernel>(self, kernel: K) -> K::Output {
+    pub fn run<K: VectorFn>(self, kernel: K) -> K::Output {
         match self.native() {
             Some(native) => native.run(kernel),
             None => Portable.vectorize(kernel),
@@ -162,19 +162,19 @@ pub(crate) struct Native(Level);
 /// What runs a kernel.
 pub(crate) trait Run: Copy {
     /// Runs the copy of `kernel` that was compiled for this instruction set.
-    fn run<K: Kernel>(self, kernel: K) -> K::Output;
+    fn run<K: VectorFn>(self, kernel: K) -> K::Output;
 }
 
 impl Run for Isa {
     #[inline]
-    fn run<K: Kernel>(self, kernel: K) -> K::Output {
+    fn run<K: VectorFn>(self, kernel: K) -> K::Output {
         Isa::run(self, kernel)
     }
 }
 
 impl Run for Native {
     #[inline]
-    fn run<K: Kernel>(self, kernel: K) -> K::Output {
+    fn run<K: VectorFn>(self, kernel: K) -> K::Output {
         match self.0 {
             Level::Portable => unreachable!("`native` gives no portable instruction set"),
             // SAFETY: only `available` creates a level other than Portable, after detecting its features.

@@ -54,7 +54,7 @@
 //!
 //! # How kernels are written
 //!
-//! A kernel is a struct that implements [`Kernel`], generic over [`Simd`]. [`Isa::run`] calls the copy that was compiled for
+//! A kernel is a struct that implements [`VectorFn`], generic over [`Simd`]. [`Isa::run`] calls the copy that was compiled for
 //! the instruction set, at the cost of one branch. Functions of element types are generic over [`Element`], which loads and
 //! stores f16 and bf16 one vector at a time. The public functions forward to code that is not generic, so that the kernels
 //! are compiled in this crate and keep its optimisation level.
@@ -107,7 +107,7 @@ pub use gated::{SwigluClamped, swiglu_clamped};
 pub use isa::Isa;
 pub use map::Map;
 pub use parametric::{Parametric, parametric};
-pub use simd::{Kernel, MAX_LANES, Simd, TileKernel};
+pub use simd::{MAX_LANES, Simd, TileKernel, VectorFn};
 pub use stencil::{Stencil, stencil};
 pub use store::Store;
 pub use unary::{Unary, unary, unary_in_place};

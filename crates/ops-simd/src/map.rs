@@ -48,7 +48,7 @@ struct Elementwise<'a, F, T, const N: usize> {
     store: Store,
 }
 
-impl<F: Map<N>, T: Element, const N: usize> Kernel for Elementwise<'_, F, T, N> {
+impl<F: Map<N>, T: Element, const N: usize> VectorFn for Elementwise<'_, F, T, N> {
     type Output = ();
 
     #[inline(always)]

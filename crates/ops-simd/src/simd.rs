@@ -19,7 +19,7 @@ pub const MAX_LANES: usize = 128;
 /// `run` and everything that it calls, down to the vector operations, must be `#[inline(always)]`. The instruction set is
 /// enabled on the function that [`crate::Isa::run`] calls, so a callee that is not inlined would be compiled for the
 /// baseline. Closures are not inlined reliably; use structs.
-pub trait Kernel {
+pub trait VectorFn {
     /// The result of the computation.
     type Output;
 
@@ -76,7 +76,7 @@ pub trait Simd: Copy + Send + Sync + 'static {
     fn with_tile<K: TileKernel>(self, kernel: K) -> K::Output;
 
     /// Calls `kernel` in a function compiled for this instruction set.
-    fn vectorize<K: Kernel>(self, kernel: K) -> K::Output;
+    fn vectorize<K: VectorFn>(self, kernel: K) -> K::Output;
 
     /// A vector with `x` in every lane.
     fn splat(self, x: f32) -> Self::F;

@@ -3,7 +3,7 @@
 use crate::error::{Error, same_len};
 use crate::gemm::Scalar;
 use crate::isa::Isa;
-use crate::simd::{Kernel, MAX_LANES, Simd};
+use crate::simd::{MAX_LANES, Simd, VectorFn};
 
 /// Vectors that are summed side by side.
 const VECTORS: usize = 4;
@@ -59,7 +59,7 @@ struct Rows<'a, T> {
     spare: usize,
 }
 
-impl<T: Scalar> Kernel for Rows<'_, T> {
+impl<T: Scalar> VectorFn for Rows<'_, T> {
     type Output = ();
 
     #[inline(always)]

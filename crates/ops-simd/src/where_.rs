@@ -2,7 +2,7 @@
 
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
-use crate::simd::{Kernel, Simd};
+use crate::simd::{Simd, VectorFn};
 
 /// y\[i\] = yes\[i\] where cond\[i\] is not 0, otherwise no\[i\]. Accepts any type; elements of 1, 2, 4 and 8 bytes are
 /// vectorised.
@@ -106,7 +106,7 @@ struct Choose<'a, const N: usize> {
     y: &'a mut [[u8; N]],
 }
 
-impl<const N: usize> Kernel for Choose<'_, N>
+impl<const N: usize> VectorFn for Choose<'_, N>
 where
     [u8; N]: Bits,
 {

@@ -2,14 +2,14 @@
 
 use std::hint::black_box;
 
-use ops_simd::{Kernel, Simd, Store, cast};
+use ops_simd::{Simd, Store, VectorFn, cast};
 
 use crate::Bench;
 
 /// Independent fused multiply-adds in registers.
 struct Fma(u32);
 
-impl Kernel for Fma {
+impl VectorFn for Fma {
     type Output = f32;
 
     #[inline(always)]
@@ -32,7 +32,7 @@ impl Kernel for Fma {
 /// Lanes per vector, for counting operations.
 struct Lanes;
 
-impl Kernel for Lanes {
+impl VectorFn for Lanes {
     type Output = usize;
 
     #[inline(always)]
@@ -67,7 +67,7 @@ pub(crate) fn copy(bench: &Bench, bytes: usize) -> f64 {
 /// Sums all elements.
 struct Read<'a>(&'a [f32]);
 
-impl Kernel for Read<'_> {
+impl VectorFn for Read<'_> {
     type Output = f32;
 
     #[inline(always)]

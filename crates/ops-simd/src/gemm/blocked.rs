@@ -5,7 +5,7 @@ use super::matrix::{Mat, MatMut};
 use super::micro::{Tile, multiply, multiply_chained};
 use super::pack::{PackA, PackPanels};
 use crate::scratch::Scratch;
-use crate::simd::{Kernel, Simd, TileKernel};
+use crate::simd::{Simd, TileKernel, VectorFn};
 
 /// Depth of a block: a panel of B this deep stays in the L1 cache.
 pub(super) const DEPTH: usize = 192;

@@ -5,7 +5,7 @@ use super::input::{Accumulator, Widen};
 use super::matrix::{Mat, MatMut};
 use super::micro::{Tile, multiply};
 use crate::isa::Isa;
-use crate::simd::{Kernel, Simd, TileKernel};
+use crate::simd::{Simd, TileKernel, VectorFn};
 
 /// Up to this many bytes of both operands, packing costs more than it gains.
 const MAX_BYTES: usize = 128 << 10;

@@ -10,7 +10,7 @@ use super::pack::PackA;
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
 use crate::scratch::Scratch;
-use crate::simd::{Kernel, Simd, TileKernel};
+use crate::simd::{Simd, TileKernel, VectorFn};
 
 /// Bytes of a block of B: it stays in the L2 cache while all rows of A are multiplied by it.
 const MAX_B_BYTES: usize = 192 << 10;

@@ -4,7 +4,7 @@ use super::matrix::{Mat, MatMut};
 use crate::element::Element;
 use crate::isa::Isa;
 use crate::scratch::Scratch;
-use crate::simd::{Kernel, Simd};
+use crate::simd::{Simd, VectorFn};
 
 /// Up to this many rows of A, B is read in place at memory bandwidth.
 pub(super) const MAX_ROWS: usize = 8;
@@ -81,7 +81,7 @@ pub(super) struct Skinny<'a, B> {
     pub(super) order: Order,
 }
 
-impl<B: Element> Kernel for Skinny<'_, B> {
+impl<B: Element> VectorFn for Skinny<'_, B> {
     type Output = ();
 
     #[inline(always)]

@@ -4,7 +4,7 @@ use super::blocks::BLOCK;
 use crate::element::{Element, View};
 use crate::error::{Error, rows};
 use crate::isa::Isa;
-use crate::simd::{Kernel, Simd};
+use crate::simd::{Simd, VectorFn};
 
 /// Rows of activations. Each block of 32 is stored as signed bytes from −127 to 127 with an f32 scale. A block that contains
 /// a number that is not finite has a NaN scale.
@@ -309,7 +309,7 @@ struct Quantize<'a, T> {
     out: ActivationsPart<'a>,
 }
 
-impl<T: Element> Kernel for Quantize<'_, T> {
+impl<T: Element> VectorFn for Quantize<'_, T> {
     type Output = ();
 
     #[inline(always)]

@@ -3,7 +3,7 @@
 use super::blocks::{BLOCK, Format, Q8_0_BYTES, check};
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
-use crate::simd::{Kernel, MAX_LANES, Simd};
+use crate::simd::{MAX_LANES, Simd, VectorFn};
 use half::f16;
 
 /// The largest magnitude of a row is this power of two after it has been divided by the row's factor. Blocks of which every
@@ -28,7 +28,7 @@ struct Requantize<'a> {
     out: &'a mut [[u8; Q8_0_BYTES]],
 }
 
-impl Kernel for Requantize<'_> {
+impl VectorFn for Requantize<'_> {
     type Output = f32;
 
     #[inline(always)]

@@ -4,7 +4,7 @@ use super::fold::flip_of;
 use crate::element::{Element, View};
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
-use crate::simd::{Kernel, Simd};
+use crate::simd::{Simd, VectorFn};
 
 /// How columns are reduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +117,7 @@ struct FoldColumns<'a, T, C> {
 /// Rows in one pass over the accumulators: the more, the less often those are loaded and stored.
 const ROWS: usize = 4;
 
-impl<T: Element, C: Combine> Kernel for FoldColumns<'_, T, C> {
+impl<T: Element, C: Combine> VectorFn for FoldColumns<'_, T, C> {
     type Output = ();
 
     #[inline(always)]
@@ -183,7 +183,7 @@ struct ArgColumns<'a, T> {
     flip: i32,
 }
 
-impl<T: Element> Kernel for ArgColumns<'_, T> {
+impl<T: Element> VectorFn for ArgColumns<'_, T> {
     type Output = ();
 
     #[inline(always)]

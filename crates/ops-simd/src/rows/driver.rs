@@ -57,7 +57,7 @@ struct MapRows<'a, T, F> {
     row: &'a mut [T],
 }
 
-impl<T: Element, F: RowMap> Kernel for MapRows<'_, T, F> {
+impl<T: Element, F: RowMap> VectorFn for MapRows<'_, T, F> {
     type Output = ();
 
     #[inline(always)]

@@ -237,7 +237,7 @@ struct AddRmsNorm<'a, T, W> {
     sum: &'a mut [T],
 }
 
-impl<T: Element, W: Element> Kernel for AddRmsNorm<'_, T, W> {
+impl<T: Element, W: Element> VectorFn for AddRmsNorm<'_, T, W> {
     type Output = ();
 
     #[inline(always)]

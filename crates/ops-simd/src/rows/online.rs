@@ -4,7 +4,7 @@ use super::fold::{LargestNumber, fold};
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
 use crate::math::exp_down;
-use crate::simd::{Kernel, Simd};
+use crate::simd::{Simd, VectorFn};
 
 /// The running state of a softmax over the pieces of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,7 +55,7 @@ struct Online<'a> {
     factors: &'a mut [f32],
 }
 
-impl Kernel for Online<'_> {
+impl VectorFn for Online<'_> {
     type Output = ();
 
     #[inline(always)]

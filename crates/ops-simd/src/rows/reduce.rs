@@ -4,7 +4,7 @@ use super::fold::{Maximum, Squares, Sum, flip_of, fold, total, totals_from};
 use crate::element::{Element, View};
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
-use crate::simd::{Kernel, Simd};
+use crate::simd::{Simd, VectorFn};
 
 /// The mean of a row and the mean squared deviation from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -112,7 +112,7 @@ struct EachRow<'a, T, R: Row> {
     row: R,
 }
 
-impl<T: Element, R: Row> Kernel for EachRow<'_, T, R> {
+impl<T: Element, R: Row> VectorFn for EachRow<'_, T, R> {
     type Output = ();
 
     #[inline(always)]
@@ -153,7 +153,7 @@ struct Arg<'a, T> {
     flip: i32,
 }
 
-impl<T: Element> Kernel for Arg<'_, T> {
+impl<T: Element> VectorFn for Arg<'_, T> {
     type Output = Option<usize>;
 
     /// Finds the part that holds the largest element first, and then the element in it.
@@ -206,7 +206,7 @@ struct Find<'a, T> {
     value: f32,
 }
 
-impl<T: Element> Kernel for Find<'_, T> {
+impl<T: Element> VectorFn for Find<'_, T> {
     type Output = Option<usize>;
 
     #[inline(always)]

@@ -129,7 +129,7 @@ struct Rope<'a, T, C> {
     y: &'a mut [T],
 }
 
-impl<T: Element, C: Element> Kernel for Rope<'_, T, C> {
+impl<T: Element, C: Element> VectorFn for Rope<'_, T, C> {
     type Output = ();
 
     #[inline(always)]

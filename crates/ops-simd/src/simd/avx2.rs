@@ -2,7 +2,7 @@
 
 use core::arch::x86_64::*;
 
-use super::{Kernel, Simd, TileKernel};
+use super::{Simd, TileKernel, VectorFn};
 
 /// Proof that the processor has AVX2, FMA, F16C and BMI.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,7 @@ impl Avx2 {
     // One copy, and not one for every place that calls it.
     #[inline(never)]
     #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2")]
-    fn call<K: Kernel>(self, kernel: K) -> K::Output {
+    fn call<K: VectorFn>(self, kernel: K) -> K::Output {
         kernel.run(self)
     }
 }
@@ -56,7 +56,7 @@ impl Simd for Avx2 {
     type D = __m256d;
 
     #[inline(always)]
-    fn vectorize<K: Kernel>(self, kernel: K) -> K::Output {
+    fn vectorize<K: VectorFn>(self, kernel: K) -> K::Output {
         pure!(self.call(kernel))
     }
 

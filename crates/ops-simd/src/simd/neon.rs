@@ -3,7 +3,7 @@
 use core::arch::aarch64::*;
 use core::arch::asm;
 
-use super::{Kernel, Simd, TileKernel};
+use super::{Simd, TileKernel, VectorFn};
 
 /// Proof of NEON.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +20,7 @@ impl Neon {
     // One copy, and not one for every place that calls it.
     #[inline(never)]
     #[target_feature(enable = "neon")]
-    fn call<K: Kernel>(self, kernel: K) -> K::Output {
+    fn call<K: VectorFn>(self, kernel: K) -> K::Output {
         kernel.run(self)
     }
 }
@@ -49,7 +49,7 @@ impl Simd for Neon {
     type D = float64x2_t;
 
     #[inline(always)]
-    fn vectorize<K: Kernel>(self, kernel: K) -> K::Output {
+    fn vectorize<K: VectorFn>(self, kernel: K) -> K::Output {
         pure!(self.call(kernel))
     }
 

@@ -1,7 +1,7 @@
 //! Two vectors as one with twice the lanes. Each operation is two independent instructions, so a long chain of operations
 //! on one vector does not stall on its own latency.
 
-use super::{Kernel, Simd, TileKernel};
+use super::{Simd, TileKernel, VectorFn};
 
 /// Pairs of vectors of `S`.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,7 @@ impl<S: Simd> Simd for Pair<S> {
     type D = [S::D; 2];
 
     #[inline(always)]
-    fn vectorize<K: Kernel>(self, kernel: K) -> K::Output {
+    fn vectorize<K: VectorFn>(self, kernel: K) -> K::Output {
         kernel.run(self)
     }
     #[inline(always)]

@@ -1,6 +1,6 @@
 //! Arrays of four lanes, which the compiler maps to the baseline's vectors.
 
-use super::{Kernel, Simd, TileKernel};
+use super::{Simd, TileKernel, VectorFn};
 use crate::math;
 
 /// Four lanes in plain Rust.
@@ -106,7 +106,7 @@ impl Simd for Portable {
 
     // One copy, and not one for every place that calls it.
     #[inline(never)]
-    fn vectorize<K: Kernel>(self, kernel: K) -> K::Output {
+    fn vectorize<K: VectorFn>(self, kernel: K) -> K::Output {
         kernel.run(self)
     }
 
