@@ -118,7 +118,7 @@ impl Backend for Toy {
     fn fork(&self) -> Result<Self> {
         Ok(self.clone())
     }
-    fn record(&self) -> Result<()> {
+    fn mark(&self) -> Result<()> {
         Ok(())
     }
     fn wait(&self, (): &()) -> Result<()> {

@@ -206,13 +206,13 @@ fn tensors_of_two_sides_do_not_mix() {
     let error = left.rms_norm(x.as_ref(), w.as_ref(), RmsNorm::eps(1e-5)).unwrap_err();
     assert!(matches!(error, Error::WrongSide { call: "rms_norm" }), "{error}");
     assert!(matches!(x.as_ref().to_vec(&right), Err(Error::WrongSide { call: "read" })));
-    assert!(matches!(left.wait(&right.record().unwrap()), Err(Error::WrongSide { call: "wait" })));
+    assert!(matches!(left.wait(&right.mark().unwrap()), Err(Error::WrongSide { call: "wait" })));
 }
 
 #[test]
 fn queues_fork_through_every_combinator() {
     fn fork<B: ElementwiseOps<f32>>(b: &B) {
-        let event = b.record().unwrap();
+        let event = b.mark().unwrap();
         let other = b.fork().unwrap();
         other.wait(&event).unwrap();
         let x: TensorOf<B, f32> = b.tensor(&[2], &data::<f32>(2, 1)).unwrap();
@@ -306,7 +306,7 @@ impl Backend for Bare {
     fn fork(&self) -> Result<Self> {
         Ok(self.clone())
     }
-    fn record(&self) -> Result<()> {
+    fn mark(&self) -> Result<()> {
         Ok(())
     }
     fn wait(&self, (): &()) -> Result<()> {

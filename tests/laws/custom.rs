@@ -220,7 +220,7 @@ impl Backend for Bare {
     fn fork(&self) -> Result<Self> {
         Ok(Bare)
     }
-    fn record(&self) -> Result<()> {
+    fn mark(&self) -> Result<()> {
         Ok(())
     }
     fn wait(&self, (): &()) -> Result<()> {

@@ -159,7 +159,7 @@ impl Backend for Device {
     fn fork(&self) -> Result<Self> {
         Ok(self.clone())
     }
-    fn record(&self) -> Result<()> {
+    fn mark(&self) -> Result<()> {
         Ok(())
     }
     fn wait(&self, (): &()) -> Result<()> {

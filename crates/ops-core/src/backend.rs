@@ -20,7 +20,7 @@ pub type AnyOf<B> = AnyTensor<<B as Backend>::Space>;
 /// A cheap, cloneable handle to one in-order queue on one device.
 ///
 /// Operations are enqueued; only [`read`](Backend::read) and [`synchronize`](Backend::synchronize) wait. A synchronous backend
-/// has nothing to do in `synchronize`, `record` and `wait`, and its `fork` is a clone.
+/// has nothing to do in `synchronize`, `mark` and `wait`, and its `fork` is a clone.
 pub trait Backend: Clone + Send + Sync + 'static {
     /// Where its tensors live.
     type Space: Space;
@@ -68,11 +68,11 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// # Errors
     /// The device has no more queues.
     fn fork(&self) -> Result<Self>;
-    /// Records an event at this point of the queue.
+    /// Marks this point of the queue with an event.
     ///
     /// # Errors
     /// A failure of the device.
-    fn record(&self) -> Result<Self::Event>;
+    fn mark(&self) -> Result<Self::Event>;
     /// Makes everything enqueued from here on wait for `event`.
     ///
     /// # Errors

@@ -59,8 +59,8 @@ impl<W: Wrapper> Backend for W {
     fn fork(&self) -> Result<Self> {
         Ok(self.around(self.inner().fork()?))
     }
-    fn record(&self) -> Result<Self::Event> {
-        self.inner().record()
+    fn mark(&self) -> Result<Self::Event> {
+        self.inner().mark()
     }
     fn wait(&self, event: &Self::Event) -> Result<()> {
         self.inner().wait(event)

@@ -57,8 +57,8 @@ impl Backend for EitherHost {
     fn fork(&self) -> Result<Self> {
         Ok(*self)
     }
-    fn record(&self) -> Result<()> {
-        Cpu::new().record()
+    fn mark(&self) -> Result<()> {
+        Cpu::new().mark()
     }
     fn wait(&self, event: &()) -> Result<()> {
         Cpu::new().wait(event)

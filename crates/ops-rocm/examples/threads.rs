@@ -31,7 +31,7 @@ fn work(queue: &Rocm, other: &Rocm, weight: &Values, rounds: usize) -> Result<()
     let mut x: Values = Arc::new(queue.tensor(&[6, 32], &[0.5f32; 192])?);
     for round in 0..rounds {
         x = layer(queue, &x, weight)?;
-        other.wait(&queue.record()?)?;
+        other.wait(&queue.mark()?)?;
         let theirs = other.add(x.as_ref().as_ref(), x.as_ref().as_ref())?;
         let ids = queue.tensor(&[2], &[0u32, 5])?;
         let picked = queue.index_select(theirs.as_ref(), ids.as_ref(), IndexSelect::axis(0))?;

@@ -42,7 +42,7 @@ impl Backend for Rocm {
         Ok(self.with_stream(self.stream().fork()?))
     }
 
-    fn record(&self) -> Result<Event> {
+    fn mark(&self) -> Result<Event> {
         Ok(self.stream().record()?)
     }
 

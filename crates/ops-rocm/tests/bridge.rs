@@ -135,7 +135,7 @@ fn nothing_of_a_scope_uses_the_stream_after_it() {
             let kept = product(&rocm);
             let foreign = product(&other);
             rocm.add(foreign.as_ref(), kept.as_ref()).unwrap();
-            let event = rocm.record().unwrap();
+            let event = rocm.mark().unwrap();
             (rocm, other, kept, foreign, event)
         })
         .unwrap()
@@ -144,7 +144,7 @@ fn nothing_of_a_scope_uses_the_stream_after_it() {
     is_over(rocm.add(kept.as_ref(), kept.as_ref()));
     is_over(rocm.matmul(kept.as_ref(), kept.as_ref()));
     is_over(rocm.synchronize());
-    is_over(rocm.record().map(drop));
+    is_over(rocm.mark().map(drop));
     is_over(rocm.fork().map(drop));
     is_over(kept.as_ref().to_vec(&rocm));
     // The results are there for a queue that lives.
@@ -195,7 +195,7 @@ fn a_scope_ends_while_other_threads_use_its_queue() {
                             if let Ok(other) = &other {
                                 other.mul(y.as_ref(), y.as_ref())?;
                             }
-                            rocm.record()?.is_reached()?;
+                            rocm.mark()?.is_reached()?;
                             y.as_ref().to_vec(&rocm)?;
                             *done += 1;
                         }

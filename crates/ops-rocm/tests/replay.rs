@@ -255,13 +255,13 @@ fn what_waits_for_the_host_is_refused_with_a_reason() {
     with_standin("what_waits_for_the_host_is_refused_with_a_reason", &[], |_| {
         let b = open();
         let mut x = b.tensor(&[2], &[1.0f32, 2.0]).unwrap();
-        let event = b.record().unwrap();
+        let event = b.mark().unwrap();
         let says = |text: String, want: &str| assert!(text.contains(want), "{text}");
         says(refusal(b.capture(|| x.to_vec(&b))), "read after a replay");
         says(refusal(b.capture(|| b.tensor(&[1], &[1.0f32]))), "write before a replay");
         says(refusal(b.capture(|| b.synchronize())), "wait after a replay");
         says(refusal(b.capture(|| b.fork())), "one queue");
-        says(refusal(b.capture(|| b.record())), "one queue");
+        says(refusal(b.capture(|| b.mark())), "one queue");
         says(refusal(b.capture(|| b.wait(&event))), "one queue");
         says(refusal(b.capture(|| b.capture(|| Ok::<_, Error>(())))), "recording already");
         // An error that the calls pass over is one all the same.

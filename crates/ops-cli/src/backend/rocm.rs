@@ -102,8 +102,8 @@ impl Backend for Gpu {
     fn fork(&self) -> Result<Self> {
         Ok(Gpu::Present(self.rocm()?.fork()?))
     }
-    fn record(&self) -> Result<Event> {
-        self.rocm()?.record()
+    fn mark(&self) -> Result<Event> {
+        self.rocm()?.mark()
     }
     fn wait(&self, event: &Event) -> Result<()> {
         self.rocm()?.wait(event)

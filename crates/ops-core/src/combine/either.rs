@@ -200,10 +200,10 @@ impl<L: Backend, R: Backend> Backend for Either<L, R> {
             Right(b) => b.fork().map(Right),
         }
     }
-    fn record(&self) -> Result<Self::Event> {
+    fn mark(&self) -> Result<Self::Event> {
         match self {
-            Left(b) => b.record().map(Left),
-            Right(b) => b.record().map(Right),
+            Left(b) => b.mark().map(Left),
+            Right(b) => b.mark().map(Right),
         }
     }
     fn wait(&self, event: &Self::Event) -> Result<()> {

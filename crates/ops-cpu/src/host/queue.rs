@@ -2,7 +2,7 @@
 
 /// Implements [`Backend`](ops_core::Backend) for a backend that computes synchronously in [`Host`](crate::Host) memory.
 ///
-/// Usage: `host_backend!(Cpu, "cpu")`. There is no queue, so `synchronize`, `record` and `wait` do nothing.
+/// Usage: `host_backend!(Cpu, "cpu")`. There is no queue, so `synchronize`, `mark` and `wait` do nothing.
 macro_rules! host_backend {
     ($backend:ty, $name:literal) => {
         impl ops_core::Backend for $backend {
@@ -41,7 +41,7 @@ macro_rules! host_backend {
             fn fork(&self) -> ops_core::Result<Self> {
                 Ok(self.clone())
             }
-            fn record(&self) -> ops_core::Result<()> {
+            fn mark(&self) -> ops_core::Result<()> {
                 Ok(())
             }
             fn wait(&self, (): &()) -> ops_core::Result<()> {

@@ -143,7 +143,7 @@ fn tensors_pass_between_queues() {
             let z = one.mul(y.as_ref(), y.as_ref()).unwrap();
             drop((x, y));
             total += z.as_ref().to_vec(&two).unwrap().iter().sum::<f32>();
-            let event = one.record().unwrap();
+            let event = one.mark().unwrap();
             two.wait(&event).unwrap();
         }
         assert_eq!(total, 4.0 * 1000.0 * (0.0 + 1.0 + 4.0 + 9.0));

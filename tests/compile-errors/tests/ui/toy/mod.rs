@@ -98,7 +98,7 @@ impl Backend for Toy {
     fn fork(&self) -> Result<Self> {
         Ok(Toy)
     }
-    fn record(&self) -> Result<()> {
+    fn mark(&self) -> Result<()> {
         Ok(())
     }
     fn wait(&self, _: &()) -> Result<()> {
