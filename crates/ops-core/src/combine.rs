@@ -4,15 +4,15 @@ use crate::{Backend, Element, Result, Shape, Space, TensorOf};
 mod checked;
 mod either;
 mod fallback;
-mod recorded;
 mod replay;
 mod timed;
+mod traced;
 
 pub use checked::{Checked, OnMismatch};
 pub use either::{Either, EitherSpace, LeftSide, RightSide};
 pub use fallback::{Fallback, FallbackEvent};
-pub use recorded::{Recorded, RecordedCall, RecordedOperand, Recorder};
 pub use timed::{OpTime, Timed};
+pub use traced::{Recorder, Traced, TracedCall, TracedOperand};
 
 /// A backend that wraps another and computes in its memory.
 ///

@@ -50,8 +50,8 @@ use crate::{Backend, Error, Reason, Result};
 ///
 /// What the combinators do: [`Either`](crate::Either) records on its side. [`Fallback`](crate::Fallback) records on its primary
 /// and refuses a call that would fall back. [`Timed`](crate::combine::Timed) counts replays, and not the recorded calls.
-/// [`Checked`](crate::Checked) and [`Recorded`](crate::combine::Recorded) look at the operands of every call, which a replay does
-/// not show them, so they refuse; a `Recorded` that is off records like the backend inside.
+/// [`Checked`](crate::Checked) and [`Traced`](crate::combine::Traced) look at the operands of every call, which a replay does
+/// not show them, so they refuse; a `Traced` that is off records like the backend inside.
 pub trait Replay: Backend {
     /// Recorded calls, with the memory that they touch. May be sent to other threads.
     type Graph: Send + Sync + 'static;

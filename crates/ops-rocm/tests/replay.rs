@@ -306,7 +306,7 @@ impl Recorder for Nothing {
     fn wants(&self, _: &Operand<'_>) -> bool {
         false
     }
-    fn record(&self, _: RecordedCall) -> Result<()> {
+    fn record(&self, _: TracedCall) -> Result<()> {
         Ok(())
     }
 }
@@ -340,7 +340,7 @@ fn combinators_do_what_they_say() {
         says(right.capture(|| Ok::<_, Error>(())).map(drop), "no queue to record");
         let checked = Checked::new(b.clone(), Reference::new());
         says(checked.capture(|| Ok::<_, Error>(())).map(drop), "compared with the reference");
-        let recorded = Recorded::new(b.clone(), Arc::new(Nothing));
+        let recorded = Traced::new(b.clone(), Arc::new(Nothing));
         says(recorded.capture(|| Ok::<_, Error>(())).map(drop), "told of every call");
         let off = recorded.on(false);
         off.replay(&off.capture(|| Ok::<_, Error>(())).unwrap().0).unwrap();

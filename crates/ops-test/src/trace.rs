@@ -1,15 +1,15 @@
 //! Traces: the op calls of a run in a file, in their order, to be run again elsewhere.
 //!
 //! `docs/optrace.md` describes the format. [`TraceRecorder`] writes it from the calls of a
-//! [`Recorded`](ops_core::combine::Recorded) backend, and [`Trace`] reads it.
+//! [`Traced`](ops_core::combine::Traced) backend, and [`Trace`] reads it.
 //!
 //! ```
-//! use ops_core::{Backend, combine::Recorded, ops::*};
+//! use ops_core::{Backend, combine::Traced, ops::*};
 //! use ops_test::trace::{Trace, TraceRecorder};
 //! use std::{io::Cursor, sync::Arc};
 //!
 //! let recorder = Arc::new(TraceRecorder::new(Vec::new(), Default::default(), true)?);
-//! let recorded = Recorded::new(ops_cpu::Cpu::new(), recorder.clone());
+//! let recorded = Traced::new(ops_cpu::Cpu::new(), recorder.clone());
 //! let x = recorded.tensor(&[2], &[1.0_f32, 2.0])?;
 //! recorded.silu(recorded.add(&x, &x)?)?;
 //! let (file, written) = recorder.finish()?;

@@ -3,7 +3,7 @@ use super::observed::Observed;
 use super::{Engine, HostBackend, reference};
 use crate::catalogue::{Cost, Fixed, Spec, Types, entries, find};
 use crate::problem::{Candidate, Explain, Problem, Recording, bind, call_on};
-use ops_core::combine::{Recorded, Wrapper};
+use ops_core::combine::{Traced, Wrapper};
 use ops_core::ops::args::unary;
 use ops_core::ops::{ActivationOps, Unary, UnaryFn};
 use ops_core::{Backend, Call, Execute, Operands, Reason, Result};
@@ -140,7 +140,7 @@ fn a_wrong_result_is_found() {
     }
 }
 
-impl Explain for Recorded<HostBackend> {
+impl Explain for Traced<HostBackend> {
     fn last_candidates(&self) -> Vec<Candidate> {
         self.inside().last_candidates()
     }
@@ -149,7 +149,7 @@ impl Explain for Recorded<HostBackend> {
 /// The trace of these calls.
 fn traced(inputs: bool, specs: impl IntoIterator<Item = Spec>) -> Trace<Cursor<Vec<u8>>> {
     let recorder = Arc::new(TraceRecorder::new(Vec::new(), Default::default(), inputs).unwrap());
-    let recorded = Recorded::new(cpu(), recorder.clone());
+    let recorded = Traced::new(cpu(), recorder.clone());
     let mut made = 0;
     for spec in specs {
         let calls = (call_on(&recorded, &spec).unwrap(), call_on(&reference(), &spec).unwrap());
@@ -214,7 +214,7 @@ fn optional_operands_are_recorded_and_replayed() {
 #[test]
 fn a_wrong_result_of_a_recorded_call_is_found() {
     let recorder = Arc::new(TraceRecorder::new(Vec::new(), Default::default(), true).unwrap());
-    let recorded = Recorded::new(Cpu::new(), recorder.clone());
+    let recorded = Traced::new(Cpu::new(), recorder.clone());
     recorded.exp(recorded.tensor(&[3], &[0.5f32, 1.0, 2.0]).unwrap()).unwrap();
     let mut trace = Trace::read(Cursor::new(recorder.finish().unwrap().0)).unwrap();
     let recording = Recording::new(&trace.calls[0], 1024, |number| trace.blocks.read(number)).unwrap();

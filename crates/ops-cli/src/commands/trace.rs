@@ -3,7 +3,7 @@ use crate::args::{Activations, Choice, Common, TraceArgs};
 use crate::backend::host;
 use crate::exit::{Failure, Outcome};
 use crate::output::{Progress, json_line};
-use ops_core::combine::Recorded;
+use ops_core::combine::Traced;
 use ops_core::model::Transformer;
 use ops_core::{Determinism, Float, bf16, f16};
 use ops_gguf::{AtomicFile, Gguf};
@@ -45,7 +45,7 @@ pub(super) fn run(common: Common, args: &TraceArgs, out: &mut dyn Write) -> Resu
     let recorder = TraceRecorder::new(file, about(&gguf, args, &prompt), args.inputs).map_err(unwritten)?;
     let recorder = Arc::new(recorder);
     let host = host(common.backend, Determinism::Run).map_err(Failure::Op)?;
-    let backend = Recorded::new(host, recorder.clone());
+    let backend = Traced::new(host, recorder.clone());
     let mut progress = Progress::new(common.progress);
     let steps = match args.dtype {
         Activations::F32 => decode::<f32, _>(&backend, &gguf, &prompt, args.tokens, &mut progress),
@@ -84,14 +84,14 @@ fn about(gguf: &Gguf, args: &TraceArgs, prompt: &[u32]) -> Map<String, Value> {
 
 /// Runs the prompt and `tokens` greedy steps after it. Loading the model is not a part of the run.
 fn decode<T: Float, B: Transformer<T>>(
-    backend: &Recorded<B>,
+    backend: &Traced<B>,
     gguf: &Gguf,
     prompt: &[u32],
     tokens: usize,
     progress: &mut Progress,
 ) -> Result<(), Failure>
 where
-    Recorded<B>: Transformer<T, Space = B::Space>,
+    Traced<B>: Transformer<T, Space = B::Space>,
 {
     let loading = backend.clone().on(false);
     let context = prompt.len().saturating_add(tokens);

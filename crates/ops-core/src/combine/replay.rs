@@ -1,5 +1,5 @@
 //! What the combinators do with recorded calls.
-use super::{Checked, Either, Fallback, Recorded, Timed};
+use super::{Checked, Either, Fallback, Timed, Traced};
 use crate::replay::{CAPTURE, REPLAY, not_recorded};
 use crate::{Backend, Error, Replay, Result};
 use std::time::Instant;
@@ -77,7 +77,7 @@ impl<B: Replay> Replay for Timed<B> {
 }
 
 /// Refuses to record while it is on: its recorder would miss the calls of replays.
-impl<B: Replay> Replay for Recorded<B> {
+impl<B: Replay> Replay for Traced<B> {
     type Graph = B::Graph;
 
     fn capture<R, E: From<Error>>(

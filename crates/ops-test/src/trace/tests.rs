@@ -1,6 +1,6 @@
 //! What is written is read, and what is damaged is refused.
 use super::*;
-use ops_core::combine::Recorded;
+use ops_core::combine::Traced;
 use ops_core::ops::*;
 use ops_core::{Backend, View};
 use ops_cpu::Cpu;
@@ -8,12 +8,12 @@ use serde_json::{Map, Value, json};
 use std::io::Cursor;
 use std::sync::Arc;
 
-type Recording = Recorded<Cpu>;
+type Recording = Traced<Cpu>;
 
 /// The trace of what `run` calls.
 fn traced(inputs: bool, run: impl FnOnce(&Recording) -> ops_core::Result<()>) -> (Vec<u8>, Written) {
     let recorder = Arc::new(TraceRecorder::new(Vec::new(), Map::new(), inputs).unwrap());
-    run(&Recorded::new(Cpu::new(), recorder.clone())).unwrap();
+    run(&Traced::new(Cpu::new(), recorder.clone())).unwrap();
     recorder.finish().unwrap()
 }
 
@@ -110,20 +110,20 @@ fn strides_of_any_sign_are_kept() {
 
 #[test]
 fn ops_that_cannot_be_replayed_are_listed() {
-    use ops_core::combine::{RecordedCall, Recorder};
+    use ops_core::combine::{Recorder, TracedCall};
     /// Gives every call a name that no registry has.
     struct Renamed(Arc<TraceRecorder<Vec<u8>>>);
     impl Recorder for Renamed {
         fn wants(&self, operand: &ops_core::Operand<'_>) -> bool {
             self.0.wants(operand)
         }
-        fn record(&self, mut call: RecordedCall) -> ops_core::Result<()> {
+        fn record(&self, mut call: TracedCall) -> ops_core::Result<()> {
             call.op = "of_another_crate";
             self.0.record(call)
         }
     }
     let recorder = Arc::new(TraceRecorder::new(Vec::new(), Map::new(), false).unwrap());
-    let b = Recorded::new(Cpu::new(), Arc::new(Renamed(recorder.clone())));
+    let b = Traced::new(Cpu::new(), Arc::new(Renamed(recorder.clone())));
     lookup(&b).unwrap();
     let (file, written) = recorder.finish().unwrap();
     let reason = "it is not an op of this build".to_owned();

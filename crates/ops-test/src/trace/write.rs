@@ -1,7 +1,7 @@
 //! Writes traces while the calls are made.
 use super::{MAX_VALUES, NotRecorded, RUN_LENGTH, START, VERSION};
 use crate::Params;
-use ops_core::combine::{RecordedCall, RecordedOperand, Recorder};
+use ops_core::combine::{Recorder, TracedCall, TracedOperand};
 use ops_core::ops::registry;
 use ops_core::{DType, Error, Operand, Result, Wide};
 use serde_json::{Map, Value, json};
@@ -10,7 +10,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 
-/// Writes the calls of a [`Recorded`](ops_core::combine::Recorded) backend as a trace, each as soon as it was made.
+/// Writes the calls of a [`Traced`](ops_core::combine::Traced) backend as a trace, each as soon as it was made.
 ///
 /// Equal calls are stored once, and so are equal operands. Integers are always stored, by value or by bounds, because they are
 /// often indices, which must stay inside a table.
@@ -84,7 +84,7 @@ impl<W: Write + Send + 'static> Recorder for TraceRecorder<W> {
     fn wants(&self, operand: &Operand<'_>) -> bool {
         self.inputs || operand.dtype.is_index()
     }
-    fn record(&self, call: RecordedCall) -> Result<()> {
+    fn record(&self, call: TracedCall) -> Result<()> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let written = file.as_mut().ok_or_else(finished).and_then(|file| file.call(&call));
         written.map_err(|e| Error::Device { backend: "trace", call: "write", status: e.to_string() })
@@ -96,7 +96,7 @@ fn finished() -> io::Error {
 }
 
 impl<W: Write> File<W> {
-    fn call(&mut self, call: &RecordedCall) -> io::Result<()> {
+    fn call(&mut self, call: &TracedCall) -> io::Result<()> {
         let runs_in = match (registry::find(call.op), call.runs_in) {
             (Some(_), Some(dtype)) => dtype,
             (None, _) => return self.skip(call.op, "it is not an op of this build"),
@@ -128,8 +128,8 @@ impl<W: Write> File<W> {
         Ok(())
     }
 
-    fn operand(&mut self, operand: &RecordedOperand) -> io::Result<Value> {
-        let RecordedOperand { name, dtype, layout, memory, .. } = operand;
+    fn operand(&mut self, operand: &TracedOperand) -> io::Result<Value> {
+        let TracedOperand { name, dtype, layout, memory, .. } = operand;
         let mut described = json!({"name": name, "dtype": dtype.name(), "shape": layout.dims()});
         if !layout.is_contiguous() {
             described["strides"] = json!(layout.strides());
@@ -195,7 +195,7 @@ impl<W: Write> File<W> {
 }
 
 /// The least and the greatest integer that the layout refers to. What lies between its elements may be anything.
-fn bounds(operand: &RecordedOperand, bytes: &[u8]) -> Value {
+fn bounds(operand: &TracedOperand, bytes: &[u8]) -> Value {
     let size = operand.dtype.size();
     let elements = operand.layout.positions().filter_map(|at| bytes.get(at * size..)?.get(..size));
     let values = elements.filter_map(|element| integer(operand.dtype, element));

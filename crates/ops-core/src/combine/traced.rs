@@ -15,7 +15,7 @@ use std::sync::Arc;
 ///
 /// ```
 /// # use ops_cpu::Cpu;
-/// use ops_core::combine::{Recorded, RecordedCall, Recorder};
+/// use ops_core::combine::{Traced, TracedCall, Recorder};
 /// use ops_core::{Backend, Operand, Result, ops::*};
 /// use std::sync::{Arc, Mutex};
 ///
@@ -25,27 +25,27 @@ use std::sync::Arc;
 ///     fn wants(&self, _: &Operand<'_>) -> bool {
 ///         false
 ///     }
-///     fn record(&self, call: RecordedCall) -> Result<()> {
+///     fn record(&self, call: TracedCall) -> Result<()> {
 ///         self.0.lock().unwrap().push(format!("{} {:?}", call.op, call.options));
 ///         Ok(())
 ///     }
 /// }
 ///
 /// let names = Arc::new(Names::default());
-/// let recorded = Recorded::new(Cpu::new(), names.clone());
+/// let recorded = Traced::new(Cpu::new(), names.clone());
 /// let x = recorded.tensor(&[1, 2], &[1.0_f32, 2.0])?;
 /// recorded.softmax(recorded.add(&x, &x)?, Softmax::axis(-1))?;
 /// assert_eq!(*names.0.lock().unwrap(), ["add []", r#"softmax [("axis", Axis(-1))]"#]);
 /// # Ok::<(), ops_core::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Recorded<B> {
+pub struct Traced<B> {
     inner: B,
     on: bool,
     recorder: Arc<dyn Recorder>,
 }
 
-/// Receives the calls of a [`Recorded`] backend.
+/// Receives the calls of a [`Traced`] backend.
 pub trait Recorder: Send + Sync + 'static {
     /// Whether to copy this operand's elements. Asked only of operands that are read.
     fn wants(&self, operand: &Operand<'_>) -> bool;
@@ -53,13 +53,13 @@ pub trait Recorder: Send + Sync + 'static {
     ///
     /// # Errors
     /// The call cannot be kept. The caller of the op gets this error.
-    fn record(&self, call: RecordedCall) -> Result<()>;
+    fn record(&self, call: TracedCall) -> Result<()>;
 }
 
 /// A call without its tensors.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct RecordedCall {
+pub struct TracedCall {
     /// The op, as [`Op::name_on`] names it.
     pub op: &'static str,
     /// The type that the op runs in, see [`registry::runs_in`]; `None` if no operand was given.
@@ -67,13 +67,13 @@ pub struct RecordedCall {
     /// The options, see [`Op::options`].
     pub options: Vec<(&'static str, OptionValue)>,
     /// The operands that were given, in order of declaration.
-    pub operands: Vec<RecordedOperand>,
+    pub operands: Vec<TracedOperand>,
 }
 
-/// An operand of a [`RecordedCall`].
+/// An operand of a [`TracedCall`].
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct RecordedOperand {
+pub struct TracedOperand {
     /// The name in the op's contract.
     pub name: &'static str,
     /// Whether it is read or written.
@@ -87,14 +87,14 @@ pub struct RecordedOperand {
     pub memory: Option<Vec<u8>>,
 }
 
-impl<B> Recorded<B> {
+impl<B> Traced<B> {
     /// Passes the calls of `inner` to `recorder`.
     pub fn new(inner: B, recorder: Arc<dyn Recorder>) -> Self {
-        Recorded { inner, on: true, recorder }
+        Traced { inner, on: true, recorder }
     }
     /// Sets whether to record anything. Off, a call costs no more than on the backend inside.
     pub fn on(self, on: bool) -> Self {
-        Recorded { on, ..self }
+        Traced { on, ..self }
     }
     /// Whether anything is recorded.
     pub(super) fn is_on(&self) -> bool {
@@ -106,34 +106,34 @@ impl<B> Recorded<B> {
     }
 }
 
-impl<B: fmt::Debug> fmt::Debug for Recorded<B> {
+impl<B: fmt::Debug> fmt::Debug for Traced<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Recorded { inner, on, recorder: _ } = self;
-        f.debug_struct("Recorded").field("inner", inner).field("on", on).finish_non_exhaustive()
+        let Traced { inner, on, recorder: _ } = self;
+        f.debug_struct("Traced").field("inner", inner).field("on", on).finish_non_exhaustive()
     }
 }
 
-impl<B: Backend> Recorded<B> {
-    fn operand(&self, slot: &'static Slot, info: OperandInfo<'_, B::Space>) -> Result<RecordedOperand> {
+impl<B: Backend> Traced<B> {
+    fn operand(&self, slot: &'static Slot, info: OperandInfo<'_, B::Space>) -> Result<TracedOperand> {
         let Operand { role, dtype, layout, .. } = info.operand;
         let wanted = role != Role::Out && self.recorder.wants(&info.operand);
         let memory = wanted.then(|| contents(info, &self.inner)).transpose()?;
         let layout = moved(layout);
-        Ok(RecordedOperand { name: slot.name, role, dtype, layout, memory })
+        Ok(TracedOperand { name: slot.name, role, dtype, layout, memory })
     }
 }
 
-impl<B: Backend> Wrapper for Recorded<B> {
+impl<B: Backend> Wrapper for Traced<B> {
     type Inner = B;
     fn inner(&self) -> &B {
         &self.inner
     }
     fn around(&self, inner: B) -> Self {
-        Recorded { inner, ..self.clone() }
+        Traced { inner, ..self.clone() }
     }
 }
 
-impl<O: Op, B: Execute<O>> Execute<O> for Recorded<B> {
+impl<O: Op, B: Execute<O>> Execute<O> for Traced<B> {
     fn support(&self, op: &O, on: &dyn Operands) -> Result<(), Reason> {
         self.inner.support(op, on)
     }
@@ -150,7 +150,7 @@ impl<O: Op, B: Execute<O>> Execute<O> for Recorded<B> {
         })?;
         let op = call.name();
         let runs_in = registry::runs_in(op, O::SLOTS, call.operands());
-        let recorded = RecordedCall { op, runs_in, options: call.op().options(), operands };
+        let recorded = TracedCall { op, runs_in, options: call.op().options(), operands };
         self.inner.execute(call)?;
         self.recorder.record(recorded)
     }
