@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use crate::loader::{self, Description, Library, Version};
-use crate::{LoadError, Search, hip, resident};
+use crate::{LoadError, Search, hip, process_libraries};
 
 #[allow(missing_docs, non_camel_case_types, non_snake_case, non_upper_case_globals, clippy::all)]
 #[rustfmt::skip]
@@ -54,7 +54,7 @@ pub fn load_from(hip: &hip::Lib, search: &Search) -> Result<Lib, LoadError> {
 /// comes out. hipRTC opens it at the latest when it compiles: until then, this is the file beside hipRTC.
 pub fn comgr(hiprtc: &Lib) -> Option<PathBuf> {
     let soname = comgr_soname(hiprtc.rocm_major());
-    let loaded = resident::loaded_file(&soname, "amd_comgr_get_version");
+    let loaded = process_libraries::loaded_file(&soname, "amd_comgr_get_version");
     loaded.or_else(|| {
         hiprtc.folders().into_iter().map(|folder| folder.join(&soname)).find(|file| file.is_file())
     })

@@ -45,7 +45,7 @@ pub mod loader;
 pub mod tensile;
 
 mod error;
-mod resident;
+mod process_libraries;
 mod search;
 mod symbol;
 

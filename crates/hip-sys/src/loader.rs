@@ -185,7 +185,7 @@ impl<F: Functions> Description<F> {
         let (substitutes, own): (Vec<_>, Vec<_>) = self
             .sonames
             .iter()
-            .partition(|(soname, _)| resident::is_hip_runtime(soname) && !self.is_runtime());
+            .partition(|(soname, _)| process_libraries::is_hip_runtime(soname) && !self.is_runtime());
         if let Some(library) = self.resident(&own)? {
             return Ok(Some(library));
         }
@@ -208,14 +208,14 @@ impl<F: Functions> Description<F> {
     }
 
     fn is_runtime(&self) -> bool {
-        self.sonames.first().is_some_and(|(soname, _)| resident::is_hip_runtime(soname))
+        self.sonames.first().is_some_and(|(soname, _)| process_libraries::is_hip_runtime(soname))
     }
 
     /// The first of these libraries that the process has loaded. A second copy, or another major version, would not work
     /// with it.
     fn resident(&self, sonames: &[&(String, u32)]) -> Result<Option<Library<F>>, LoadErrorKind> {
         for (soname, major) in sonames {
-            let Some(library) = resident::loaded(soname) else { continue };
+            let Some(library) = process_libraries::loaded(soname) else { continue };
             if self.required.is_some_and(|name| address(&library, name).is_null()) {
                 continue;
             }
@@ -238,11 +238,11 @@ impl<F: Functions> Description<F> {
             if !file.exists() {
                 return Ok(Err(Outcome::Absent));
             }
-            let resident = resident::hip_runtimes();
+            let resident = process_libraries::hip_runtimes();
             if let Some(other) = resident.iter().find(|runtime| runtime.major != major) {
                 return Err(LoadErrorKind::TwoMajors { loaded: other.path.clone(), other: file });
             }
-            if let Some(same) = resident.first().filter(|_| resident::is_hip_runtime(soname)) {
+            if let Some(same) = resident.first().filter(|_| process_libraries::is_hip_runtime(soname)) {
                 file = same.path.clone();
             }
         }
@@ -277,7 +277,7 @@ impl<F: Functions> Description<F> {
 
 /// Checks that all HIP runtimes of the process have one major version.
 fn one_major() -> Result<(), LoadErrorKind> {
-    if let [first, others @ ..] = resident::hip_runtimes().as_slice()
+    if let [first, others @ ..] = process_libraries::hip_runtimes().as_slice()
         && let Some(other) = others.iter().find(|runtime| runtime.major != first.major)
     {
         return Err(LoadErrorKind::TwoMajors { loaded: first.path.clone(), other: other.path.clone() });
@@ -302,7 +302,7 @@ pub fn once<F>(
 
 /// The file that the system's loader found, identified by the mapping that holds the library's first function.
 fn place_of<F: Functions>(library: &libloading::Library) -> Option<PathBuf> {
-    F::SYMBOLS.iter().find_map(|name| resident::file_at(address(library, name)))
+    F::SYMBOLS.iter().find_map(|name| process_libraries::file_at(address(library, name)))
 }
 
 /// The loader's reason, or `Absent` if no file has the given name.
