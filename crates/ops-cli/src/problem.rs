@@ -130,7 +130,8 @@ fn plan(spec: &Spec, call: &dyn Call) -> Result<(Plan, Vec<Operand>)> {
     }
     let op = call.op();
     // The op fixes the types of some outputs.
-    let typed = |slot: &ops_core::Slot| slot.dtype.unwrap_or_else(|| spec.types.get(spec.entry, slot.name));
+    let typed =
+        |slot: &ops_core::OperandSlot| slot.dtype.unwrap_or_else(|| spec.types.get(spec.entry, slot.name));
     let outputs: Vec<_> =
         op.slots().iter().filter(|slot| slot.role == Role::Out).map(|slot| (slot, typed(slot))).collect();
     let place = |plan: &mut Plan, shapes: &[Shape]| {

@@ -70,7 +70,7 @@ impl<'c, 'a, O: Op, S: Space> Call<'c, 'a, O, S> {
         (self.op, self.args)
     }
     /// Passes every operand to `see`, with its memory and without its type.
-    pub fn visit<'s>(&'s mut self, see: &mut dyn FnMut(&'static Slot, Borrowed<'s, S>)) {
+    pub fn visit<'s>(&'s mut self, see: &mut dyn FnMut(&'static OperandSlot, Borrowed<'s, S>)) {
         let shown = O::map::<S, S>(self.args, |slot, lent| {
             see(slot, lent);
             None
@@ -81,7 +81,7 @@ impl<'c, 'a, O: Op, S: Space> Call<'c, 'a, O, S> {
     #[inline(always)]
     pub(crate) fn map<'s, 'r, R: Space>(
         &'s mut self,
-        change: impl FnMut(&'static Slot, Borrowed<'s, S>) -> Option<Borrowed<'r, R>>,
+        change: impl FnMut(&'static OperandSlot, Borrowed<'s, S>) -> Option<Borrowed<'r, R>>,
     ) -> Option<O::Args<'r, R>> {
         O::map(self.args, change)
     }
@@ -136,7 +136,7 @@ struct Named {
 #[inline(never)]
 fn refusal(
     named: &Named,
-    slots: &[Slot],
+    slots: &[OperandSlot],
     on: &dyn Operands,
     (place, bytes): (usize, usize),
     outputs: &[Shape],

@@ -1,7 +1,8 @@
 //! Owned tensors of a call, by name.
 use crate::backend::host_vec;
 use crate::{
-    AnyMut, AnyTensor, Backend, Borrowed, DType, Error, Layout, Op, OperandInfo, Result, Role, Slot, Space,
+    AnyMut, AnyTensor, Backend, Borrowed, DType, Error, Layout, Op, OperandInfo, OperandSlot, Result, Role,
+    Space,
 };
 use core::ops::{Index, IndexMut};
 
@@ -98,7 +99,7 @@ impl<S: Space> NamedTensors<S> {
         &self,
         _: &O,
         args: &mut O::Args<'_, P>,
-        mut each: impl FnMut(&'static Slot, AnyMut<'_, P>, &AnyTensor<S>) -> Result<()>,
+        mut each: impl FnMut(&'static OperandSlot, AnyMut<'_, P>, &AnyTensor<S>) -> Result<()>,
     ) -> Result<()> {
         let mut result = Ok(());
         let shown = O::map::<P, P>(args, |slot, lent| {
@@ -120,7 +121,7 @@ struct Lender<'t, S: Space> {
 }
 
 impl<'t, S: Space> Lender<'t, S> {
-    fn new(op: &'static str, slots: &[Slot], tensors: &'t mut NamedTensors<S>) -> Result<Self> {
+    fn new(op: &'static str, slots: &[OperandSlot], tensors: &'t mut NamedTensors<S>) -> Result<Self> {
         let unknown = |name: &str| slots.iter().all(|slot| slot.name != name);
         if let Some((name, _)) = tensors.0.iter().find(|(name, _)| unknown(name)) {
             let known: Vec<_> = slots.iter().map(|slot| slot.name).collect();
@@ -131,7 +132,7 @@ impl<'t, S: Space> Lender<'t, S> {
         Ok(Lender { op, types, left: tensors.0.iter_mut().map(Some).collect() })
     }
 
-    fn lend(&mut self, slot: &'static Slot) -> Option<Borrowed<'t, S>> {
+    fn lend(&mut self, slot: &'static OperandSlot) -> Option<Borrowed<'t, S>> {
         let of_slot = |entry: &&mut Option<&mut (&'static str, AnyTensor<S>)>| {
             entry.as_ref().is_some_and(|(name, _)| *name == slot.name)
         };
@@ -144,7 +145,7 @@ impl<'t, S: Space> Lender<'t, S> {
     }
 
     /// The error for an operand that is missing or of another type.
-    fn refused(&self, slot: &Slot) -> Error {
+    fn refused(&self, slot: &OperandSlot) -> Error {
         let given = self.types.iter().find(|(name, _)| *name == slot.name);
         let got = given.map_or_else(|| "missing".to_owned(), |(_, dtype)| format!("of {dtype}"));
         let want = slot.dtype.map_or_else(|| "a tensor".to_owned(), |dtype| format!("a tensor of {dtype}"));
@@ -169,7 +170,7 @@ impl<S: Space> IndexMut<&str> for NamedTensors<S> {
 /// Copies an operand to `to`'s memory. For an output with gaps, the gaps are copied too: [`write_back`] copies the whole extent.
 #[inline(never)]
 fn mirrored<P: Backend, Q: Backend>(
-    slot: &Slot,
+    slot: &OperandSlot,
     info: OperandInfo<'_, P::Space>,
     from: &P,
     to: &Q,

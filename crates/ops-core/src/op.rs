@@ -16,7 +16,7 @@ pub trait Signature {
     /// One [`Shape`] per operand that is only written.
     type Outputs: AsRef<[Shape]>;
     /// The operands, in order of declaration.
-    const SLOTS: &'static [Slot];
+    const SLOTS: &'static [OperandSlot];
 
     /// What the shape rule reads of these arguments.
     fn shapes<'s, S: Space>(args: &'s Self::Args<'_, S>) -> Self::Shapes<'s>;
@@ -27,21 +27,21 @@ pub trait Signature {
     /// The error of `see`.
     fn for_each_operand<'s, S: Space, Stop>(
         args: &'s Self::Args<'_, S>,
-        see: impl FnMut(usize, &'static Slot, Option<OperandInfo<'s, S>>) -> Result<(), Stop>,
+        see: impl FnMut(usize, &'static OperandSlot, Option<OperandInfo<'s, S>>) -> Result<(), Stop>,
     ) -> Result<(), Stop>;
     /// Passes every given operand to `change`, in order, and makes arguments of the results. Visits all operands even after one
     /// fails. Returns `None` if `change` returned `None` for any of them, or changed the type or role of one.
     fn map<'s, 'r, S: Space, R: Space>(
         args: &'s mut Self::Args<'_, S>,
-        change: impl FnMut(&'static Slot, Borrowed<'s, S>) -> Option<Borrowed<'r, R>>,
+        change: impl FnMut(&'static OperandSlot, Borrowed<'s, S>) -> Option<Borrowed<'r, R>>,
     ) -> Option<Self::Args<'r, R>>;
     /// Makes arguments from what `give` returns for each operand.
     ///
     /// # Errors
     /// The first operand that has the wrong type or role, or that is required but missing.
     fn build<'r, R: Space>(
-        give: &mut dyn FnMut(&'static Slot) -> Option<Borrowed<'r, R>>,
-    ) -> Result<Self::Args<'r, R>, &'static Slot>;
+        give: &mut dyn FnMut(&'static OperandSlot) -> Option<Borrowed<'r, R>>,
+    ) -> Result<Self::Args<'r, R>, &'static OperandSlot>;
 }
 
 /// One operation. Its options are `Self`; its tensors are [`Args`](Signature::Args).

@@ -172,7 +172,7 @@ impl Operands for Unpacked<'_> {
 
 /// The declaration of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Slot {
+pub struct OperandSlot {
     /// The name in the op's contract.
     pub name: &'static str,
     /// Whether it is read or written.

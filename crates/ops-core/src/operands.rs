@@ -74,7 +74,7 @@ macro_rules! operands {
                 type Args<'a, Here: $crate::Space> = Args<'a, Here $($(, $G)+)?>;
                 type Shapes<'a> = Shapes<'a>;
                 type Outputs = [$crate::Shape; 0 $(+ $crate::operands!(@count $mode))+];
-                const SLOTS: &'static [$crate::Slot] = &[$($crate::operands!(@slot $mode $e, stringify!($name))),+];
+                const SLOTS: &'static [$crate::OperandSlot] = &[$($crate::operands!(@slot $mode $e, stringify!($name))),+];
 
                 #[inline]
                 fn shapes<'s, Here: $crate::Space>(args: &'s Self::Args<'_, Here>) -> Self::Shapes<'s> {
@@ -84,7 +84,7 @@ macro_rules! operands {
                 #[allow(unused_assignments)]
                 fn for_each_operand<'s, Here: $crate::Space, Stop>(
                     args: &'s Self::Args<'_, Here>,
-                    mut see: impl FnMut(usize, &'static $crate::Slot, Option<$crate::OperandInfo<'s, Here>>) -> Result<(), Stop>,
+                    mut see: impl FnMut(usize, &'static $crate::OperandSlot, Option<$crate::OperandInfo<'s, Here>>) -> Result<(), Stop>,
                 ) -> Result<(), Stop> {
                     let mut place = 0;
                     $(
@@ -97,7 +97,7 @@ macro_rules! operands {
                 #[allow(unused_assignments)]
                 fn map<'s, 'r, Here: $crate::Space, There: $crate::Space>(
                     args: &'s mut Self::Args<'_, Here>,
-                    mut change: impl FnMut(&'static $crate::Slot, $crate::Borrowed<'s, Here>) -> Option<$crate::Borrowed<'r, There>>,
+                    mut change: impl FnMut(&'static $crate::OperandSlot, $crate::Borrowed<'s, Here>) -> Option<$crate::Borrowed<'r, There>>,
                 ) -> Option<Self::Args<'r, There>> {
                     // Visits all operands before failing: a `change` that only inspects them returns `None` every time.
                     let mut place = 0;
@@ -109,8 +109,8 @@ macro_rules! operands {
                 }
                 #[allow(unused_assignments)]
                 fn build<'r, There: $crate::Space>(
-                    give: &mut dyn FnMut(&'static $crate::Slot) -> Option<$crate::Borrowed<'r, There>>,
-                ) -> Result<Self::Args<'r, There>, &'static $crate::Slot> {
+                    give: &mut dyn FnMut(&'static $crate::OperandSlot) -> Option<$crate::Borrowed<'r, There>>,
+                ) -> Result<Self::Args<'r, There>, &'static $crate::OperandSlot> {
                     let mut place = 0;
                     $(
                         let slot = &Self::SLOTS[place];
@@ -150,7 +150,7 @@ macro_rules! operands {
     (@dtype $e:ty) => { Some(<$e as $crate::Element>::DTYPE) };
 
     (@slot $mode:tt $e:tt, $name:expr) => {
-        $crate::Slot {
+        $crate::OperandSlot {
             name: $name,
             role: $crate::operands!(@role $mode),
             optional: $crate::operands!(@optional $mode),

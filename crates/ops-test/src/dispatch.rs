@@ -7,7 +7,7 @@ use crate::erased::{ErasedCall, Outline, erased};
 use crate::options::CallOptions;
 use crate::{Array, CallError, Case, RunResult};
 use ops_core::ops::registry::{self, AllOps, Refused};
-use ops_core::{AnyTensor, Backend, Error, NamedTensors, Reason, Role, Slot};
+use ops_core::{AnyTensor, Backend, Error, NamedTensors, OperandSlot, Reason, Role};
 
 /// A backend behind a trait object, so that code using it is compiled once.
 pub(crate) trait Runner {
@@ -66,7 +66,7 @@ impl<'c> Caller<'c> {
     }
 
     /// The elements of an operand: of its type, and present unless the operand is optional.
-    fn elements(&self, slot: &Slot) -> Result<Option<&'c crate::Operand>, CallError> {
+    fn elements(&self, slot: &OperandSlot) -> Result<Option<&'c crate::Operand>, CallError> {
         let Case { op, dtype, .. } = self.case;
         if slot.optional && self.case.operand(slot.name).is_none() {
             return Ok(None);
@@ -82,8 +82,8 @@ impl<'c> Caller<'c> {
     }
 
     /// Checks that the op writes every operand that the case wants written.
-    fn check_roles(&self, slots: &[Slot]) -> Result<(), CallError> {
-        for Slot { name, .. } in slots.iter().filter(|slot| slot.role == Role::In) {
+    fn check_roles(&self, slots: &[OperandSlot]) -> Result<(), CallError> {
+        for OperandSlot { name, .. } in slots.iter().filter(|slot| slot.role == Role::In) {
             if self.case.operand(name).is_some_and(|o| o.role != Role::In) {
                 let op = &self.case.op;
                 let reason = format!("`{op}` of this build does not write operand `{name}`");
@@ -94,7 +94,11 @@ impl<'c> Caller<'c> {
     }
 
     /// Uploads the tensors of the case, after checking that the op knows everything in it.
-    fn upload<B: Backend>(&self, b: &B, slots: &'static [Slot]) -> Result<NamedTensors<B::Space>, CallError> {
+    fn upload<B: Backend>(
+        &self,
+        b: &B,
+        slots: &'static [OperandSlot],
+    ) -> Result<NamedTensors<B::Space>, CallError> {
         self.options.check_known(slots)?;
         let mut tensors = NamedTensors::new();
         for slot in slots {
@@ -173,7 +177,7 @@ mod tests {
                     "size": if entry.name.ends_with("1d") { serde_json::json!([1]) } else { serde_json::json!([1, 1]) },
                     "axis": 0, "k": 1, "limit": 1.0, "temperature": 1.0, "exponent": 1.0, "min": 0, "max": 1, "alpha": 1.0,
                 });
-                let operand = |slot: &Slot| {
+                let operand = |slot: &OperandSlot| {
                     let blocks = entry.blocks == Some(slot.name);
                     let dtype = if blocks { registry::Group::Blocks.members()[0] } else { *dtype };
                     let array = Array::zeroed(dtype, 0).unwrap();

@@ -4,14 +4,14 @@
 //! only such code of the suite, of replay and of the `ops` command; everything else calls these objects.
 use ops_core::ops::registry::{self, AllOps, Options, Visit};
 use ops_core::{
-    AnyTensor, Backend, DType, Element, Error, Execute, Layout, NamedTensors, Op, Operand, Operands, Reason,
-    Result, Shape, Slot, Space, Tolerance,
+    AnyTensor, Backend, DType, Element, Error, Execute, Layout, NamedTensors, Op, Operand, OperandSlot,
+    Operands, Reason, Result, Shape, Space, Tolerance,
 };
 
 /// An op without its type.
 pub trait ErasedOp {
     /// The operands, in order of declaration.
-    fn slots(&self) -> &'static [Slot];
+    fn slots(&self) -> &'static [OperandSlot];
     /// The shapes of the outputs by the op's rule. Of outputs in `outline` only the element types count.
     ///
     /// # Errors
@@ -103,7 +103,7 @@ impl<B: AllOps> Visit<B> for Erase {
 struct Typed<O>(O);
 
 impl<O: Op> ErasedOp for Typed<O> {
-    fn slots(&self) -> &'static [Slot] {
+    fn slots(&self) -> &'static [OperandSlot] {
         O::SLOTS
     }
     fn infer(&self, outline: &Outline) -> Result<Vec<Shape>> {
@@ -166,7 +166,7 @@ impl Outline {
         self.0.push(Outlined { name, dtype, layout });
     }
     /// The operands of an op that were given, as a backend sees them.
-    pub fn operands<'o>(&'o self, slots: &'static [Slot]) -> impl Operands + 'o {
+    pub fn operands<'o>(&'o self, slots: &'static [OperandSlot]) -> impl Operands + 'o {
         OutlineOperands { slots, outline: self }
     }
     fn get(&self, name: &str) -> Option<&Outlined> {
@@ -183,7 +183,7 @@ impl Outline {
 }
 
 struct OutlineOperands<'o> {
-    slots: &'static [Slot],
+    slots: &'static [OperandSlot],
     outline: &'o Outline,
 }
 
@@ -192,7 +192,7 @@ impl Operands for OutlineOperands<'_> {
         self.slots.len()
     }
     fn operand(&self, index: usize) -> Option<Operand<'_>> {
-        let Slot { name, role, .. } = self.slots.get(index)?;
+        let OperandSlot { name, role, .. } = self.slots.get(index)?;
         let Outlined { dtype, layout, .. } = self.outline.get(name)?;
         Some(Operand { name, role: *role, dtype: *dtype, layout, packing: None })
     }

@@ -2,7 +2,7 @@
 use crate::{CallError, Params};
 use ops_core::ops::Axes;
 use ops_core::ops::registry::{OptionValue, Options, Window};
-use ops_core::{DType, Slot, Wide};
+use ops_core::{DType, OperandSlot, Wide};
 use serde_json::{Map, Value, json};
 use std::cell::RefCell;
 
@@ -29,7 +29,7 @@ impl<'c> CallOptions<'c> {
     ///
     /// # Errors
     /// [`CallError::Unsupported`] with every operand and option that the op does not have.
-    pub fn check_known(&self, slots: &[Slot]) -> Result<(), CallError> {
+    pub fn check_known(&self, slots: &[OperandSlot]) -> Result<(), CallError> {
         let CallOptions { op, params, types, read } = self;
         let unknown = types.iter().filter(|(name, _)| slots.iter().all(|slot| slot.name != *name));
         let read = read.borrow();
@@ -201,7 +201,7 @@ mod tests {
         }
     }
     struct Typed {
-        slots: &'static [Slot],
+        slots: &'static [OperandSlot],
         types: Vec<DType>,
         layout: ops_core::Layout,
     }
@@ -210,7 +210,7 @@ mod tests {
             self.slots.len()
         }
         fn operand(&self, index: usize) -> Option<Operand<'_>> {
-            let Slot { name, role, .. } = *self.slots.get(index)?;
+            let OperandSlot { name, role, .. } = *self.slots.get(index)?;
             Some(Operand { name, role, dtype: self.types[index], layout: &self.layout, packing: None })
         }
     }

@@ -321,7 +321,7 @@ fn elementwise(op: &registry::Entry) -> Facts {
 fn same_extents(op: &registry::Entry) -> &'static str {
     let slots = op.runs_in.members().first().map_or(&[][..], |dtype| op.slots(*dtype));
     let (outputs, inputs): (Vec<_>, Vec<_>) = slots.iter().partition(|slot| slot.role == Role::Out);
-    let list = |slots: &[&ops_core::Slot]| {
+    let list = |slots: &[&ops_core::OperandSlot]| {
         slots.iter().map(|slot| format!("{}[..]", slot.name)).collect::<Vec<_>>().join(" ")
     };
     let arrow = if outputs.is_empty() { "" } else { " -> " };

@@ -1,7 +1,7 @@
 //! The operands of a problem before they have memory: element types, layouts and values.
 use super::synthetic::{Fill, Recipe};
 use crate::catalogue::Entry;
-use ops_core::{AnyTensor, Backend, DType, Layout, NamedTensors, Result, Role, Slot};
+use ops_core::{AnyTensor, Backend, DType, Layout, NamedTensors, OperandSlot, Result, Role};
 use ops_test::erased::Outline;
 
 /// The layout and the values of each operand.
@@ -39,7 +39,11 @@ impl Plan {
         outline
     }
     /// The operands in a backend's memory. A tensor holds the part of its operand that the layout refers to.
-    pub(super) fn tensors<B: Backend>(&self, backend: &B, slots: &[Slot]) -> Result<NamedTensors<B::Space>> {
+    pub(super) fn tensors<B: Backend>(
+        &self,
+        backend: &B,
+        slots: &[OperandSlot],
+    ) -> Result<NamedTensors<B::Space>> {
         let mut tensors = NamedTensors::new();
         for Planned { name, dtype, layout, recipe } in &self.0 {
             let extent = layout.extent();

@@ -6,7 +6,7 @@ use super::{Explain, Problem, described};
 use crate::catalogue::{Entry, Types, find_call, notation};
 use ops_core::ops::Attention;
 use ops_core::ops::registry::Options;
-use ops_core::{DType, Error, Layout, Role, Slot};
+use ops_core::{DType, Error, Layout, OperandSlot, Role};
 use ops_test::erased::erased;
 use ops_test::trace::{CallDetail, Memory, TracedCall, TracedOperand};
 use ops_test::{CallError, CallOptions, SuiteBackend};
@@ -129,7 +129,7 @@ impl<'t> Recording<'t> {
     /// The values of an operand: those that were recorded, or seeded ones that keep integers within their bounds.
     fn fill(
         &self,
-        slot: &Slot,
+        slot: &OperandSlot,
         operand: &TracedOperand,
         bytes: Option<&Arc<[u8]>>,
     ) -> Result<Fill, CallError> {

@@ -3,8 +3,8 @@ use super::Wrapper;
 use crate::named::{contents, moved};
 use crate::ops::registry::{self, OptionValue};
 use crate::{
-    AnyTensor, Backend, Call, DType, Determinism, Execute, Layout, Op, Operand, OperandInfo, Operands,
-    Packing, Reason, Result, Role, Slot,
+    AnyTensor, Backend, Call, DType, Determinism, Execute, Layout, Op, Operand, OperandInfo, OperandSlot,
+    Operands, Packing, Reason, Result, Role,
 };
 use core::fmt;
 use std::sync::Arc;
@@ -114,7 +114,7 @@ impl<B: fmt::Debug> fmt::Debug for Traced<B> {
 }
 
 impl<B: Backend> Traced<B> {
-    fn operand(&self, slot: &'static Slot, info: OperandInfo<'_, B::Space>) -> Result<TracedOperand> {
+    fn operand(&self, slot: &'static OperandSlot, info: OperandInfo<'_, B::Space>) -> Result<TracedOperand> {
         let Operand { role, dtype, layout, .. } = info.operand;
         let wanted = role != Role::Out && self.recorder.wants(&info.operand);
         let memory = wanted.then(|| contents(info, &self.inner)).transpose()?;

@@ -4,7 +4,7 @@
 //! from these and passes it to a [`Visit`]; [`entries`] lists all ops. Each op is declared here once: the names that files,
 //! policies and commands use, the types that it runs in, and how to make it from options.
 use super::*;
-use crate::{DType, Element, Execute, Float, Op, Operands, Scalar, Signature, Slot, Wide};
+use crate::{DType, Element, Execute, Float, Op, OperandSlot, Operands, Scalar, Signature, Wide};
 use std::sync::LazyLock;
 
 // In this module the caller chooses the error type, so the crate's `Result` does not fit.
@@ -181,12 +181,12 @@ pub struct Entry {
     pub runs_in: Group,
     /// The operand that must be in a block format under this name.
     pub blocks: Option<&'static str>,
-    slots: fn(DType) -> &'static [Slot],
+    slots: fn(DType) -> &'static [OperandSlot],
 }
 
 impl Entry {
     /// The op's operands in this type; for a cast, `dtype` is the target type. Empty if the op does not exist in the type.
-    pub fn slots(&self, dtype: DType) -> &'static [Slot] {
+    pub fn slots(&self, dtype: DType) -> &'static [OperandSlot] {
         (self.slots)(dtype)
     }
 }
@@ -226,7 +226,7 @@ impl<V: Copy> Name<V> {
     fn is_of<O: Options>(&self, name: &str, options: &O) -> bool {
         self.name == name && self.without.is_none_or(|operand| options.operand(operand).is_err())
     }
-    fn entry(&self, group: Group, slots: fn(DType) -> &'static [Slot]) -> Entry {
+    fn entry(&self, group: Group, slots: fn(DType) -> &'static [OperandSlot]) -> Entry {
         let blocks = self.of_blocks.filter(|(_, blocks)| *blocks).map(|(operand, _)| operand);
         Entry { name: self.name, runs_in: self.only.unwrap_or(group), blocks, slots }
     }
@@ -638,7 +638,7 @@ fn conv_axes<O: Options>(options: &O, form: ConvForm) -> Result<[ConvAxis; 2], O
 /// The type that an op runs in, for a call on these operands: the `dtype` from which [`by_name`] makes the op again.
 ///
 /// `slots` are the op's operands. `None` if none was given.
-pub fn runs_in(name: &str, slots: &[Slot], on: &dyn Operands) -> Option<DType> {
+pub fn runs_in(name: &str, slots: &[OperandSlot], on: &dyn Operands) -> Option<DType> {
     if name == "cast" {
         return on.get("x").map(|x| x.dtype);
     }
