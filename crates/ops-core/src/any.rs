@@ -34,7 +34,7 @@ pub struct AnyTensor<S: Space> {
 }
 
 /// A tensor without its memory: element type, layout and packing.
-pub(crate) type Parts = (DType, Layout, Option<&'static Packing>);
+pub(crate) type RawParts = (DType, Layout, Option<&'static Packing>);
 
 /// Checks that `bytes` can be viewed as elements: the alignment, and that the layout lies inside.
 fn check<S: Space>(
@@ -101,11 +101,11 @@ impl<S: Space> AnyTensor<S> {
         self.packing
     }
     /// Splits the tensor into its description and its memory.
-    pub(crate) fn into_parts(self) -> (Parts, S::Buffer<u8>) {
+    pub(crate) fn into_parts(self) -> (RawParts, S::Buffer<u8>) {
         ((self.dtype, self.layout, self.packing), self.buffer)
     }
     /// Rebuilds a tensor from its description, over the same memory as seen by another space.
-    pub(crate) fn from_parts((dtype, layout, packing): Parts, buffer: S::Buffer<u8>) -> Self {
+    pub(crate) fn from_parts((dtype, layout, packing): RawParts, buffer: S::Buffer<u8>) -> Self {
         AnyTensor { buffer, dtype, layout, packing }
     }
     /// The element type.

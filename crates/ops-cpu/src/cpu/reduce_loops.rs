@@ -9,7 +9,7 @@ use ops_core::{DType, Num, Scalar, Wide};
 const LANES: usize = 16;
 
 /// Calls a function with each contiguous part of a row.
-type Parts<'p> = &'p mut dyn FnMut(&mut dyn FnMut(&[u8]) -> TaskResult) -> TaskResult;
+type RowParts<'p> = &'p mut dyn FnMut(&mut dyn FnMut(&[u8]) -> TaskResult) -> TaskResult;
 /// Calls a function with the positions of rows, a few at a time, and the index of the first of these.
 type Rows<'r> = &'r dyn Fn(&mut dyn FnMut(&[usize], usize) -> TaskResult) -> TaskResult;
 
@@ -80,7 +80,7 @@ fn finish<T: Wider>(f: ReduceFn, v: T::In, n: usize) -> T {
 }
 
 /// One output of `n` elements.
-pub(super) fn row(f: ReduceFn, dtype: DType, parts: Parts<'_>, n: usize, y: &mut [u8]) -> TaskResult {
+pub(super) fn row(f: ReduceFn, dtype: DType, parts: RowParts<'_>, n: usize, y: &mut [u8]) -> TaskResult {
     on_num!(dtype, T => {
         let mut lanes: Option<[<T as Wider>::In; LANES]> = None;
         parts(&mut |x| {
