@@ -30,7 +30,7 @@ mod tests;
 mod write;
 
 pub use read::{Blocks, Trace};
-pub use write::{TraceRecorder, Written};
+pub use write::{TraceRecorder, TraceSummary};
 
 /// The version of the format.
 pub const VERSION: u64 = 1;

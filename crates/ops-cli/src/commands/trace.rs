@@ -8,7 +8,7 @@ use ops_core::model::Transformer;
 use ops_core::{Determinism, Float, bf16, f16};
 use ops_gguf::{AtomicFile, Gguf};
 use ops_models::Decoder;
-use ops_test::trace::{TraceRecorder, Written};
+use ops_test::trace::{TraceRecorder, TraceSummary};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::io::Write;
@@ -119,8 +119,8 @@ fn greatest(logits: &[f32]) -> u32 {
     best.unwrap_or(0) as u32
 }
 
-fn report(args: &TraceArgs, written: &Written, json: bool, out: &mut dyn Write) -> Result<(), Failure> {
-    let Written { calls, distinct, bytes, not_recorded, .. } = written;
+fn report(args: &TraceArgs, written: &TraceSummary, json: bool, out: &mut dyn Write) -> Result<(), Failure> {
+    let TraceSummary { calls, distinct, bytes, not_recorded, .. } = written;
     if json {
         let missing = not_recorded.iter();
         let not_recorded =

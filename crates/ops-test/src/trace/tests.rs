@@ -11,7 +11,7 @@ use std::sync::Arc;
 type Recording = Traced<Cpu>;
 
 /// The trace of what `run` calls.
-fn traced(inputs: bool, run: impl FnOnce(&Recording) -> ops_core::Result<()>) -> (Vec<u8>, Written) {
+fn traced(inputs: bool, run: impl FnOnce(&Recording) -> ops_core::Result<()>) -> (Vec<u8>, TraceSummary) {
     let recorder = Arc::new(TraceRecorder::new(Vec::new(), Map::new(), inputs).unwrap());
     run(&Traced::new(Cpu::new(), recorder.clone())).unwrap();
     recorder.finish().unwrap()

@@ -24,7 +24,7 @@ pub struct TraceRecorder<W> {
 /// What a trace has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Written {
+pub struct TraceSummary {
     /// Number of calls.
     pub calls: u64,
     /// Number of calls that differ.
@@ -74,7 +74,7 @@ impl<W: Write> TraceRecorder<W> {
     ///
     /// # Errors
     /// The writer's, and if the trace was finished before.
-    pub fn finish(&self) -> io::Result<(W, Written)> {
+    pub fn finish(&self) -> io::Result<(W, TraceSummary)> {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).take();
         file.ok_or_else(finished)?.finish()
     }
@@ -165,7 +165,7 @@ impl<W: Write> File<W> {
         if run.is_empty() { Ok(()) } else { self.line(&json!({"run": run}).to_string()) }
     }
 
-    fn finish(mut self) -> io::Result<(W, Written)> {
+    fn finish(mut self) -> io::Result<(W, TraceSummary)> {
         self.flush_run()?;
         let missing = |((op, reason), calls): (&(&'static str, &'static str), &u64)| NotRecorded {
             op: (*op).to_owned(),
@@ -180,7 +180,7 @@ impl<W: Write> File<W> {
         self.line(&json!({"end": {"calls": self.calls, "not_recorded": listed}}).to_string())?;
         self.out.flush()?;
         let File { out, bytes, calls, known, .. } = self;
-        Ok((out, Written { calls, distinct: known.len(), bytes, not_recorded }))
+        Ok((out, TraceSummary { calls, distinct: known.len(), bytes, not_recorded }))
     }
 
     fn line(&mut self, line: &str) -> io::Result<()> {
