@@ -18,7 +18,7 @@ const KEPT: usize = 8;
 
 /// Pinned host memory. The holder of the value owns the memory.
 #[derive(Debug)]
-pub(super) struct Piece {
+pub(super) struct PinnedPiece {
     pub(super) address: usize,
     bytes: usize,
     /// The last copy from or to the piece, if it may not be done.
@@ -32,18 +32,18 @@ pub(super) struct PendingCopy {
     pub(super) number: u64,
 }
 
-impl Piece {
+impl PinnedPiece {
     /// Memory of [`piece_size`] bytes that HIP has just allocated.
-    pub(super) fn new(address: *mut c_void, bytes: usize) -> Piece {
-        Piece { address: address as usize, bytes, copy: None }
+    pub(super) fn new(address: *mut c_void, bytes: usize) -> PinnedPiece {
+        PinnedPiece { address: address as usize, bytes, copy: None }
     }
 
     pub(super) fn pointer(&self) -> *mut c_void {
         self.address as *mut c_void
     }
 
-    fn done(self) -> Piece {
-        Piece { copy: None, ..self }
+    fn done(self) -> PinnedPiece {
+        PinnedPiece { copy: None, ..self }
     }
 }
 
@@ -55,9 +55,9 @@ pub(super) fn piece_size(bytes: usize) -> usize {
 /// The pieces of a device that no copy holds, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Pool {
-    idle: Mutex<VecDeque<Piece>>,
+    idle: Mutex<VecDeque<PinnedPiece>>,
     /// Pieces with a copy whose end is unknown. They are freed with the device.
-    lost: Mutex<Vec<Piece>>,
+    lost: Mutex<Vec<PinnedPiece>>,
 }
 
 impl Pool {
@@ -68,13 +68,13 @@ impl Pool {
         size: usize,
         is_done: impl Fn(&PendingCopy) -> Result<bool>,
         wait: impl Fn(&PendingCopy) -> Result<()>,
-    ) -> Result<Option<Piece>> {
+    ) -> Result<Option<PinnedPiece>> {
         let mut idle = self.idle.lock();
         let places: Vec<usize> = (0..idle.len()).filter(|&at| idle[at].bytes == size).collect();
         for &at in &places {
             let done = idle[at].copy.as_ref().map_or(Ok(true), &is_done)?;
             if done {
-                return Ok(idle.remove(at).map(Piece::done));
+                return Ok(idle.remove(at).map(PinnedPiece::done));
             }
         }
         if places.len() < KEPT {
@@ -92,12 +92,12 @@ impl Pool {
     }
 
     /// Takes back a piece, with its last copy unless that is done.
-    pub(super) fn keep(&self, piece: Piece) {
+    pub(super) fn keep(&self, piece: PinnedPiece) {
         self.idle.lock().push_back(piece);
     }
 
     /// Takes back a piece with a copy whose end is unknown.
-    pub(super) fn lose(&self, piece: Piece) {
+    pub(super) fn lose(&self, piece: PinnedPiece) {
         self.lost.lock().push(piece);
     }
 

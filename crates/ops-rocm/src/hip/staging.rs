@@ -8,12 +8,12 @@ use std::ffi::c_void;
 use hip_sys::hip::{hipMemcpyDeviceToHost, hipMemcpyHostToDevice};
 
 use super::error::{Error, Result};
-use super::pinned::{LARGE, PendingCopy, Piece};
+use super::pinned::{LARGE, PendingCopy, PinnedPiece};
 use super::stream::Stream;
 use super::track::Mark;
 
 /// Takes a piece back behind the copy that the stream was given last; returns the number of a mark behind that copy.
-fn put(stream: &Stream, mut piece: Piece) -> Result<u64> {
+fn put(stream: &Stream, mut piece: PinnedPiece) -> Result<u64> {
     let (device, pool) = (stream.device(), stream.device().pinned());
     match device.mark(stream.track()) {
         Ok(mark) => {
@@ -104,7 +104,7 @@ pub(super) unsafe fn read(stream: &Stream, from: usize, into: &mut [u8]) -> Resu
 pub struct Download {
     stream: Stream,
     /// With the number of bytes in each.
-    pieces: Vec<(Piece, usize)>,
+    pieces: Vec<(PinnedPiece, usize)>,
     /// Behind the copies, once all are enqueued.
     ready: Option<Mark>,
     /// The mark was reached: the copies are done.

@@ -41,7 +41,7 @@ mod built {
 }
 
 /// An object that was found for a device.
-pub(super) struct Found<'o> {
+pub(super) struct FoundObject<'o> {
     pub(super) target: &'o str,
     part: &'o Part,
     object: &'o Object,
@@ -102,7 +102,7 @@ impl CodeObjects {
     }
 
     /// The object of a unit for a device, if there is one.
-    pub(super) fn find(&self, unit: &Unit, gfx: &Gfx) -> Option<Found<'_>> {
+    pub(super) fn find(&self, unit: &Unit, gfx: &Gfx) -> Option<FoundObject<'_>> {
         let name = unit.name();
         let objects = || {
             let parts = self.parts.iter().filter(|part| part.unit == name);
@@ -110,11 +110,11 @@ impl CodeObjects {
         };
         let target = select(objects().map(|(_, object)| &*object.target), gfx)?;
         let (part, object) = objects().find(|(_, object)| object.target == target)?;
-        Some(Found { target, part, object })
+        Some(FoundObject { target, part, object })
     }
 }
 
-impl Found<'_> {
+impl FoundObject<'_> {
     /// The code, if it is as it was when it was embedded.
     pub(super) fn read(&self) -> Result<CodeObject, String> {
         let Object { start, len, hash, .. } = *self.object;

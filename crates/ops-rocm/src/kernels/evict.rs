@@ -54,7 +54,7 @@ pub(super) fn used(file: &File) {
     let _ = file.set_modified(SystemTime::now());
 }
 
-struct Kernel {
+struct CachedKernel {
     path: PathBuf,
     used: SystemTime,
     bytes: u64,
@@ -69,7 +69,7 @@ pub(super) fn evict(folder: &Path, CacheLimit(limit): CacheLimit, keep: &Path) -
     let mut kernels = list(folder)?;
     let mut total: u64 = kernels.iter().map(|kernel| kernel.bytes).sum();
     kernels.sort_by(|a, b| (a.used, &a.path).cmp(&(b.used, &b.path)));
-    for Kernel { path, used, bytes } in kernels {
+    for CachedKernel { path, used, bytes } in kernels {
         if total <= limit {
             break;
         }
@@ -84,7 +84,7 @@ pub(super) fn evict(folder: &Path, CacheLimit(limit): CacheLimit, keep: &Path) -
 }
 
 /// The kernels in a folder. Removes parts of files that no process is writing any more.
-fn list(folder: &Path) -> io::Result<Vec<Kernel>> {
+fn list(folder: &Path) -> io::Result<Vec<CachedKernel>> {
     let mut kernels = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -92,7 +92,7 @@ fn list(folder: &Path) -> io::Result<Vec<Kernel>> {
         let Ok(meta) = fs::metadata(&path) else { continue };
         let Ok(used) = meta.modified() else { continue };
         if path.extension().is_some_and(|extension| extension == KERNEL) {
-            kernels.push(Kernel { path, used, bytes: meta.len() });
+            kernels.push(CachedKernel { path, used, bytes: meta.len() });
         } else if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PART))
             && used.elapsed().is_ok_and(|age| age > PART_AGE)
         {

@@ -6,7 +6,7 @@ pub(crate) use convolution::Convolution;
 use super::denial::Denial;
 use super::library::{Failure, Lib, SetWorkspace, Vendor, check};
 use crate::ProviderId;
-use convolution::Found;
+use convolution::FoundSolutions;
 use hip_sys::hip::{self, hipStream_t};
 use hip_sys::{LoadError, Version};
 use miopen_sys::{self as sys, miopenHandle_t};
@@ -25,7 +25,7 @@ pub(crate) struct MiOpenLibrary;
 /// A handle, with the solutions found for convolutions.
 pub(crate) struct MiOpenHandle {
     pub(crate) raw: miopenHandle_t,
-    found: Found,
+    found: FoundSolutions,
 }
 
 impl Vendor for MiOpenLibrary {
@@ -56,7 +56,7 @@ impl Vendor for MiOpenLibrary {
         // SAFETY: writes one handle; the stream is live and belongs to the current device.
         let created = unsafe { lib.miopenCreateWithStream(&mut raw, stream) };
         check::<Self>(lib, "miopenCreateWithStream", created)
-            .map(|()| MiOpenHandle { raw, found: Found::default() })
+            .map(|()| MiOpenHandle { raw, found: FoundSolutions::default() })
     }
 
     unsafe fn destroy(lib: &Lib<Self>, handle: &mut MiOpenHandle) -> Result<(), Failure> {

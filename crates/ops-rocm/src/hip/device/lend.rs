@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Device, destroy_event};
 use crate::hip::borrowed_handle::Loan;
 use crate::hip::error::Result;
-use crate::hip::pinned::{PendingCopy, Piece, Pool, piece_size};
+use crate::hip::pinned::{PendingCopy, PinnedPiece, Pool, piece_size};
 use crate::hip::raw::{KernelMemory, RawEvent, RawStream};
 use crate::hip::track::Track;
 
@@ -15,13 +15,13 @@ impl Device {
     }
 
     /// A piece of pinned memory of at least this size that no copy uses.
-    pub(in crate::hip) fn take_piece(&self, bytes: usize) -> Result<Piece> {
+    pub(in crate::hip) fn take_piece(&self, bytes: usize) -> Result<PinnedPiece> {
         let size = piece_size(bytes);
         let is_done = |copy: &PendingCopy| self.is_reached(&copy.track, copy.number);
         let wait = |copy: &PendingCopy| self.wait_for(&copy.track, copy.number);
         match self.pinned().take(size, is_done, wait)? {
             Some(piece) => Ok(piece),
-            None => Ok(Piece::new(self.with_room(|hip| hip.host_malloc(size))?, size)),
+            None => Ok(PinnedPiece::new(self.with_room(|hip| hip.host_malloc(size))?, size)),
         }
     }
 

@@ -44,7 +44,7 @@ const MAX_WORKSPACE: u64 = 32 << 20;
 /// The kernels chosen so far, by product; `None` where there is no kernel.
 #[derive(Default)]
 pub(super) struct Chosen {
-    kernels: HashMap<Product, Option<Kernel>>,
+    kernels: HashMap<Product, Option<ProductKernel>>,
 }
 
 impl Chosen {
@@ -58,7 +58,7 @@ impl Chosen {
 }
 
 /// A kernel for a product, with the descriptors that it is launched with.
-struct Kernel {
+struct ProductKernel {
     objects: Descriptors,
     algorithm: sys::hipblasLtMatmulAlgo_t,
     workspace: usize,
@@ -94,7 +94,7 @@ impl HipBlasLtHandle {
         let stream = self.stream;
         let (raw, kernel) = self.kernel(lib, product)?;
         let failure = |status: &str| Failure::of(CALL, status);
-        let Kernel { objects, algorithm, workspace: needed } =
+        let ProductKernel { objects, algorithm, workspace: needed } =
             kernel.ok_or_else(|| failure("there is no kernel for this product any more"))?;
         if workspace.1 < *needed {
             return Err(failure("the kernel needs more workspace than it was asked for"));
@@ -134,7 +134,7 @@ impl HipBlasLtHandle {
         &mut self,
         lib: &Lib<HipBlasLtLibrary>,
         product: &Product,
-    ) -> Result<(sys::hipblasLtHandle_t, Option<&Kernel>), Failure> {
+    ) -> Result<(sys::hipblasLtHandle_t, Option<&ProductKernel>), Failure> {
         let HipBlasLtHandle { raw, chosen, .. } = self;
         if !chosen.kernels.contains_key(product) {
             let kernel = choose(lib, *raw, product)?;
@@ -152,7 +152,7 @@ fn choose(
     lib: &Lib<HipBlasLtLibrary>,
     handle: sys::hipblasLtHandle_t,
     product: &Product,
-) -> Result<Option<Kernel>, Failure> {
+) -> Result<Option<ProductKernel>, Failure> {
     const CALL: &str = "hipblasLtMatmulAlgoGetHeuristic";
     let objects = Descriptors::new(lib, product)?;
     let preference = Preference::new(lib, MAX_WORKSPACE)?;
@@ -182,7 +182,7 @@ fn choose(
     let usable = found > 0
         && result.state == sys::HIPBLAS_STATUS_SUCCESS
         && result.workspaceSize as u64 <= MAX_WORKSPACE;
-    let kernel = Kernel { objects, algorithm: result.algo, workspace: result.workspaceSize };
+    let kernel = ProductKernel { objects, algorithm: result.algo, workspace: result.workspaceSize };
     Ok(usable.then_some(kernel))
 }
 

@@ -55,11 +55,11 @@ impl fmt::Display for Solution {
 
 /// The solutions found so far, by convolution; `None` where there is none.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct FoundSolutions {
     solutions: HashMap<Convolution, Option<Ready>>,
 }
 
-impl Found {
+impl FoundSolutions {
     /// Capacity. When it is full it is emptied: MIOpen keeps the kernels that it compiled.
     const CAPACITY: usize = 1024;
 
@@ -140,7 +140,7 @@ impl MiOpenHandle {
             if let Some(Ready { solution, .. }) = &ready {
                 tracing::info!("MIOpen: {solution}, for {convolution:?}");
             }
-            if found.solutions.len() >= Found::CAPACITY {
+            if found.solutions.len() >= FoundSolutions::CAPACITY {
                 found.clear();
             }
             found.solutions.insert(*convolution, ready);
