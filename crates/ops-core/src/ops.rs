@@ -72,7 +72,7 @@ pub use sort::*;
 pub use upsample::*;
 pub use where_::*;
 
-/// The operands of each op, in a module with the op's name: [`args::rms_norm::Args`](rms_norm::Args).
+/// The operands of each op, in a module with the op's name: [`args::rms_norm::Args`].
 pub mod args {
     pub use super::activation::args::*;
     pub use super::attention::args::*;
