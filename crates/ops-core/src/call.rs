@@ -1,5 +1,5 @@
 //! The checks between user data and kernels.
-use crate::{Error, Lent, Op, Operand, Operands, Packing, Reason, Result, Role, Seen, Shape, Slot, Space};
+use crate::{Error, Borrowed, Op, Operand, Operands, Packing, Reason, Result, Role, OperandInfo, Shape, OperandSlot, Space};
 
 /// A call whose arguments satisfy the op's shape rule and lie inside their memory.
 ///
@@ -23,9 +23,9 @@ impl<'c, 'a, O: Op, S: Space> Call<'c, 'a, O, S> {
         let mut rest = outputs.as_ref().iter();
         let fine = O::for_each_operand(args, |place, slot, info| {
             let want = if slot.role == Role::Out { rest.next() } else { None };
-            match seen {
-                Some(seen) if !view_is_valid::<S>(slot, &seen, want, &reads) => {
-                    Err((place, <S as Space>::len(seen.memory)))
+            match info {
+                Some(info) if !view_is_valid::<S>(slot, &info, want, &reads) => {
+                    Err((place, <S as Space>::len(info.memory)))
                 }
                 _ => Ok(()),
             }
@@ -107,12 +107,12 @@ pub(crate) fn lost(op: &'static str) -> Error {
 /// and that no two indices share an element.
 #[inline(always)]
 fn view_is_valid<S: Space>(
-    slot: &Slot,
-    seen: &Seen<'_, S>,
+    slot: &OperandSlot,
+    info: &OperandInfo<'_, S>,
     want: Option<&Shape>,
     reads: impl Fn(&'static str, &'static Packing) -> bool,
 ) -> bool {
-    let (on, bytes) = (&seen.operand, S::len(seen.memory));
+    let (on, bytes) = (&info.operand, S::len(info.memory));
     let inside = match on.packing {
         // Multiplies instead of dividing: one division would cost as much as the rest of the check.
         None => on.layout.extent().end.checked_mul(on.dtype.size()).is_some_and(|end| end <= bytes),

@@ -69,7 +69,7 @@ pub use error::{Error, Reason, Result};
 pub use layout::{Layout, Positions};
 pub use named::NamedTensors;
 pub use op::{Op, Signature};
-pub use operand::{Lent, Operand, Operands, Role, Seen, Slot};
+pub use operand::{Borrowed, Operand, Operands, Role, OperandInfo, OperandSlot};
 pub use operands::Written;
 pub use packing::Packing;
 pub use parts::Parts;

@@ -1,6 +1,6 @@
 //! Ops and their arguments.
 use crate::option::OptionValue;
-use crate::{DType, Determinism, Lent, Operands, Result, Role, Seen, Shape, Slot, Space, Tolerance};
+use crate::{DType, Determinism, Borrowed, Operands, Result, Role, OperandInfo, Shape, OperandSlot, Space, Tolerance};
 use core::fmt::Debug;
 use core::hash::{Hash, Hasher};
 

@@ -1,6 +1,6 @@
 //! Recorded calls on the stand-in for ROCm: a replay equals the calls, and what cannot be recorded is refused.
 
-use ops_core::combine::{Recorded, RecordedCall, Recorder, Timed};
+use ops_core::combine::{Traced, TracedCall, Recorder, Timed};
 use ops_core::ops::*;
 use ops_core::{Backend, Checked, Either, Error, Fallback, Operand, Replay, Result, TensorOf, View};
 use ops_cpu::{Cpu, Reference};
