@@ -1,9 +1,9 @@
-//! How far the bits of a result are promised.
+//! Determinism: how far the bits of a result are guaranteed.
 use crate::{Op, Operands, Role, Tolerance};
 use std::fmt;
 use std::str::FromStr;
 
-/// What a backend promises about the bits of a result: each level promises more than those before it.
+/// What a backend guarantees about the bits of a result. Each level includes those before it.
 ///
 /// ```
 /// use ops_core::Determinism;
@@ -16,10 +16,11 @@ pub enum Determinism {
     /// The same call on the same machine gives the same bits.
     #[default]
     Run,
-    /// Moreover a row (a token, a sequence, an expert's row) gives the same bits whatever other rows are in the call, and
-    /// however a prefill is cut into pieces.
+    /// In addition, a row (a token, a sequence, an expert's row) gives the same bits whatever other rows are
+    /// in the call, and however a prefill is split.
     Batch,
-    /// Moreover every backend that states this level gives the same bits, but for the sign of a zero and the bits of a NaN.
+    /// In addition, every backend with this level gives the same bits, except for the sign of a zero and the
+    /// bits of a NaN.
     Exact,
 }
 
@@ -37,7 +38,7 @@ impl Determinism {
     }
 
     /// [`Exact`](Determinism::Exact) if every output of the call has an exact [`Tolerance`], which leaves a correct kernel no
-    /// choice of bits; else `level`.
+    /// choice of bits; otherwise `level`.
     pub fn of_call<O: Op>(op: &O, on: &dyn Operands, level: Determinism) -> Determinism {
         let mut written = on.iter().filter(|operand| operand.role != Role::In).peekable();
         let some = written.peek().is_some();
@@ -52,7 +53,7 @@ impl fmt::Display for Determinism {
     }
 }
 
-/// A name that is no level of determinism.
+/// The error for a name that is not a level of determinism.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a level of determinism; those are run, batch and exact")]
 pub struct UnknownDeterminism(String);

@@ -3,7 +3,8 @@ use crate::backend::host_vec;
 use crate::{AnyMut, AnyTensor, Backend, DType, Error, Layout, Lent, Op, Result, Role, Seen, Slot, Space};
 use core::ops::{Index, IndexMut};
 
-/// Tensors by the names of an op's operands. A suite, command or combinator collects them before it makes a call.
+/// Tensors by the names of an op's operands. Suites, commands and combinators collect them before they make a
+/// call.
 ///
 /// ```
 /// # use ops_core::{Backend, Execute, NamedTensors, Result, ops::RmsNorm};
@@ -137,7 +138,7 @@ impl<'t, S: Space> Lender<'t, S> {
         Some(if slot.role == Role::In { Lent::Read(tensor.as_ref()) } else { Lent::Write(tensor.as_mut()?) })
     }
 
-    /// The error for an operand that is missing or of another type.
+    /// The error for an operand that is missing or has the wrong type.
     fn refused(&self, slot: &Slot) -> Error {
         let given = self.types.iter().find(|(name, _)| *name == slot.name);
         let got = given.map_or_else(|| "missing".to_owned(), |(_, dtype)| format!("of {dtype}"));
@@ -149,14 +150,14 @@ impl<'t, S: Space> Lender<'t, S> {
 impl<S: Space> Index<&str> for NamedTensors<S> {
     type Output = AnyTensor<S>;
     /// # Panics
-    /// There is no tensor with this name; see [`get`](NamedTensors::get).
+    /// Panics if there is no tensor with this name; see [`get`](NamedTensors::get).
     fn index(&self, name: &str) -> &AnyTensor<S> {
-        self.get(name).unwrap_or_else(|| panic!("no tensor is called `{name}`"))
+        self.get(name).unwrap_or_else(|| panic!("there is no tensor named `{name}`"))
     }
 }
 impl<S: Space> IndexMut<&str> for NamedTensors<S> {
     fn index_mut(&mut self, name: &str) -> &mut AnyTensor<S> {
-        self.get_mut(name).unwrap_or_else(|| panic!("no tensor is called `{name}`"))
+        self.get_mut(name).unwrap_or_else(|| panic!("there is no tensor named `{name}`"))
     }
 }
 
@@ -195,7 +196,7 @@ pub(crate) fn contents<B: Backend>(seen: Seen<'_, B::Space>, backend: &B) -> Res
     Ok(plain)
 }
 
-/// The layout, shifted to memory that starts where the view starts.
+/// The layout relative to memory that starts at the view's lowest element.
 pub(crate) fn moved(layout: &Layout) -> Layout {
     layout.rebase(layout.extent().start)
 }

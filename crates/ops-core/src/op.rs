@@ -9,19 +9,19 @@ use core::hash::{Hash, Hasher};
 
 /// The operands of an op. Only [`operands!`](crate::operands) implements it.
 ///
-/// The gate, launches and reports [look](Signature::look) at arguments. Combinators [map](Signature::map) them to other memory.
-/// A suite or command that has tensors by name [builds](Signature::build) them.
+/// Checks, launches and reports [look](Signature::look) at arguments. Combinators [map](Signature::map) them
+/// to other memory. Suites and commands [build](Signature::build) them from named tensors.
 pub trait Signature {
     /// The tensors of one call.
     type Args<'a, S: Space>: Operands;
-    /// What the shape rule reads.
+    /// The shapes that the shape rule reads.
     type Shapes<'a>;
     /// One [`Shape`] per operand that is only written.
     type Outputs: AsRef<[Shape]>;
     /// The operands, in order of declaration.
     const SLOTS: &'static [Slot];
 
-    /// What the shape rule reads of these arguments.
+    /// The shapes that the shape rule reads of these arguments.
     fn shapes<'s, S: Space>(args: &'s Self::Args<'_, S>) -> Self::Shapes<'s>;
     /// Passes every operand to `see`, in declaration order, with its index in the declaration; `None` for an optional operand
     /// that was not given. Stops at the first error.
@@ -32,8 +32,9 @@ pub trait Signature {
         args: &'s Self::Args<'_, S>,
         see: impl FnMut(usize, &'static Slot, Option<Seen<'s, S>>) -> Result<(), Stop>,
     ) -> Result<(), Stop>;
-    /// Passes every given operand to `change`, in order, and makes arguments of the results. Visits all operands even after one
-    /// fails. Returns `None` if `change` returned `None` for any of them, or changed the type or role of one.
+    /// Passes every given operand to `change`, in order, and builds arguments from the results. Visits all
+    /// operands even after one fails. Returns `None` if `change` returned `None` for any of them, or changed
+    /// the type or role of one.
     fn map<'s, 'r, S: Space, R: Space>(
         args: &'s mut Self::Args<'_, S>,
         change: impl FnMut(&'static Slot, Lent<'s, S>) -> Option<Lent<'r, R>>,
@@ -56,8 +57,8 @@ pub trait Op: Signature + Clone + Debug + Send + Sync + 'static {
 
     /// The name in messages, policies and files.
     fn name(&self) -> &'static str;
-    /// The shape rule: checks the operands that are read and returns the shapes of those that are written. Outputs are both
-    /// allocated and checked by it.
+    /// The shape rule: checks the operands that are read and returns the shapes of those that are written.
+    /// Outputs are both allocated and checked with it.
     ///
     /// # Errors
     /// [`Error::Shape`](crate::Error::Shape), [`Error::Param`](crate::Error::Param) and other errors caused by the caller.
@@ -73,9 +74,9 @@ pub trait Op: Signature + Clone + Debug + Send + Sync + 'static {
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         format!("{self:?}").hash(state);
     }
-    /// The options by the names under which [`registry::by_name`](crate::ops::registry::by_name) reads them. An option that has
-    /// its default may be left out. The default lists none: an op with options must override it, or a record of its calls lacks
-    /// them.
+    /// The options under the names that [`registry::by_name`](crate::ops::registry::by_name) accepts. An
+    /// option at its default may be left out. The default implementation lists none: an op with options must
+    /// override it, or records of its calls lack them.
     fn options(&self) -> Vec<(&'static str, OptionValue)> {
         Vec::new()
     }
@@ -91,7 +92,7 @@ pub trait Op: Signature + Clone + Debug + Send + Sync + 'static {
     message = "backend `{Self}` has no kernel for `{O}`",
     label = "no kernel for `{O}` on this backend",
     note = "wrap the backend as `Fallback::new(backend, Cpu::new())`, or write `impl Execute<{O}> for {Self}`",
-    note = "in a function generic over the backend, ask for the op family instead, such as `B: NormOps<T>` or `B: Transformer<T>`"
+    note = "in a function generic over the backend, require the op family instead, such as `B: NormOps<T>` or `B: Transformer<T>`"
 )]
 pub trait Execute<O: Op>: Backend {
     /// Checks whether `execute` would run. Must not allocate or enqueue. If this returns `Ok`, `execute` must not return
@@ -107,8 +108,8 @@ pub trait Execute<O: Op>: Backend {
     /// [`Error::Unsupported`](crate::Error::Unsupported) guarantees that no output was written.
     fn execute(&self, call: Call<'_, '_, O, Self::Space>) -> Result<()>;
 
-    /// Whether one kernel computes a fused op for these operands, so that it pays to call it. If not, it runs as its
-    /// [`Parts`](crate::Parts), or not at all.
+    /// Whether a single kernel computes a fused op for these operands, so that calling it pays off. Otherwise
+    /// the call runs as its [`Parts`](crate::Parts), or not at all.
     fn fuses(&self, op: &O, on: &dyn Operands) -> bool {
         self.support(op, on).is_ok()
     }
@@ -118,14 +119,14 @@ pub trait Execute<O: Op>: Backend {
         let _ = (op, operand, packing);
         false
     }
-    /// What this backend promises about the bits of this call's results. A backend that does not say promises only
-    /// [`Determinism::Run`].
+    /// The determinism that this backend guarantees for this call. The default is [`Determinism::Run`].
     fn determinism(&self, op: &O, on: &dyn Operands) -> Determinism {
         let _ = (op, on);
         Determinism::Run
     }
-    /// Repacks `x` into the layout in which this backend reads `operand` of this op fastest. Returns `x` unchanged if there is no
-    /// such layout, nothing to gain, or no memory. Meant for weights: pack once, when a model is loaded.
+    /// Repacks `x` into the layout in which this backend reads `operand` of this op fastest. Returns `x`
+    /// unchanged if there is no such layout, if it would not be faster, or if there is no memory for it.
+    /// Meant for weights: pack once, when a model is loaded.
     ///
     /// The result is used like any other tensor: it goes through the same methods, checks and combinators.
     ///

@@ -1,4 +1,4 @@
-//! Operands: their declarations, and how a call shows them.
+//! Operands: their declarations, and how a call presents them.
 use crate::{
     AnyMut, AnyRef, DType, Element, Error, Layout, Packing, Reason, Result, Space, TensorMut, TensorRef, View,
 };
@@ -170,7 +170,7 @@ pub struct Slot {
     pub dtype: Option<DType>,
 }
 
-/// An operand together with its memory, for reading.
+/// An operand with its memory, for reading.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'s, S: Space> {
     /// Everything but the memory.

@@ -21,8 +21,9 @@ pub struct Packing {
 }
 
 impl Packing {
-    /// Defines a packing. `bytes` returns the size of a packed tensor of a type and extents, or `None` if it cannot be packed.
-    /// Packed bytes start at a multiple of `align`. `unpack` writes the elements in row-major order, from input at any address.
+    /// Defines a packing. `bytes` returns the size of a packed tensor with this type and these extents, or
+    /// `None` if it cannot be packed. Packed bytes start at a multiple of `align`. `unpack` writes the
+    /// elements in row-major order; its input may have any alignment.
     pub const fn new(
         name: &'static str,
         bytes: fn(DType, &[usize]) -> Option<usize>,
@@ -50,7 +51,7 @@ impl Packing {
     pub fn unpack(&self, dtype: DType, dims: &[usize], packed: &[u8], plain: &mut [u8]) -> Result<()> {
         (self.unpack)(dtype, dims, packed, plain)
     }
-    /// The reason that a kernel gives when it cannot read this packing.
+    /// The reason that a backend returns if it cannot read this packing.
     pub fn declined(&self, operand: &Operand<'_>) -> Reason {
         Reason::Packed { operand: operand.name, packing: self.name }
     }
@@ -69,8 +70,8 @@ impl fmt::Debug for Packing {
     }
 }
 
-/// Checks that a backend's kernels can read every operand in its packing. The `support` of a backend that implements
-/// [`reads`](Execute::reads) calls this first.
+/// Checks that a backend's kernels can read every operand in its packing. A backend that implements
+/// [`reads`](Execute::reads) should call this first in `support`.
 ///
 /// # Errors
 /// [`Reason::Packed`] with the first operand that the backend cannot read.

@@ -22,9 +22,9 @@ pub struct TensorMut<'a, S: Space, T: Element> {
 
 /// The tensors of a backend.
 pub type TensorOf<B, T> = Tensor<<B as Backend>::Space, T>;
-/// What a backend reads.
+/// A view that a backend reads.
 pub type Ref<'a, B, T> = TensorRef<'a, <B as Backend>::Space, T>;
-/// What a backend writes.
+/// A view that a backend writes.
 pub type Mut<'a, B, T> = TensorMut<'a, <B as Backend>::Space, T>;
 
 /// The layout in memory that starts `by` elements later. An empty layout restarts at 0.
@@ -103,7 +103,8 @@ impl<S: Space, T: Element> Tensor<S, T> {
     }
 }
 
-/// The view methods that [`TensorRef`] and [`TensorMut`] share. Each is the [`Layout`] method of its name.
+/// The view methods that [`TensorRef`] and [`TensorMut`] share. Each works like the [`Layout`] method of the
+/// same name.
 pub trait View: Sized {
     /// Where the elements are.
     fn layout(&self) -> &Layout;

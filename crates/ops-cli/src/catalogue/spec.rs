@@ -33,7 +33,7 @@ impl Types {
     /// The types of an op that runs in `dtype`. A block format is taken as the type of the operand that is made of blocks.
     ///
     /// # Errors
-    /// The op is not offered in that type.
+    /// The op is not available in that type.
     pub(crate) fn of(entry: &Entry, dtype: DType) -> Result<Self, Failure> {
         if let (DType::Block(_), Some(block)) = (dtype, entry.block_operand()) {
             let members = entry.runs_in.members();
@@ -44,7 +44,7 @@ impl Types {
             return Ok(Types { runs_in: dtype, given: Vec::new() });
         }
         let offered = types::names(&entry.dtypes());
-        Err(Failure::Usage(format!("{} is not offered in {dtype}; it is offered in {offered}", entry.name)))
+        Err(Failure::Usage(format!("{} is not available in {dtype}; it is available in {offered}", entry.name)))
     }
 
     /// The types of a call of an op that runs in `dtype`, on operands of these types.

@@ -47,7 +47,7 @@ pub(super) fn run(
     titles.extend(columns().map(|d| d.name()));
     let rows: Result<Vec<_>, Failure> = chosen.iter().map(|entry| row(engine, entry)).collect();
     Table::print(&titles, &rows?, out)?;
-    writeln!(out, "\n-: declined by the backend; blank: the op is not offered in that type.")?;
+    writeln!(out, "\n-: declined by the backend; blank: the op is not available in that type.")?;
     writeln!(out, "For a block format, an op of floats runs in f32.")?;
     Ok(Outcome::Fine)
 }

@@ -1,4 +1,4 @@
-//! A backend that runs on a second one what the first one lacks.
+//! A backend that runs unsupported ops on a second backend.
 use super::Wrapper;
 use crate::named::write_back;
 use crate::operand::Unpacked;
@@ -109,7 +109,7 @@ impl<O: Op, P: Execute<O>, S: Execute<O>> Execute<O> for Fallback<P, S> {
         }
         if self.primary.capturing() {
             let why = format!(
-                "{reason}, and a call that falls back to {} cannot be recorded",
+                "{reason}; a call that falls back to {} cannot be recorded",
                 self.secondary.name()
             );
             return Err(not_recorded(call.name(), self.primary.name(), why));
@@ -128,7 +128,7 @@ impl<O: Op, P: Execute<O>, S: Execute<O>> Execute<O> for Fallback<P, S> {
         })
     }
 
-    /// Only by the primary: what falls back is slower in any form.
+    /// Asks only the primary: anything that falls back is slower, fused or not.
     fn fuses(&self, op: &O, on: &dyn Operands) -> bool {
         self.primary.fuses(op, on)
     }

@@ -56,7 +56,7 @@ pub(crate) const LIST: [&BlockInfo; 20] = [
     &MXFP4, &IQ2_XXS, &IQ2_XS, &IQ2_S, &IQ3_XXS, &IQ3_S,
 ];
 
-/// The formats of this crate. Formats of other crates work as well, but no file or command can name them.
+/// The formats of this crate. Formats from other crates work as well, but no file or command can name them.
 pub static FORMATS: &[&BlockInfo] = &LIST;
 
 /// A block of values that are stored together.
@@ -67,7 +67,7 @@ pub trait Block: Element {
     fn dequantize(&self, values: &mut [f32]);
 }
 
-/// A block that values can be quantized to. Some formats are only read.
+/// A block that values can be quantized to. Some formats are read-only.
 pub trait Encode: Block {
     /// Encodes the first [`LEN`](Block::LEN) values of `values`. Values beyond the end count as 0.
     ///

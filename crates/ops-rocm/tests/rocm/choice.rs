@@ -40,7 +40,7 @@ fn a_policy_asks_for_a_level_of_determinism() {
     let none = decide("determinism=batch;linear=rocblas");
     assert_eq!((none.chosen, none.reason()), (None, declined));
     let text = none.to_string();
-    assert!(text.contains("determinism is asked to be batch or more, and is run"), "{text}");
+    assert!(text.contains("determinism batch or higher was requested; the best available is run"), "{text}");
     assert_eq!(decide("determinism=exact").chosen, None);
     let wrong = Policy::parse("determinism=always").unwrap_err().to_string();
     assert!(wrong.contains("\"always\" is not a level of determinism"), "{wrong}");

@@ -1,9 +1,10 @@
-//! Options as values: what an op says about its options, and what [`Options`](super::Options) reads to make it again.
+//! Options as values: what an op says about its options, and what [`Options`](super::Options) reads to
+//! recreate it.
 use super::Window;
 use crate::Wide;
 use crate::ops::Axes;
 
-/// The value of an option. Each kind is read by the method of [`Options`](super::Options) with the same name.
+/// The value of an option. Each kind is read by the [`Options`](super::Options) method of the same name.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum OptionValue {
@@ -28,7 +29,7 @@ pub enum OptionValue {
 }
 
 impl OptionValue {
-    /// The word for `value` in a list of all values by their words.
+    /// The word for `value`, from a list of all values with their words.
     pub(crate) fn word<V: PartialEq, const N: usize>(all: [(&'static str, V); N], value: V) -> Self {
         let word = all.iter().find(|(_, known)| *known == value).map_or("", |(word, _)| word);
         OptionValue::Word(word)
