@@ -68,7 +68,7 @@ fn a_stream_of_another_device_is_refused() {
         let error = memory.access(&second.stream().unwrap(), Purpose::Read).unwrap_err();
         assert!(matches!(error, Error::OtherDevice { stream: 1, owner: 0, .. }), "{error}");
         assert!(
-            error.to_string().contains("a stream of device 1 was given for what belongs to device 0"),
+            error.to_string().contains("the stream belongs to device 1, the other object to device 0"),
             "{error}"
         );
     });

@@ -100,7 +100,7 @@ fn convolutions_say_which_kernel_they_take() {
         assert!(tiles.contains("taken") && tiles.contains("in tiles of 64 channels"), "{tiles}");
     }
     let few = line("conv2d", &["--shape", "weight=4,64,3,3"]);
-    assert!(few.contains("a thread for each element"), "{few}");
+    assert!(few.contains("one thread per element"), "{few}");
 }
 
 #[test]

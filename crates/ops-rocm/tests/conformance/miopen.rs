@@ -113,7 +113,7 @@ fn what_keeps_miopen_from_images_is_explained() {
         let told = |why: &str| text.iter().any(|decision| decision.contains(why));
         assert!(told("elements of a window that MIOpen adds in one sum = 81, limit 64"), "{text:?}");
         assert!(
-            told("no kernel for weight in f16") && told("MIOpen's batch norm wants a weight"),
+            told("no kernel for weight in f16") && told("MIOpen's batch norm needs a weight"),
             "{text:?}"
         );
         assert!(!used(&rocm));

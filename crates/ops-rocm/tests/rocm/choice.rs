@@ -309,7 +309,7 @@ fn a_decision_tells_which_units_multiply_and_why() {
     let wide = assumed("gfx942", "matmul=hip", &MatMul::<f32>::OP, &args).to_string();
     assert!(
         wide.contains(
-            "on vector units: matrix units take f16 and bf16, each with itself or with f32 on the left"
+            "on vector units: matrix units need f16 or bf16 on both sides, or f32 on the left"
         ),
         "{wide}"
     );
@@ -340,7 +340,7 @@ fn a_decision_tells_how_a_convolution_is_computed_and_why() {
         assert!(on::<f16>(gfx, forward, 32).contains(said), "{}", on::<f16>(gfx, forward, 32));
     }
     let wide = on::<f32>("gfx942", forward, 32);
-    assert!(wide.contains("on vector units: matrix units take f16 and bf16"), "{wide}");
+    assert!(wide.contains("on vector units: matrix units need f16 or bf16"), "{wide}");
     let transposed = on::<bf16>("gfx942", ConvForm::Transpose2d, 32);
     assert!(transposed.contains("on vector units: matrix units do not take transposed"), "{transposed}");
 }

@@ -48,7 +48,7 @@ impl HipOp for Where {
         if p.at(3).dtype.bits().is_some() {
             return copy::select(cond.dims(), cond.view(), moved.map(Bound::view), p.device());
         }
-        // A block is a row of units that share a condition: of two bytes, or of one if their number is odd.
+        // A block is a row of units that share a condition. Units have two bytes, or one if the block's size is odd.
         let bytes = p.at(3).dtype.bytes();
         let unit = if bytes.is_multiple_of(2) { ElementType::B16 } else { ElementType::B8 };
         let units = (bytes / unit.bytes()) as u64;
@@ -66,7 +66,7 @@ impl HipOp for Where {
     }
 }
 
-/// Strides of blocks as strides of their units, with the axis of units last.
+/// Strides of blocks converted to strides of their units, with the axis of units last.
 fn in_units(operand: &Bound, units: u64) -> Vec<i64> {
     let outer = operand.view().strides.iter().map(|stride| stride * units as i64);
     outer.chain([1]).collect()
@@ -107,19 +107,20 @@ impl<T: Element> Provider<Fill<T>> for HipFill {
             let bits = u64::from_le_bytes(std::array::from_fn(|i| value.get(i).copied().unwrap_or(0)));
             let (launch, kernel_args) =
                 copy::fill(y.dims(), y.view(), bits, problem.device()).map_err(refuse)?;
-            // SAFETY: a call's views lie in their memory; the launch is made for them, and they are lent to the stream.
+            // SAFETY: a call's views lie in their memory; the launch is made for them, and the stream may
+            // access them.
             return unsafe { rocm.kernels().launch(rocm.stream(), &launch, &kernel_args) };
         }
         let mut one = DeviceMemory::new(rocm.stream(), value.len())?;
         one.write(rocm.stream(), 0, value)?;
         let source = one.access(rocm.stream(), Purpose::Read)?;
         let (launch, kernel_args) = from_one(y, source.address() as u64, problem.device()).map_err(refuse)?;
-        // SAFETY: as above; the one element is read wherever the copy is.
+        // SAFETY: as above; every read of the copy is of that one element.
         unsafe { rocm.kernels().launch(rocm.stream(), &launch, &kernel_args) }
     }
 }
 
-/// A copy from one element to all of `y`.
+/// A copy of one element to all of `y`.
 fn from_one(y: &Bound, one: u64, device: &ops_kernels::Device) -> Result<(Launch, copy::CopyArgs), Refused> {
     let rank = y.layout.rank();
     let everywhere = Layout::of(Shape::SCALAR).broadcast(y.layout.dims()).map_err(|_| Refused::Rank(rank))?;

@@ -1,4 +1,4 @@
-//! Ops that look at one element of each operand.
+//! Elementwise ops.
 use super::{HipOp, Problem};
 use ops_core::ops::{Binary, Compare, Glu, Parametric, ParametricFn, Unary};
 use ops_core::{Float, Num, Op, Scalar, Wide};

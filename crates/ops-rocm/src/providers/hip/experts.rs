@@ -1,4 +1,4 @@
-//! Routing of tokens to experts, their products and sums, gated activations and norms.
+//! Routing of tokens to experts, expert products and their sums, gated activations and norms.
 use super::bind::Bound;
 use super::{Binding, HipOp, Problem, fits, no_matrix, units, unsupported, with_workspace};
 use crate::ProviderId;
@@ -110,7 +110,7 @@ impl<T: Float> Provider<LinearExperts<T>> for HipExperts {
     fn how(&self, target: &Target, _: &LinearExperts<T>, on: &dyn Operands) -> Option<String> {
         let mut binding = Binding::new();
         let plan = plan(&binding.assumed(on, target.launch_device()).ok()?).ok()?;
-        let limit = "memory is the limit with so few rows for each expert";
+        let limit = "with few rows per expert, memory bandwidth is the limit";
         if plan.main.instance.family.needs_dot4() {
             return units(target, plan.main.instance).map(|units| format!("row by row, {units}: {limit}"));
         }
@@ -118,7 +118,7 @@ impl<T: Float> Provider<LinearExperts<T>> for HipExperts {
             return Some(format!("row by row: {limit}"));
         }
         let on_vectors =
-            || no_matrix(target).unwrap_or_else(|| "matrix units do not take these types".into());
+            || no_matrix(target).unwrap_or_else(|| "matrix units do not support these types".into());
         let how =
             units(target, plan.main.instance).unwrap_or_else(|| format!("on vector units: {}", on_vectors()));
         Some(format!("rows sorted by expert, {how}"))
@@ -136,8 +136,8 @@ impl<T: Float> Provider<LinearExperts<T>> for HipExperts {
         with_workspace(rocm, plan.workspace, |workspace| {
             for at in 0..plan.launches {
                 let (launch, args) = plan.launch(at, workspace);
-                // SAFETY: a call's views lie in their memory; the plan is made for them, and they are lent to the stream. The workspace
-                // has the size that all launches were planned for, and is lent too.
+                // SAFETY: a call's views lie in their memory; the plan is made for them. The workspace has
+                // the size that all launches were planned for. The stream may access all of these.
                 unsafe { rocm.kernels().launch(stream, &launch, &args) }?;
             }
             Ok(())

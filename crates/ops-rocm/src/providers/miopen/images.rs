@@ -12,11 +12,11 @@ use ops_core::ops::{BatchNorm, Pool2d, PoolFn};
 use ops_core::{Call, DType, Determinism, Float, Op, Operands, Reason};
 use std::ptr::{from_mut, from_ref, null_mut};
 
-/// Checks what MIOpen wants of the vectors of a batch norm: all four, packed, in f32.
+/// Checks what MIOpen requires of the vectors of a batch norm: all four given, packed, in f32.
 fn vectors_suit(on: &dyn Operands) -> Result<(), Reason> {
     for name in ["weight", "bias", "mean", "var"] {
         let Some(vector) = on.get(name) else {
-            return Err(Reason::Because(format!("MIOpen's batch norm wants a {name}")));
+            return Err(Reason::Because(format!("MIOpen's batch norm needs a {name}")));
         };
         if vector.dtype != DType::F32 {
             return Err(Reason::DType { operand: name, dtype: vector.dtype });
@@ -28,7 +28,7 @@ fn vectors_suit(on: &dyn Operands) -> Result<(), Reason> {
     Ok(())
 }
 
-/// x and y without the vectors, which have a type of their own.
+/// x and y without the vectors, which have their own type.
 struct Images<'o>(&'o dyn Operands);
 
 impl Operands for Images<'_> {
@@ -69,9 +69,9 @@ impl<T: Float> Provider<BatchNorm<T>> for MiOpen {
         rocm.with_library::<MiOpenLibrary, _>(|lib, handle| {
             let tensor = Tensor::packed(lib, datatype(x), [batch, channels, image.iter().product(), 1])?;
             let parameters = Tensor::packed(lib, sys::miopenFloat, [1, channels, 1, 1])?;
-            // SAFETY: handle and descriptors are live; the operands are packed and of these extents, and lie in their
-            // memory, which is lent to the handle's stream. MIOpen reads the two factors before it returns, and only reads
-            // the vectors.
+            // SAFETY: handle and descriptors are live; the operands are packed and have these extents, and
+            // lie in memory that the handle's stream may access. MIOpen reads the two factors before it
+            // returns, and only reads the vectors.
             let status = unsafe {
                 lib.miopenBatchNormalizationForwardInference(
                     handle.raw,
@@ -95,14 +95,14 @@ impl<T: Float> Provider<BatchNorm<T>> for MiOpen {
     }
 }
 
-/// Elements of a window that the kernel's one running sum in f32 adds within the op's tolerance.
+/// Maximum number of window elements that the kernel's single f32 running sum adds within the op's tolerance.
 const MAX_WINDOW: usize = 64;
 
-/// A pool as MIOpen takes it: the mode, then window, padding and stride along rows and columns.
+/// A pool in MIOpen's terms: the mode, then window, padding and stride along rows and columns.
 fn pooling<T>(op: &Pool2d<T>) -> Result<(sys::miopenPoolingMode_t, [[i32; 2]; 3]), Reason> {
     let mode = match op.f {
         PoolFn::Max => sys::miopenPoolingMax,
-        // The one that counts the padding.
+        // The mode that counts the padding.
         PoolFn::Avg => sys::miopenPoolingAverageInclusive,
         other => return Err(Reason::Because(format!("MIOpen has no {}", other.name()))),
     };
@@ -135,7 +135,7 @@ impl<T: Float> Provider<Pool2d<T>> for MiOpen {
         pooling(op)?;
         let is_empty = |name| on.get(name).is_some_and(|operand| operand.layout.is_empty());
         if is_empty("x") && !is_empty("y") {
-            return Err(Reason::Because("MIOpen takes no empty tensors, and x is empty".to_owned()));
+            return Err(Reason::Because("MIOpen does not support empty tensors, and x is empty".to_owned()));
         }
         suits(target, op.name(), on, HALF_AND_SINGLE)
     }
@@ -160,8 +160,9 @@ impl<T: Float> Provider<Pool2d<T>> for MiOpen {
             let pooling = Pooling::new(lib, mode, windows)?;
             let from = Tensor::packed(lib, datatype(x), image(x.layout.dims()))?;
             let to = Tensor::packed(lib, datatype(y), image(y.layout.dims()))?;
-            // SAFETY: handle and descriptors are live; both operands are packed and of these extents, and lie in their
-            // memory, which is lent to the handle's stream. Without the backward pass no workspace is used.
+            // SAFETY: handle and descriptors are live; both operands are packed and have these extents, and
+            // lie in memory that the handle's stream may access. Without the backward pass no workspace is
+            // used.
             let status = unsafe {
                 lib.miopenPoolingForward(
                     handle.raw,
