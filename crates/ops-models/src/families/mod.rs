@@ -1,4 +1,4 @@
-//! The families. A family is a file here: its name, and what its metadata does not say.
+//! The families. Each family is a file: its name, and what its metadata does not say.
 use crate::keys::Keys;
 use crate::{Config, Error, Result};
 
@@ -19,7 +19,8 @@ mod starcoder2;
 pub(crate) struct Family {
     /// Its `general.architecture`.
     pub(crate) name: &'static str,
-    /// Changes what differs from the common configuration: root mean square norms, rotation of halves, swiglu.
+    /// Changes what differs from the common configuration: root mean square norms, rotation of halves,
+    /// swiglu.
     pub(crate) adjust: fn(&Keys<'_>, &mut Config) -> Result<()>,
 }
 
@@ -39,7 +40,7 @@ const LIST: [Family; 12] = [
     deepseek2::FAMILY,
 ];
 
-/// The architectures that this crate runs, as GGUF files name them.
+/// The architectures supported by this crate, as GGUF files name them.
 ///
 /// ```
 /// assert!(ops_models::families().any(|name| name == "qwen3"));

@@ -1,4 +1,5 @@
-//! `config.json` as the metadata that a GGUF file of the same model has, so that one place says what a model is made of.
+//! `config.json` as the metadata that a GGUF file of the same model has, so that a model is described in only
+//! one way.
 use super::deepseek::{self, Expansion};
 use super::encoder;
 use super::families::{self, Family, Windows};
@@ -10,8 +11,8 @@ use crate::Result;
 use ops_gguf::{Metadata, Value};
 use std::path::Path;
 
-/// Options without an effect on results. Biases and tied matrices show in the tensors, dropout and the like are for training,
-/// and how to sample is the caller's choice.
+/// Options that do not affect results. Biases and tied matrices are visible in the tensors, dropout and the
+/// like concern training, and sampling is the caller's choice.
 pub(super) const HARMLESS: [&str; 56] = [
     "_attn_implementation",
     "_flash_attn_2_enabled",
@@ -92,10 +93,10 @@ impl Keys {
     }
 }
 
-/// What `config.json` says.
+/// The contents of `config.json`.
 pub(super) struct Translated {
     pub(super) family: &'static Family,
-    /// Whether the tensors of the text part have a prefix, and others are of images.
+    /// Whether the text model's tensors have a prefix, and others are for images.
     pub(super) has_images: bool,
     pub(super) metadata: Metadata,
     pub(super) tied: bool,
@@ -110,7 +111,7 @@ pub(super) struct Translated {
 
 pub(super) fn translate(path: &Path) -> Result<Translated> {
     let options = Options::read(path)?;
-    let options = options.ok_or_else(|| super::options::wrong(path, "file", "no such file", "one"))?;
+    let options = options.ok_or_else(|| super::options::wrong(path, "file", "no such file", "a file"))?;
     if let Some(encoder) = encoder::translate(&options, path)? {
         return Ok(encoder);
     }
@@ -162,7 +163,7 @@ fn extents(options: &Options, family: &Family, keys: &mut Keys) -> Result<()> {
     if heads == 0 {
         return Err(options.wrong("num_attention_heads", 0, "a positive number"));
     }
-    // Only the first models of the llama family have as many key heads as query heads and do not say so.
+    // Only the first models of the llama family omit the number of key heads; it equals that of query heads.
     let kv_heads = options.count("num_key_value_heads")?;
     let kv_heads = kv_heads.or((family.model_type == "llama").then_some(heads));
     keys.set("attention.head_count_kv", options.required("num_key_value_heads", kv_heads)?)?;
@@ -226,11 +227,11 @@ fn windows(options: &Options, family: &Family, keys: &mut Keys) -> Result<()> {
         }
     };
     if family.architecture == "qwen3next" {
-        return Ok(()); // whose kinds of layers have other names
+        return Ok(()); // this family names its kinds of layers differently
     }
     let period = if let Windows::ButEvery(period) = family.windows { period } else { 1 };
     let name = |layer: usize| if full(layer, period) { "full_attention" } else { "sliding_attention" };
-    options.only("layer_types", "the layers of this family that have a window", |value| {
+    options.only("layer_types", "the pattern of windowed layers in this family", |value| {
         let layers = value.as_array().map(Vec::as_slice).unwrap_or_default();
         layers.iter().enumerate().all(|(layer, kind)| kind.as_str() == Some(name(layer)))
     })
@@ -268,7 +269,7 @@ fn choices(options: &Options, family: &Family, keys: &mut Keys) -> Result<()> {
                 value.get("quant_method").and_then(|method| method.as_str()) == Some("mxfp4")
             })?;
         }
-        // Rows of queries and keys are in the order of halves; in GGUF files of this family they are not.
+        // Rows of queries and keys are in halves; in GGUF files of this family they are in pairs.
         "llama" => keys.set("rope.halves", true)?,
         _ => {}
     }

@@ -1,4 +1,4 @@
-//! Options and matrices of latent attention, as DeepSeek V2 and V3 have it.
+//! Options and matrices of the latent attention of DeepSeek V2 and V3.
 use super::config::Keys;
 use super::options::{Options, wrong};
 use super::tensors::Piece;
@@ -6,7 +6,7 @@ use crate::Result;
 use ops_gguf::{Assembly, GgmlType};
 use std::path::Path;
 
-/// Extents by which the matrix that expands keys and values is split.
+/// Extents for splitting the matrix that expands keys and values.
 #[derive(Clone, Copy)]
 pub(super) struct Expansion {
     heads: usize,
@@ -16,7 +16,7 @@ pub(super) struct Expansion {
     value: usize,
 }
 
-/// Options that only these two families have. V3 has scores by sigmoid, V2 by softmax.
+/// Options that only these two families have. V3 scores with sigmoid, V2 with softmax.
 pub(super) fn translate(options: &Options, is_v3: bool, keys: &mut Keys) -> Result<Expansion> {
     let count = |option: &str| options.required(option, options.count(option)?);
     let sum = |a: u32, b: u32, option: &str| {

@@ -6,37 +6,38 @@ use crate::{Error, Result};
 /// A family as `config.json` describes it.
 pub(super) struct Family {
     pub(super) model_type: &'static str,
-    /// Whether it is an encoder, whose options and names of tensors are its own.
+    /// Whether it is an encoder, with its own options and tensor names.
     pub(super) encoder: bool,
     /// The same family's name in GGUF.
     pub(super) architecture: &'static str,
     pub(super) eps: &'static str,
     pub(super) activation: &'static str,
-    /// The base of rotary frequencies if the file does not say; `None` if it must.
+    /// The base of rotary frequencies if the file does not give it; `None` if it must.
     pub(super) rope_base: Option<f64>,
-    /// The part of each head that is rotated if the file does not say; `None` if it must be all.
+    /// The rotated part of each head if the file does not give it; `None` if whole heads must be rotated.
     pub(super) partial_rope: Option<f64>,
-    /// Whether the width of heads must be there.
+    /// Whether the file must give the width of heads.
     pub(super) own_head_dim: bool,
     pub(super) windows: Windows,
-    /// Whether the embeddings are the output matrix, if the file does not say.
+    /// Whether the embeddings are also the output matrix, if the file does not say.
     pub(super) tied: bool,
-    /// Whether the weights of norms lack the 1 that is added to them.
+    /// Whether 1 must be added to the weights of norms.
     pub(super) norms_plus_one: bool,
-    /// Whether `post_attention_layernorm` is `post_attention_norm` in GGUF, which elsewhere is `ffn_norm`.
+    /// Whether `post_attention_layernorm` is `post_attention_norm` in GGUF; in other families it is
+    /// `ffn_norm`.
     pub(super) post_attention_norm: bool,
-    /// Names of tensors with this prefix are passed over, as `transformers` does.
+    /// Tensors with this name prefix are ignored, as `transformers` does.
     pub(super) ignored: Option<&'static str>,
 }
 
-/// Which layers see only so far.
+/// Which layers have windowed attention.
 pub(super) enum Windows {
     None,
     /// All, if there is a size.
     All,
-    /// None, and a switch that turns them on is refused.
+    /// None; a switch that turns them on is refused.
     Off,
-    /// All but every so-manieth.
+    /// All layers except every n-th.
     ButEvery(usize),
 }
 
@@ -65,7 +66,7 @@ const GEMMA: Family = Family {
 };
 
 impl Family {
-    /// An encoder. It has no output matrix of its own.
+    /// An encoder. It has no separate output matrix.
     pub(super) const fn encoder(model_type: &'static str, architecture: &'static str) -> Self {
         Family { model_type, architecture, encoder: true, tied: true, ..COMMON }
     }
@@ -99,7 +100,7 @@ const FAMILIES: [Family; 15] = [
         partial_rope: Some(0.25),
         norms_plus_one: true,
         post_attention_norm: true,
-        // A layer that predicts further tokens.
+        // A layer that predicts more than the next token.
         ignored: Some("mtp."),
         ..COMMON
     },

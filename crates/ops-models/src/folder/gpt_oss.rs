@@ -1,5 +1,5 @@
-//! Experts of GPT-OSS: one tensor for all of a layer, in floats with inputs before outputs or in blocks of MXFP4, and the rows of
-//! gate and up in turns.
+//! Experts of GPT-OSS: a single tensor for all experts of a layer, in floats with inputs before outputs or in
+//! blocks of MXFP4. The rows of gate and up alternate.
 use super::tensors::{Found, Piece};
 use crate::Result;
 use ops_gguf::{Assembly, GgmlType};
@@ -11,10 +11,11 @@ const BLOCK: usize = 16;
 /// Rows that a transposition reads together: a cache line of 16-bit columns.
 const TOGETHER: usize = 32;
 
-/// Blocks without their scales so far, or scales without their blocks, by the name of the tensor without the ending.
+/// Blocks that lack their scales so far, or scales that lack their blocks, by the tensor's name without the
+/// ending.
 pub(super) type Waiting = BTreeMap<String, (Vec<usize>, Piece)>;
 
-/// A tensor of GGUF that takes some of the outputs: every `step`-th from `first` on.
+/// A GGUF tensor that consists of some of the outputs: every `step`-th from `first` on.
 struct Part {
     name: &'static str,
     first: usize,
@@ -31,7 +32,7 @@ pub(super) fn add(model: &mut Assembly, found: &Found<'_>, waiting: &mut Waiting
     let (parts, form) = match (what.strip_prefix("gate_up_proj"), what.strip_prefix("down_proj")) {
         (Some(form), _) => (&GATE_UP[..], form),
         (_, Some(form)) => (&DOWN[..], form),
-        _ => return Err(found.wrong("a part of other models", "the tensors of this kind of model")),
+        _ => return Err(found.wrong("a tensor of another kind of model", "the tensors of this kind of model")),
     };
     match (form, found.dims) {
         ("", &[experts, inputs, outputs]) => {
@@ -62,7 +63,7 @@ pub(super) fn add(model: &mut Assembly, found: &Found<'_>, waiting: &mut Waiting
     }
 }
 
-/// Adds the parts of a tensor of floats, which `fill` writes.
+/// Adds the parts of a float tensor, which `fill` writes.
 fn add_parts(
     model: &mut Assembly,
     found: &Found<'_>,
@@ -83,11 +84,11 @@ fn add_parts(
     Ok(())
 }
 
-/// The number of outputs of a part.
+/// The number of outputs in a part.
 fn evenly(found: &Found<'_>, outputs: usize, part: &Part) -> Result<usize> {
     match outputs.is_multiple_of(part.step) {
         true => Ok(outputs / part.step),
-        false => Err(found.wrong(format!("{outputs} outputs"), "an even number: gate and up in turns")),
+        false => Err(found.wrong(format!("{outputs} outputs"), "an even number: gate and up alternate")),
     }
 }
 
@@ -108,7 +109,7 @@ fn transpose(from: &[u8], [experts, inputs, outputs]: [usize; 3], part: &Part, t
     }
 }
 
-/// Adds the parts of matrices in blocks: `[experts, outputs, blocks, 16]` and a scale for each block.
+/// Adds the parts of matrices in blocks: `[experts, outputs, blocks, 16]` and one scale per block.
 fn add_blocks(
     model: &mut Assembly,
     found: &Found<'_>,
@@ -138,7 +139,8 @@ fn add_blocks(
     Ok(())
 }
 
-/// A block's codes, two neighbours in a byte, in the order of GGUF: each of the first half with the one 16 later.
+/// A block's codes in GGUF's order: a byte holds neighbours here, but there a value of the first half and the
+/// one 16 later.
 fn reordered(block: &[u8]) -> impl Iterator<Item = u8> {
     let code = |at: usize| block[at / 2] >> (4 * (at % 2)) & 15;
     (0..BLOCK).map(move |at| code(at) | code(at + BLOCK) << 4)

@@ -1,11 +1,11 @@
-//! Options and matrices of linear attention, as Qwen 3 Next has it.
+//! Options and matrices of the linear attention of Qwen 3 Next.
 use super::config::Keys;
 use super::options::Options;
 use super::tensors::{Found, Piece, widened};
 use crate::Result;
 use ops_gguf::{Array, Assembly, GgmlType};
 
-/// Extents by which the matrix of queries, keys, values and gates is split.
+/// Extents for splitting the matrix of queries, keys, values and gates.
 #[derive(Clone, Copy)]
 pub(super) struct LinearHeads {
     /// Heads of queries and keys.
@@ -62,7 +62,7 @@ pub(super) fn add(model: &mut Assembly, found: &Found<'_>, heads: LinearHeads) -
             Ok(())
         }
         ("linear_attn.A_log", dims) => {
-            // GGUF has the rate of decay itself.
+            // GGUF stores the decay rate itself.
             let rates = widened(found.ty()?, found.bytes(), |log| -log.exp());
             let all = 0..rates.len();
             model.tensor(&name("ssm_a"), GgmlType::F32, dims, &[(rates.into(), all)])?;
@@ -72,8 +72,8 @@ pub(super) fn add(model: &mut Assembly, found: &Found<'_>, heads: LinearHeads) -
     }
 }
 
-/// Queries, keys, values and gates of one head after the other become those of all heads: one matrix with the first three, and one
-/// with the gates.
+/// Queries, keys, values and gates are stored head by head; this separates them into one matrix with the
+/// first three and one with the gates.
 fn split(
     model: &mut Assembly,
     found: &Found<'_>,
