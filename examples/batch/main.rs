@@ -1,4 +1,5 @@
-//! Continues many texts at once, which join and leave at every step: `cargo run --release --example batch -- --prompts FILE`.
+//! Continues many texts at once, which join and leave at every step: `cargo run --release --example batch --
+//! --prompts FILE`.
 mod args;
 #[path = "../generate/backend.rs"]
 mod backend;
@@ -28,7 +29,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// What a run reads, writes and is stopped by.
+/// The input, output and stop signal of a run.
 pub(crate) struct Terminal<'o> {
     /// Standard input. A thread reads it, because a step must not wait for the next line.
     pub(crate) input: Option<Box<dyn BufRead + Send>>,

@@ -1,4 +1,4 @@
-//! Gives a job the backend and the element type that the command names.
+//! Runs a job with the backend and the element type chosen on the command line.
 use crate::Result;
 use clap::ValueEnum;
 use rocm_ops::combine::{OpTime, Timed};
@@ -24,9 +24,9 @@ pub(crate) enum Type {
     Bf16,
 }
 
-/// The model's steps, on a state of their own.
+/// The model's steps, on a separate state.
 pub(crate) type Steps<'s> = dyn FnMut() -> Result<()> + 's;
-/// Readies a backend for these steps.
+/// Prepares a backend for these steps.
 pub(crate) type Prepare<'p> = dyn Fn(&mut Steps<'_>) -> Result<()> + 'p;
 
 /// What a program computes, on any backend and with any element type.
@@ -40,8 +40,8 @@ pub(crate) trait Job {
     ) -> Result<Self::Output>;
 }
 
-/// Runs the job on a backend that promises this much about bits; afterwards writes statistics to standard error, if they are
-/// wanted. The reference always computes each row by itself.
+/// Runs the job on a backend with at least this determinism; then writes statistics to standard error, if
+/// requested. The reference always computes each row independently.
 pub(crate) fn run<J: Job>(
     job: &mut J,
     on: On,
@@ -50,7 +50,7 @@ pub(crate) fn run<J: Job>(
     stats: bool,
 ) -> Result<J::Output> {
     match on {
-        // One type for all three, so that everything below is compiled once for them.
+        // One type for all three, so that everything below is compiled only once.
         On::Cpu | On::Checked | On::Reference => {
             let cpu = || Cpu::builder().determinism(determinism).build().map(EitherHost::Cpu);
             let (name, host) = match on {
@@ -92,7 +92,7 @@ fn print(stats: bool, times: &[OpTime], providers: impl FnOnce() -> Vec<(String,
     }
 }
 
-/// Compiles the kernels of these steps, and says so if that took time.
+/// Compiles the kernels of these steps, and reports it if that took time.
 #[cfg(feature = "rocm")]
 fn compile_kernels(rocm: &rocm_ops::Rocm, steps: &mut Steps<'_>) -> Result<()> {
     let prepared = rocm.prepare(steps)?;

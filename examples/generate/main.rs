@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// What a run writes to and is stopped by.
+/// The output and stop signal of a run.
 pub(crate) struct Terminal<'o> {
     pub(crate) out: &'o mut dyn Write,
     pub(crate) stop: Arc<AtomicBool>,

@@ -34,9 +34,7 @@
 //! ```
 
 #[cfg(target_endian = "big")]
-compile_error!(
-    "GGUF tensors are used in place, and files are little-endian: big-endian machines cannot"
-);
+compile_error!("GGUF tensors are used in place, and files are little-endian: big-endian machines cannot");
 
 pub use assembly::{Assembly, Bytes};
 pub use error::{Error, Result};

@@ -224,8 +224,10 @@ fn place(
     for pair in places.windows(2) {
         let ((start, stop, first, _), (next, _, second, at)) = (pair[0], pair[1]);
         if next < stop {
-            let got =
-                format!("bytes from {next}, overlapping those of `{}` from {start} to {stop}", tensors[first].name);
+            let got = format!(
+                "bytes from {next}, overlapping those of `{}` from {start} to {stop}",
+                tensors[first].name
+            );
             let what = format!("data of tensor `{}`", tensors[second].name);
             return Err(Error::malformed(what, at, got, "no overlap"));
         }

@@ -52,7 +52,8 @@ fn sibling(path: &Path, no: u64, count: u64, wanted: u64) -> Result<PathBuf> {
     match name.strip_suffix(&ending(no)) {
         Some(stem) => Ok(path.with_file_name(format!("{stem}{}", ending(wanted)))),
         None => {
-            let wanted = format!("a name that ends in {}, which is needed to find the other parts", ending(no));
+            let wanted =
+                format!("a name that ends in {}, which is needed to find the other parts", ending(no));
             Err(Error::split(path, "file name", format_args!("{name:?}"), wanted))
         }
     }

@@ -170,12 +170,17 @@ impl Recurrent {
         };
         let (key_heads, value_heads) = (keys.count("ssm.group_count")?, keys.count("ssm.time_step_rank")?);
         if !value_heads.is_multiple_of(key_heads) {
-            let wanted = format!("a divisor of {value_heads}, the number of value heads (ssm.time_step_rank)");
+            let wanted =
+                format!("a divisor of {value_heads}, the number of value heads (ssm.time_step_rank)");
             return Err(keys.wrong("ssm.group_count", key_heads, wanted));
         }
         let values = keys.count("ssm.inner_size")?;
         if !values.is_multiple_of(value_heads) {
-            return Err(keys.wrong("ssm.inner_size", values, format!("a multiple of {value_heads}, the number of heads")));
+            return Err(keys.wrong(
+                "ssm.inner_size",
+                values,
+                format!("a multiple of {value_heads}, the number of heads"),
+            ));
         }
         let key_dim = keys.count("ssm.state_size")?;
         if key_heads.checked_mul(key_dim).is_none_or(|width| width > u32::MAX as usize) {

@@ -27,7 +27,7 @@ impl IndexNames {
     pub(crate) fn error(&self, fault: IndexFault) -> Error {
         let known = self.known.lock();
         let names = usize::try_from(fault.op).ok().and_then(|at| known.get(at));
-        let (op, operand) = names.copied().unwrap_or(("a kernel of the program's own", "an index"));
+        let (op, operand) = names.copied().unwrap_or(("a kernel of the program", "an index"));
         let count = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
         Error::Index {
             op,

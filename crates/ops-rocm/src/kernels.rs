@@ -98,8 +98,10 @@ impl Kernels {
         }
         let (gfx, wave) = (&device.info().gfx, device.info().wave_size);
         if wave != gfx.wave_size() {
-            let why =
-                format!("{gfx} has waves of {wave} lanes, but kernels for it are compiled for {} lanes", gfx.wave_size());
+            let why = format!(
+                "{gfx} has waves of {wave} lanes, but kernels for it are compiled for {} lanes",
+                gfx.wave_size()
+            );
             return Err(failed("choosing kernels", why));
         }
         Ok(Kernels {
@@ -238,11 +240,8 @@ impl Kernels {
             Ok(Err(error)) => return Err(error.into()),
             Err(why) => why,
         };
-        let why = format!(
-            "the code of {} compiled for {} cannot be loaded: {why}",
-            unit.name(),
-            found.target
-        );
+        let why =
+            format!("the code of {} compiled for {} cannot be loaded: {why}", unit.name(), found.target);
         if self.source != KernelSource::Aot {
             tracing::warn!("{why}; hipRTC will compile it");
         }

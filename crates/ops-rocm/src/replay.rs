@@ -42,8 +42,7 @@ impl Replay for Rocm {
 
     fn replay(&self, graph: &Graph) -> Result<()> {
         if graph.stream() != self.stream() {
-            let why =
-                "the graph belongs to another queue; replay it on the queue that recorded it, or a clone of that";
+            let why = "the graph belongs to another queue; replay it on the queue that recorded it, or a clone of that";
             return Err(not_recorded(REPLAY, NAME, why));
         }
         Ok(graph.replay()?)

@@ -8,7 +8,7 @@ fn model(dtype: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../../models/tiny-llama-kjv-{dtype}.gguf"))
 }
 
-/// The folder of the stand-in; `None` where it cannot be built, which in CI is a failure.
+/// The folder of the stand-in; `None` if it cannot be built, which in CI is a failure.
 fn standin() -> Option<PathBuf> {
     let built = hip_standin::Build::new(false).and_then(|build| Ok(build.libraries()?.to_path_buf()));
     if let Err(error) = &built {

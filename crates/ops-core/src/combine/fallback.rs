@@ -108,10 +108,8 @@ impl<O: Op, P: Execute<O>, S: Execute<O>> Execute<O> for Fallback<P, S> {
             return Err(Error::Unsupported { op: call.name(), backend: self.primary.name(), reason });
         }
         if self.primary.capturing() {
-            let why = format!(
-                "{reason}; a call that falls back to {} cannot be recorded",
-                self.secondary.name()
-            );
+            let why =
+                format!("{reason}; a call that falls back to {} cannot be recorded", self.secondary.name());
             return Err(not_recorded(call.name(), self.primary.name(), why));
         }
         self.secondary.support(op, &Unpacked(call.operands())).map_err(|second| Error::Unsupported {

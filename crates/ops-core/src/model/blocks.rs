@@ -149,7 +149,12 @@ impl Blocks {
     /// Finds the blocks for [`append`](Self::append), and reserves room for them in the block tables.
     fn reserve(&self, rows: &mut [(&mut Sequence, usize)]) -> Result<Reserved<'_>> {
         if rows.iter().any(|(text, _)| !Arc::ptr_eq(&text.pool, &self.pool)) {
-            return Err(Error::param("blocks", "sequence", "a sequence of another cache", "a sequence of this cache"));
+            return Err(Error::param(
+                "blocks",
+                "sequence",
+                "a sequence of another cache",
+                "a sequence of this cache",
+            ));
         }
         let mut state = self.pool.lock();
         let (mut leaving, mut growths) = (Vec::new(), Vec::new());

@@ -54,7 +54,9 @@ impl<S: Space, T: Element> Values<S, T> {
         match self {
             Values::Own(values) => Ok(values),
             Values::OfKeys(_) => {
-                let want = format!("none: the values of this cache are the first features of its keys; call {instead}");
+                let want = format!(
+                    "none: the values of this cache are the first features of its keys; call {instead}"
+                );
                 Err(Error::param(cache, "values", "some", want))
             }
         }

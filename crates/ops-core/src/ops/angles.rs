@@ -42,7 +42,12 @@ impl Angles<'_> {
             }
         }
         if self.start != 0 {
-            return Err(Error::param(self.op, "start", self.start, "0 if positions are given, since they select the rows"));
+            return Err(Error::param(
+                self.op,
+                "start",
+                self.start,
+                "0 if positions are given, since they select the rows",
+            ));
         }
         Ok(())
     }

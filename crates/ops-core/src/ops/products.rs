@@ -115,7 +115,9 @@ pub(super) fn rows_times(op: &'static str, x: &Layout, n: usize, weight: Operand
         ([.., last], _) if *last == k => x.shape().with_last(n),
         ([.., last], DType::Block(format)) if last % format.values() != 0 => {
             let (name, values) = (format.name(), format.values());
-            let want = format!("[.., {k}]: k must be a multiple of {values}, the number of values in a {name} block");
+            let want = format!(
+                "[.., {k}]: k must be a multiple of {values}, the number of values in a {name} block"
+            );
             Err(Error::shape(op, "x", x, want))
         }
         _ => Err(Error::shape(op, "x", x, format!("[.., {k}]"))),

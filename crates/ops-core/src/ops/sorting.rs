@@ -125,7 +125,12 @@ impl<T: Num> Op for TopK<T> {
     fn infer(&self, on: &topk::Shapes<'_>) -> Result<[Shape; 2]> {
         let n = indexable("topk", on.x, -1)?;
         if self.k > n {
-            return Err(Error::param("topk", "k", self.k, format!("at most {n}, the extent of the last axis of x")));
+            return Err(Error::param(
+                "topk",
+                "k",
+                self.k,
+                format!("at most {n}, the extent of the last axis of x"),
+            ));
         }
         let shape = on.x.shape().with_last(self.k)?;
         Ok([shape, shape])

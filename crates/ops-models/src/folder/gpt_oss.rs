@@ -32,7 +32,9 @@ pub(super) fn add(model: &mut Assembly, found: &Found<'_>, waiting: &mut Waiting
     let (parts, form) = match (what.strip_prefix("gate_up_proj"), what.strip_prefix("down_proj")) {
         (Some(form), _) => (&GATE_UP[..], form),
         (_, Some(form)) => (&DOWN[..], form),
-        _ => return Err(found.wrong("a tensor of another kind of model", "the tensors of this kind of model")),
+        _ => {
+            return Err(found.wrong("a tensor of another kind of model", "the tensors of this kind of model"));
+        }
     };
     match (form, found.dims) {
         ("", &[experts, inputs, outputs]) => {

@@ -95,7 +95,12 @@ pub(super) fn add(
             .map_err(|e| wrong(&file, "contents", e, "a whole safetensors file"))?;
         let start = 8 + header; // after the header's length and the header
         if let Some(name) = listed.iter().find(|name| about.info(name).is_none()) {
-            return Err(wrong(&file, format!("tensor {name}"), "nothing", format!("the tensor, which {INDEX} places here")));
+            return Err(wrong(
+                &file,
+                format!("tensor {name}"),
+                "nothing",
+                format!("the tensor, which {INDEX} places here"),
+            ));
         }
         for name in about.offset_keys() {
             let Some(info) = about.info(&name) else { continue };
@@ -242,7 +247,12 @@ impl Collection<'_> {
             if let Some(layer) = (1..layers).find(|layer| !has(*layer)) {
                 let before = if self.translated.family.encoder { encoder::LAYERS } else { "model.layers." };
                 let name = theirs.replacen(&format!("{before}0."), &format!("{before}{layer}."), 1);
-                return Err(wrong(folder, format!("tensor {name}"), "nothing", "the tensor, which the first layer has"));
+                return Err(wrong(
+                    folder,
+                    format!("tensor {name}"),
+                    "nothing",
+                    "the tensor, which the first layer has",
+                ));
             }
         }
         Ok(())

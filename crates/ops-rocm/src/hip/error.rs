@@ -81,7 +81,9 @@ pub enum Error {
         len: usize,
     },
     /// Two objects that must belong to the same device do not.
-    #[error("{call}: the stream belongs to device {stream}, the other object to device {owner}; use both on one device")]
+    #[error(
+        "{call}: the stream belongs to device {stream}, the other object to device {owner}; use both on one device"
+    )]
     OtherDevice {
         /// The operation.
         call: &'static str,

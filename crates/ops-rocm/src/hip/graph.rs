@@ -49,7 +49,8 @@ impl Recorder {
     ///
     /// # Errors
     ///
-    /// [`Error::NotRecorded`](super::Error::NotRecorded) of the first call that could not be recorded; HIP's.
+    /// [`Error::NotRecorded`](super::Error::NotRecorded) for the first call that could not be recorded; errors from
+    /// HIP.
     pub(crate) fn into_graph(self) -> Result<Graph> {
         let (stream, recording) = self.finish()?;
         let Recording { work, memory, modules, .. } = recording;

@@ -156,7 +156,8 @@ impl<'b> End<'b> {
             true => Ok(End::Bias(bias)),
             false if bias.dtype == problem.at(3).dtype => Ok(End::Added { bias, y: problem.at(3) }),
             false => Err(Reason::Because(
-                "its kernels can add an f32 bias only to a row-major output, and need a contiguous bias".to_owned(),
+                "its kernels can add an f32 bias only to a row-major output, and need a contiguous bias"
+                    .to_owned(),
             )),
         }
     }

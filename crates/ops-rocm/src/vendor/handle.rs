@@ -30,7 +30,10 @@ impl Handles {
         let mut handles = self.handles.iter().map(|handle| -> &dyn Any { &**handle });
         match handles.find_map(|handle| handle.downcast_ref::<QueueHandle<V>>()) {
             Some(handle) => handle.with(stream, lib, call),
-            None => Err(failed("opening a library", format!("{} is not in the list of vendor libraries", V::NAME))),
+            None => Err(failed(
+                "opening a library",
+                format!("{} is not in the list of vendor libraries", V::NAME),
+            )),
         }
     }
 

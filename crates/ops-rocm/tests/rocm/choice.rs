@@ -308,9 +308,7 @@ fn a_decision_tells_which_units_multiply_and_why() {
         matmul::Args::<Host, f32> { a: view(&a), b: view(&b), c: Host::view_mut(&mut c, &[32, 32]).unwrap() };
     let wide = assumed("gfx942", "matmul=hip", &MatMul::<f32>::OP, &args).to_string();
     assert!(
-        wide.contains(
-            "on vector units: matrix units need f16 or bf16 on both sides, or f32 on the left"
-        ),
+        wide.contains("on vector units: matrix units need f16 or bf16 on both sides, or f32 on the left"),
         "{wide}"
     );
 }
