@@ -23,7 +23,7 @@ const MAX_SKINNY_ROWS: usize = 8;
 /// Tasks get multiples of this many columns, so that they work on whole vectors and cache lines.
 const COLUMN_ALIGNMENT: usize = 64;
 
-/// `c = a · b`, or added to `c`, on this thread; summed by row if the call asks for that.
+/// `c = a · b`, or adds it to `c`, on this thread; summed by row if the call requires it.
 pub(super) fn gemm<A: Input, B: Input<Acc = A::Acc>>(
     isa: Isa,
     a: Mat<'_, A>,
@@ -296,7 +296,7 @@ impl<T: Float> Kernel<Linear<T>> for Cpu {
         Ok(if operand == "weight" && T::DTYPE != DType::F64 { panels::pack(x) } else { x })
     }
 }
-/// By parts: both products read `x` from the cache, so one kernel would save no memory traffic.
+/// Runs as parts: both products read `x` from the cache, so a fused kernel would save no memory traffic.
 impl<T: Float> Kernel<LinearSwiglu<T>> for Cpu {
     fn compute(&self, call: Call<'_, '_, LinearSwiglu<T>, Host>) -> Result<()> {
         let (op, args) = call.into_parts();

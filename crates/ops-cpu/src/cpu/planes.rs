@@ -1,4 +1,4 @@
-//! Pooling and upsampling: rows of y from rows of x, first down the columns and then along the row.
+//! Pooling and upsampling: computes rows of y from rows of x, first along the columns and then along the row.
 use super::Cpu;
 use super::rows::{Scratch, for_each_row, row};
 use super::vectors::{TaskResult, on_vector, only_f64};
@@ -17,7 +17,7 @@ fn extents(layout: &Layout, axes: usize) -> [usize; 2] {
     }
 }
 
-/// Numbers in which rows are computed.
+/// Number types in which rows are computed.
 trait Wide: Num + Pod {
     /// Converts a row of elements of a type that is computed in this one.
     fn widen(dtype: DType, x: &[u8], wide: &mut [Self]) -> TaskResult;
@@ -64,9 +64,9 @@ fn numbers<A: Pod>(scratch: &mut Scratch, n: usize) -> &mut [A] {
     &mut cast_slice_mut(words)[..n]
 }
 
-/// The larger; NaN when either is.
+/// The larger; NaN if either is.
 fn larger<A: Num + PartialOrd>(a: A, b: A) -> A {
-    // Nothing is larger than a NaN.
+    // NaN counts as the largest.
     #[allow(clippy::eq_op)] // Only a NaN differs from itself.
     if b > a || b != b { b } else { a }
 }
@@ -86,7 +86,7 @@ fn join_windows<A: Num>(x: &[A], windows: &Windows, start: A, y: &mut [A], join:
         }
         return;
     }
-    // Element i of y meets elements i − before to i + after of x: vectors of either for each distance.
+    // Element i of y combines elements i − before to i + after of x: for each distance, use vectors of both.
     let (before, after) = (windows.padding[1], windows.kernel[1] - windows.padding[1]);
     let mut meet = |y_from: usize, x_from: usize| {
         let (y, x) = (y.get_mut(y_from..).unwrap_or_default(), x.get(x_from..).unwrap_or_default());
@@ -137,7 +137,7 @@ fn cost(windows: &Windows, w: usize, columns: usize) -> usize {
     windows.kernel[0].saturating_mul(w).saturating_add(windows.kernel[1].min(w).saturating_mul(columns))
 }
 
-/// Elements of `E`-sized bits at these places.
+/// Copies the elements of `E`'s size at these positions.
 fn pick<E: Pod>(x: &[u8], places: &[usize], y: &mut [u8]) {
     let x = cast_slice::<u8, E>(x);
     cast_slice_mut::<u8, E>(y).iter_mut().zip(places).for_each(|(y, at)| *y = x[*at]);
@@ -159,12 +159,12 @@ fn nearest(f: UpsampleFn, x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
     })
 }
 
-/// A mixture of two numbers; what has weight 0 does not count.
+/// Interpolates between two numbers; one with weight 0 is ignored.
 fn mixed<A: Wide>(a: A, b: A, [first, second]: [A; 2]) -> A {
     if second.to_f64() == 0.0 { a } else { Num::add(Num::mul(a, first), Num::mul(b, second)) }
 }
 
-/// Where an element of y stands on a row of x: the element before it, the one after it, and their weights.
+/// The position of an element of y on a row of x: the elements before and after it, and their weights.
 fn between<A: Wide>(source: &Source, i: usize) -> ([usize; 2], [A; 2]) {
     let (before, weight) = source.at(i);
     let after = before + usize::from(weight > 0.0);

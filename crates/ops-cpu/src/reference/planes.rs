@@ -46,10 +46,11 @@ fn pool2d(f: PoolFn, windows: &Windows, x: Raw<'_>, mut y: RawMut<'_>) {
     }
 }
 
-/// The two elements of an axis of `len` between which element `i` of `size` stands, and the weight of the second.
+/// The two elements of an axis of `len` between which element `i` of `size` lies, and the weight of the
+/// second.
 fn place(f: UpsampleFn, i: usize, len: usize, size: usize) -> (usize, usize, f64) {
     let (i, len, size) = (i as i128, len as i128, size as i128);
-    // The place is this fraction.
+    // The position is this fraction.
     let (numerator, denominator) = match f {
         UpsampleFn::Bilinear2d { align_corners: true } => (i * (len - 1), (size - 1).max(1)),
         UpsampleFn::Bilinear2d { align_corners: false } => (((2 * i + 1) * len - size).max(0), 2 * size),
@@ -60,7 +61,7 @@ fn place(f: UpsampleFn, i: usize, len: usize, size: usize) -> (usize, usize, f64
     (before as usize, after as usize, (numerator % denominator) as f64 / denominator as f64)
 }
 
-/// `a · (1 − weight) + b · weight`, where what has weight 0 does not count.
+/// `a · (1 − weight) + b · weight`, ignoring a summand with weight 0.
 fn mixed(a: f64, b: f64, weight: f64) -> f64 {
     if weight == 0.0 { a } else { a * (1.0 - weight) + b * weight }
 }

@@ -1,4 +1,5 @@
-//! Copies, fills and selections: scalars and blocks of every size that is moved differently, and every pair of layouts.
+//! Copies, fills and selections: scalars and blocks of every size with its own code path, and every pair of
+//! layouts.
 use super::data::{Distribution, values_of};
 use super::draft::CaseBuilder;
 use super::place::{IN, OUT, Placement};
@@ -6,7 +7,7 @@ use super::{INDICES, LENGTHS, Suite};
 use crate::types::{SCALARS, moved_block_types};
 use ops_core::DType;
 
-/// The scalar types, and the block formats that differ in how they are moved.
+/// The scalar types, and block formats with different code paths for moves.
 pub(super) fn elements() -> impl Iterator<Item = DType> {
     SCALARS.into_iter().chain(moved_block_types())
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 
 const PLAIN: (Placement, Placement) = (Placement::Plain, Placement::Plain);
 
-/// What memory orders images are kept in besides the usual one: channels last, and rows and columns exchanged.
+/// Memory orders of images besides the usual one: channels last, and rows and columns exchanged.
 const ORDERS: [Placement; 2] = [Placement::Order(&[0, 2, 3, 1]), Placement::Order(&[0, 1, 3, 2])];
 
 pub(super) fn cases(s: &mut Suite<'_>) {
@@ -112,7 +112,7 @@ fn batch_norm(s: &mut Suite<'_>, dtype: DType) {
         for second in FLOATS {
             s.run(Batch { types: [first, second], ..batch }.draft());
         }
-        // A mean that needs all of its digits.
+        // A mean that needs full precision.
         let far = Distribution::Normal(if dtype == DType::F32 { 1000.0 } else { 30.0 }, 1.0);
         s.run(Batch { types: [first; 2], numbers: far, mean: far, ..batch }.draft().note("large mean"));
     }
@@ -125,7 +125,7 @@ fn batch_norm(s: &mut Suite<'_>, dtype: DType) {
     let mut x: Vec<f64> = (0..3 * 4 * 6 * 33).map(|i| f64::from(i % 13) - 6.0).collect();
     (x[0], x[70], x[500]) = (f64::NAN, f64::INFINITY, f64::NEG_INFINITY);
     s.run(batch.with(&values_of(dtype, &x)).note("infinities and nan"));
-    // Whole numbers, which no order of the operations rounds.
+    // Whole numbers, for which no order of operations rounds.
     let exact = CaseBuilder::new("batch_norm", dtype).param("eps", 1.0);
     let whole: Vec<f64> = (0..2 * 2 * 9).map(|i| f64::from(i % 9) - 4.0).collect();
     let vector = |values: [f64; 2]| values_of(dtype, &values);
@@ -195,7 +195,7 @@ fn pool(s: &mut Suite<'_>, of: Pool) {
     for dims in [&[0, 3, 4, 4][..], &[2, 0, 5, 5], &[2, 1, 3, 1, 6, 5], &[3, 3]] {
         s.run(of.draft(dims, usual, PLAIN));
     }
-    // One window on the whole plane, and windows that hardly reach onto it.
+    // A single window over the whole plane, and windows that barely overlap it.
     for (dims, kernel) in
         [(&[2, 3, 7, 7][..], [7, 7]), (&[1, 2, 64, 65], [64, 65]), (&[1, 1, 1, 4097], [1, 4097])]
     {
@@ -237,7 +237,7 @@ fn special(s: &mut Suite<'_>, of: Pool) {
         s.expect(of.given(&whole, &[8, 33], shape).note("exact"), Expect::Exactly);
     }
     if of.op == "avg_pool2d" {
-        // Sums that stop growing if they are kept in few bits.
+        // Sums that stop growing in low precision.
         let step = if of.dtype == DType::F16 { 0.25 } else { 0.1 };
         for kernel in [[1, 4096], [4096, 1], [64, 64]] {
             let shape = (kernel, [1, 1], [0, 0]);
@@ -261,7 +261,7 @@ impl Upsample {
         let draft = CaseBuilder::new(self.op, self.dtype).param("size", json!(size[2 - self.axes()..]));
         if self.op.contains("bilinear") { draft.param("align_corners", corners) } else { draft }
     }
-    /// With the size of the last two axes; the first of these is unchanged along one axis.
+    /// Replaces the last two axes by the given size; for ops with one axis, only the last.
     fn out(self, dims: &[usize], size: [usize; 2]) -> Vec<usize> {
         let keep = dims.len() - self.axes();
         [&dims[..keep], &size[2 - self.axes()..]].concat()
@@ -280,7 +280,7 @@ impl Upsample {
             self.with_options(size, corners).given("x", &values_of(self.dtype, x), dims, Placement::Plain);
         draft.write("y", &self.out(dims, size), Placement::Plain)
     }
-    /// Both ways to place elements, for ops that have them.
+    /// Both ways to position elements, for ops that have them.
     fn corners(self) -> &'static [bool] {
         if self.op.contains("bilinear") { &[false, true] } else { &[false] }
     }
@@ -313,7 +313,7 @@ fn upsample(s: &mut Suite<'_>, of: Upsample) {
             s.run(of.draft(&[2, 3, 6, 33], [9, 70], corners, (Placement::Plain, y)));
         }
         s.run(of.draft(&[2, 3, 6, 33], [9, 70], corners, (Placement::Transposed, Placement::Strided)));
-        // Elements that are infinite or NaN: only those that have a share in an element of y show there.
+        // Infinite or NaN elements: they may only affect elements of y in which they have a weight.
         for (value, at) in [(f64::NAN, 0), (f64::INFINITY, 7), (f64::NAN, 29), (f64::NEG_INFINITY, 12)] {
             let mut x: Vec<f64> = (0..30).map(|i| f64::from(i * 7 % 13) - 6.0).collect();
             x[at] = value;
@@ -321,12 +321,12 @@ fn upsample(s: &mut Suite<'_>, of: Upsample) {
                 s.run(of.given(&x, &[6, 5], size, corners).note(&format!("{value} at {at}")));
             }
         }
-        // Places whose weights are powers of two.
+        // Positions whose weights are powers of two.
         let whole: Vec<f64> = (0..40).map(|i| f64::from(i * 16 % 144) - 64.0).collect();
         let size = if corners { [9, 15] } else { [10, 16] };
         s.expect(of.given(&whole, &[5, 8], size, corners).note("exact"), Expect::Exactly);
     }
-    // Long axes, where places in f32 would be off.
+    // Long axes, where positions in f32 would be inaccurate.
     let long: Vec<f64> = (0..70_001).map(|i| f64::from(i * 37 % 101) - 50.0).collect();
     for corners in of.corners().iter().copied() {
         s.run(of.given(&long, &[1, 70_001], [1, 99_991], corners).note("long"));

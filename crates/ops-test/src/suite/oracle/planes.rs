@@ -87,7 +87,7 @@ fn largest(mut values: impl Iterator<Item = f64>) -> f64 {
     largest.unwrap_or(f64::NAN)
 }
 
-/// The elements of an axis of `len` that element `i` of `size` is made of, with their weights, none of which is 0.
+/// The elements of an axis of `len` that contribute to element `i` of `size`, with their non-zero weights.
 fn shares(op: &Upsample<f64>, corners: bool, i: usize, len: usize, size: usize) -> Vec<(usize, Double)> {
     if size == 0 {
         return Vec::new();
@@ -95,7 +95,7 @@ fn shares(op: &Upsample<f64>, corners: bool, i: usize, len: usize, size: usize) 
     if !ops_core::Op::name(op).contains("bilinear") {
         return vec![(i * len / size, Double::ONE)];
     }
-    // Over a common denominator, so that a place on an element is exactly there.
+    // With a common denominator, so that positions that coincide with an element are exact.
     let (place, by) = match corners {
         true if size == 1 => (0, 1),
         true => (i * (len - 1), size - 1),
@@ -139,7 +139,7 @@ fn upsample(case: &Case, x: &Values) -> Wants {
 }
 
 fn mixture(terms: &[(Double, f64)]) -> Double {
-    // Elements of weight 1 are taken as they are.
+    // Elements with weight 1 are copied unchanged.
     if let [(_, v)] = terms {
         return Double::of(*v);
     }

@@ -1,4 +1,4 @@
-//! Rotary position embedding, alone and behind the norm of heads.
+//! Rotary position embedding, alone and after a norm of the heads.
 use super::double::Double;
 use super::{Values, Wants, norms, optional, values, want};
 use crate::{CallError, Case};
@@ -36,7 +36,7 @@ struct Order {
     start: usize,
 }
 
-/// Rotates the first features of each head, as many as the tables have angles for.
+/// Rotates as many leading features of each head as the tables have angles for.
 fn rotated(case: &Case, mut y: Vec<Double>, dims: &[usize], order: Order) -> Result<Vec<Double>, CallError> {
     let (cos, sin, positions) = (values(case, "cos")?, values(case, "sin")?, optional(case, "positions")?);
     let &[_, second, third, d] = dims else { unreachable!("rope takes four axes") };
@@ -45,7 +45,7 @@ fn rotated(case: &Case, mut y: Vec<Double>, dims: &[usize], order: Order) -> Res
         let token = if order.thd { row / third % second } else { row % third };
         let batch = row / third / second;
         let angle = match &positions {
-            // One row of positions may serve the whole batch.
+            // The whole batch may share one row of positions.
             Some(at) => at.of[if at.dims[0] == 1 { token } else { batch * at.dims[1] + token }] as usize,
             None => order.start + token,
         };

@@ -1,4 +1,4 @@
-//! Routing of tokens to experts, their products, and the sums of their results.
+//! Routing of tokens to experts, expert products, and the weighted sum of the experts' results.
 use super::double::Double;
 use super::{Values, Wants, Weight, dot, exactly, functions, integers, logical, optional, values, want};
 use crate::judge::Want;
@@ -61,7 +61,7 @@ impl Options {
         powers.into_iter().map(|p| p / total).collect()
     }
 
-    /// The places of the `k` largest of these, by repeated search; the first among equals.
+    /// The indices of the `k` largest values, by repeated search; the first among equals.
     fn largest(values: &[f32], among: &[usize], k: usize) -> Vec<usize> {
         let mut left = among.to_vec();
         let mut chosen = Vec::new();
@@ -74,7 +74,7 @@ impl Options {
         chosen
     }
 
-    /// The ids and weights of one token. Logits of NaN are not for the suite: their ids are not defined.
+    /// The ids and weights of one token. The suite does not use NaN logits here: their ids are undefined.
     fn route(&self, logits: &[f64], bias: Option<&Values>) -> (Vec<usize>, Vec<Double>) {
         let e = logits.len();
         let scores = if self.after { Vec::new() } else { self.scores(logits) };
