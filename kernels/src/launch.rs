@@ -1,11 +1,11 @@
-//! Launches: the device, grid and block, and the reasons why a launch may be refused.
+//! Launches: the device, grid and block, and the reasons for which a launch may be refused.
 use crate::{Dot4, ElementType, Instance, Matrix, Shape, Tuning, find};
 use std::fmt;
 
 /// The properties of a device that launches depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct Device {
-    /// Compute units (multiprocessors).
+    /// Number of compute units (multiprocessors).
     pub compute_units: u32,
     /// The wave size that the instance was compiled for: 32 or 64.
     pub wave: u32,
@@ -28,7 +28,8 @@ impl Device {
         self.blocks(self.tuning.dot_blocks())
     }
 
-    /// Whether this many large tiles fill the device. Tiles of one size serve launches whose rows must not depend on each other.
+    /// Whether this many large tiles fill the device. Launches whose rows must not depend on each other
+    /// always use the same tile size.
     pub(crate) fn takes_large(&self, tiles: u64) -> bool {
         !self.tuning.is_by_row()
             && tiles.saturating_mul(100) >= self.blocks(1).saturating_mul(self.tuning.large_tiles())
@@ -68,8 +69,8 @@ impl Launch {
         )
     }
 
-    /// Makes a one-dimensional grid for `items` units of work, `per_block` per block, with at most `most` blocks. If the grid is
-    /// smaller than the work, the kernel loops over the rest.
+    /// Makes a one-dimensional grid for `items` units of work, `per_block` per block, with at most `most`
+    /// blocks. If the grid is smaller than the work, the kernel loops over the rest.
     pub(crate) fn over(instance: &'static Instance, items: u64, per_block: u64, most: u64) -> Launch {
         let blocks = items.div_ceil(per_block.max(1)).min(most).min(u64::from(u32::MAX) / 1024);
         Launch { instance, grid: [blocks as u32, 1, 1], block: instance.block }
@@ -81,9 +82,9 @@ impl Launch {
 pub enum Refused {
     /// There is no kernel for this op and these types.
     NoKernel {
-        /// The op asked for.
+        /// The requested op.
         op: String,
-        /// The element types asked for.
+        /// The requested element types.
         types: Vec<ElementType>,
     },
     /// The number of dimensions is unsupported: too many after merging, too few, or not one stride per dimension.
@@ -94,7 +95,7 @@ pub enum Refused {
     Limit {
         /// What is limited.
         what: &'static str,
-        /// What was asked for.
+        /// The requested size.
         got: u64,
         /// The largest supported size.
         max: u64,

@@ -217,7 +217,7 @@ fn damaged_files_are_refused_and_the_others_replayed() {
         path.display().to_string()
     };
     let cases = [
-        (damaged("cut.optrace", &bytes[..bytes.len() - 9]), "record 4: it is cut off"),
+        (damaged("cut.optrace", &bytes[..bytes.len() - 9]), "record 4: it is truncated"),
         (damaged("other.optrace", b"GGUF"), "is not a trace"),
         (damaged("version.bin", b"{\"optrace\":9,\"about\":{}}\n"), "is a trace of version 9"),
     ];

@@ -1,5 +1,5 @@
-//! The stand-in for ROCm's libraries, and tests that each have a process of their own: faults are injected, and objects
-//! counted, for the whole process.
+//! The stand-in for ROCm's libraries, and tests that each run in their own process: faults are injected, and
+//! objects counted, for the whole process.
 
 use std::ffi::{CString, c_char, c_int};
 use std::io::Write as _;
@@ -10,7 +10,8 @@ use std::sync::OnceLock;
 use hip_sys::Search;
 use ops_rocm::hip::{Device, DeviceInfo, Hip, Stream};
 
-/// Runs the body with the stand-in in a process of its own, and checks that it leaves nothing behind and misused nothing.
+/// Runs the body with the stand-in in a separate process, and checks that it leaks nothing and misuses
+/// nothing.
 pub(crate) fn with_standin(test: &str, variables: &[(&str, &str)], body: impl FnOnce(&Standin)) {
     const INSIDE: &str = "OPS_ROCM_TEST_INSIDE";
     if std::env::var_os(INSIDE).is_some() {
@@ -45,9 +46,10 @@ pub(crate) fn with_standin(test: &str, variables: &[(&str, &str)], body: impl Fn
     assert!(output.status.success() && said.contains("1 passed"), "in a process of its own:\n{said}");
 }
 
-/// The folder of compiled kernels: the user's choice, else one below the target folder. Kernels that another compiler or
-/// other options made go into a subfolder of their own, because the key of a kernel names hipRTC and not the C++ compiler
-/// behind the stand-in's. `None`, for the user's choice as it is, where that choice is to have no cache.
+/// The folder of compiled kernels: the user's choice, otherwise one below the target folder. Kernels made by
+/// another compiler or with other options go into a separate subfolder, because a kernel's key identifies
+/// hipRTC and not the C++ compiler behind the stand-in's. `None` leaves the user's choice unchanged if that
+/// is to have no cache.
 pub(crate) fn cache(variables: &[(&str, &str)]) -> Option<PathBuf> {
     let chosen = std::env::var_os("OPS_ROCM_CACHE");
     if chosen.as_ref().is_some_and(|path| path.is_empty()) {
@@ -67,7 +69,7 @@ pub(crate) fn cache(variables: &[(&str, &str)]) -> Option<PathBuf> {
     Some(folder.join(compiler.join("_").chars().map(plain).collect::<String>()))
 }
 
-/// Whether a program can be started. Where it cannot, the test that needs it is skipped; in CI that is a failure.
+/// Whether a program can be started. If not, the test that needs it is skipped; in CI that is a failure.
 #[allow(dead_code)]
 pub(crate) fn has_program(test: &str, program: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
@@ -78,7 +80,7 @@ pub(crate) fn has_program(test: &str, program: &str) -> bool {
     found
 }
 
-/// The folder of the stand-in: the user's choice, else built.
+/// The folder of the stand-in: the user's choice, otherwise built here.
 pub(crate) fn folder() -> Option<&'static PathBuf> {
     static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
     let is_standin = |path: PathBuf| path.join("libamdhip64.so.7").is_file().then_some(path);
@@ -111,7 +113,7 @@ pub(crate) struct Standin {
 impl Standin {
     fn load() -> Standin {
         let hip = Hip::load_from(&Search::standard()).expect("the stand-in loads");
-        // SAFETY: the library is open already.
+        // SAFETY: the library is already open.
         let library = unsafe { libloading::Library::new(hip.lib().path()) }.expect("the stand-in loads");
         Standin { hip, library }
     }
@@ -127,24 +129,25 @@ impl Standin {
         (device, stream)
     }
 
-    /// The n-th call from now of a function fails, as `hipMalloc:2`; nothing fails with an empty text.
+    /// Makes the n-th call of a function from now fail, as in `hipMalloc:2`; an empty text makes nothing
+    /// fail.
     pub(crate) fn fail(&self, spec: &str) {
         let text = CString::new(spec).unwrap();
-        // SAFETY: the function's declaration in the stand-in's header.
+        // SAFETY: this is the function's declaration in the stand-in's header.
         let result = unsafe {
             let function =
                 self.library.get::<unsafe extern "C" fn(*const c_char) -> c_int>("standin_fail").unwrap();
             function(text.as_ptr())
         };
-        assert_eq!(result, 0, "{spec:?} is no list of faults");
+        assert_eq!(result, 0, "{spec:?} is not a list of faults");
     }
 
-    /// Calls of a function so far.
+    /// Number of calls of a function so far.
     pub(crate) fn count(&self, function: &str) -> u64 {
         self.ask("standin_counts", function)
     }
 
-    /// Objects alive of all kinds.
+    /// Number of live objects of all kinds.
     pub(crate) fn live(&self) -> u64 {
         // SAFETY: as for `fail`.
         unsafe {
@@ -154,7 +157,7 @@ impl Standin {
         }
     }
 
-    /// Objects alive of one kind.
+    /// Number of live objects of one kind.
     pub(crate) fn live_of(&self, kind: &str) -> u64 {
         self.ask("standin_live", kind)
     }
@@ -164,7 +167,7 @@ impl Standin {
         unsafe { self.library.get::<unsafe extern "C" fn() -> u64>("standin_misuses").unwrap()() }
     }
 
-    /// Marks a stream as one that its owner captures, or as one no more.
+    /// Marks a stream as being captured by its owner, or as no longer captured.
     pub(crate) fn capture(&self, stream: hip_sys::hip::hipStream_t, captured: bool) {
         // SAFETY: as for `fail`.
         let result = unsafe {
