@@ -18,7 +18,7 @@ use rocm_ops::{Checked, Cpu, Float, Reference};
 
 fn model(dtype: &str) -> Gguf {
     let path = format!("{}/../models/tiny-llama-kjv-{dtype}.gguf", env!("CARGO_MANIFEST_DIR"));
-    Gguf::open(path).expect("the model comes with the project")
+    Gguf::open(path).expect("the model is part of the project")
 }
 
 /// The output of `tools/greedy_reference.py`: prompts and the tokens that follow.
@@ -115,7 +115,8 @@ fn forward_once<B: Transformer<f32>>(b: &B, gguf: &Gguf, prompt: &[u32]) -> Vec<
     model.forward(b, &mut state, prompt).unwrap()
 }
 
-/// A model that was quantized still says what the original says: after each token of a text, the most likely next one.
+/// A quantized model still says what the original says: after each token of a text, it has the same most
+/// likely next token.
 #[test]
 fn a_quantized_model_still_speaks() {
     let cpu = Cpu::new();

@@ -1,4 +1,4 @@
-//! The decoder on the stand-in for ROCm, with waves of 32 and of 64 lanes; and what goes wrong elsewhere.
+//! The decoder on the stand-in for ROCm, with waves of 32 and of 64 lanes; and bugs of other implementations.
 #[allow(dead_code)]
 #[path = "../models/determinism/compare.rs"]
 mod compare;
@@ -29,7 +29,7 @@ const WAVES_OF_64: &[(&str, &str)] = &[("HIP_STANDIN_WAVE", "64")];
 
 fn model(dtype: &str) -> Gguf {
     let path = format!("{}/../models/tiny-llama-kjv-{dtype}.gguf", env!("CARGO_MANIFEST_DIR"));
-    Gguf::open(path).expect("the model comes with the project")
+    Gguf::open(path).expect("the model is part of the project")
 }
 
 /// A prompt and the tokens that follow, from `tools/greedy_reference.py`.
@@ -46,7 +46,7 @@ fn largest(logits: &[f32]) -> u32 {
     logits.iter().enumerate().fold(0, better) as u32
 }
 
-/// The logits of every step; each step is given the expected tokens.
+/// The logits of every step; each step gets the expected tokens.
 fn forced<T: Float, B: Transformer<T>>(b: &B, gguf: &Gguf, steps: usize) -> Vec<Vec<f32>> {
     let (prompt, ids) = expected();
     let model = Decoder::<T, B>::load(b, gguf, prompt.len() + steps).unwrap();
@@ -58,7 +58,7 @@ fn forced<T: Float, B: Transformer<T>>(b: &B, gguf: &Gguf, steps: usize) -> Vec<
     logits
 }
 
-/// Each step is given the right token, so that one wrong choice does not hide another.
+/// Each step gets the right token, so that one wrong choice does not hide another.
 fn tokens() {
     let (_, ids) = expected();
     let (gguf, rocm) = (model("f16"), Rocm::new().unwrap());
@@ -78,7 +78,7 @@ fn greedy_tokens_are_those_of_float64_on_waves_of_64() {
     with_standin("greedy_tokens_are_those_of_float64_on_waves_of_64", WAVES_OF_64, |_| tokens());
 }
 
-/// Compared with the same blocks in f64 on the reference, given the same tokens.
+/// Compared with the same blocks in f64 on the reference, with the same tokens.
 fn quantized() {
     let rocm = Rocm::new().unwrap();
     for dtype in ["q8_0", "q4_0"] {
@@ -112,7 +112,7 @@ fn every_op_of_a_model_agrees_with_the_cpu() {
     });
 }
 
-/// A model whose steps were prepared compiles nothing more, and computes as if they had not been.
+/// A model whose steps were prepared compiles nothing more, and computes the same as without preparation.
 #[test]
 fn a_prepared_model_waits_for_no_compiler() {
     let no_cache = [("OPS_ROCM_CACHE", "")];
@@ -136,7 +136,7 @@ fn a_prepared_model_waits_for_no_compiler() {
 fn families() {
     let rocm = Rocm::new().unwrap();
     fixture::FAMILIES.iter().for_each(|name| fixture::check(&rocm, name, 2, 2));
-    // Several texts at once: the rows of each are a part of tensors that hold those of all.
+    // Several texts at once: each text's rows are part of tensors that hold those of all.
     for name in ["qwen3-f16", "qwen3next-f16"] {
         let gguf = Gguf::open(format!("{}/{name}.gguf", fixture::folder())).unwrap();
         fixture::check_batch(&rocm, &gguf, name);
@@ -186,7 +186,7 @@ fn encoders() {
     encoder_fixture::ENCODERS.iter().for_each(|name| encoder_fixture::check(&rocm, name));
 }
 
-/// Logits do not depend on cuts of the prompt and on batches, if the level *batch* is asked for.
+/// With determinism *batch*, logits do not depend on splits of the prompt and on batches.
 fn by_row() {
     let rocm = Rocm::builder().determinism(Determinism::Batch).build().unwrap();
     for dtype in ["f16", "q8_0", "q4_0"] {
