@@ -1,11 +1,11 @@
 //! How to catch a wrong kernel: `cargo run --example checked`.
 //!
-//! `Checked` also runs every op on a second backend and compares the results within the op's own tolerance. Here a backend
-//! ignores `eps`, a fault that nobody would notice by looking at the output.
+//! `Checked` also runs every op on a second backend and compares the results within the op's own tolerance.
+//! Here a backend ignores `eps`, a bug that nobody would notice by looking at the output.
 use rocm_ops::combine::{OnMismatch, Wrapper};
 use rocm_ops::{Call, Checked, Cpu, Error, Execute, Operands, Reason, Reference, Result, Scalar, ops::*};
 
-/// The CPU with a fault. It computes in the CPU's memory, so it is a wrapper.
+/// The CPU with a bug. It computes in the CPU's memory, so it is a wrapper.
 #[derive(Clone)]
 struct Faulty(Cpu);
 

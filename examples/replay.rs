@@ -1,5 +1,5 @@
-//! Decodes with one step, recorded once and replayed, and with steps that the host prepares:
-//! `cargo run --release --example replay -- --backend rocm`.
+//! Decodes twice: with a step that is recorded once and replayed, and with steps prepared by the host: `cargo
+//! run --release --example replay -- --backend rocm`.
 use clap::{Parser, ValueEnum, value_parser};
 use rocm_ops::gguf::Gguf;
 use rocm_ops::model::Sequence;
@@ -14,10 +14,10 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// Decode greedily twice, compare the tokens, and time a step.
 ///
-/// The first time, the host prepares each step. The second time, one step is recorded and replayed for every token; if the
-/// backend cannot record it, its calls are made each time, and the reason is printed. A step must at least read the weights
-/// of its products and the keys and values so far, so its time is compared with that of a copy that moves as many bytes.
-/// Activations are in f16.
+/// The first time, the host prepares each step. The second time, one step is recorded and replayed for every
+/// token; if the backend cannot record it, its calls are made each time, and the reason is printed. A step
+/// must at least read the weights of its products and the keys and values so far, so its time is compared
+/// with that of a copy of the same number of bytes. Activations are in f16.
 #[derive(Parser)]
 #[command(after_help = EXAMPLES)]
 struct Args {
@@ -25,16 +25,16 @@ struct Args {
     /// model that comes with this project]
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/models/tiny-llama-kjv-f16.gguf"), hide_default_value = true)]
     model: PathBuf,
-    /// What runs it
+    /// Backend to run on
     #[arg(long, value_enum, default_value_t = On::Cpu)]
     backend: On,
     /// Tokens of the prompt; their ids are drawn from a fixed sequence
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = value_parser!(u32).range(1..))]
     prompt: u32,
-    /// What is promised about bits: run, or batch
+    /// Guaranteed determinism: run or batch
     #[arg(long, value_name = "LEVEL", default_value_t = Determinism::Run)]
     determinism: Determinism,
-    /// Tokens to decode, in each of the two ways
+    /// Tokens to decode in each of the two ways
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = value_parser!(u32).range(1..))]
     tokens: u32,
 }
@@ -81,11 +81,11 @@ fn compare<B: Continues<f16>>(b: &B, args: &Args) -> Result<bool> {
     let (context, trained) = (prompt + tokens, Config::new(gguf.metadata())?.context);
     if context > trained {
         return Err(
-            format!("--prompt and --tokens ask for {context} tokens; the model takes {trained}").into()
+            format!("--prompt and --tokens require {context} tokens; the model supports {trained}").into()
         );
     }
     let model = Decoder::<f16, B>::load(b, &gguf, context)?;
-    // Room for both texts: the second shares the prompt's blocks with the first, and copies the last one.
+    // Room for both texts: the second shares the prompt's blocks with the first, and copies the last block.
     const BLOCK: usize = 16;
     let blocks = 2 * context.div_ceil(BLOCK) + 2;
     let mut pages = model.pages(b, blocks, BLOCK)?;
@@ -94,7 +94,7 @@ fn compare<B: Continues<f16>>(b: &B, args: &Args) -> Result<bool> {
     let mut read = |text: &mut Sequence| -> Result<_> {
         Ok(model.sample_paged(b, &mut pages, &mut [(text, &ids)], &[0], Sample::greedy())?)
     };
-    // Once for the kernels that are compiled on first use, then for the time.
+    // The first run compiles kernels, the second one is timed.
     read(&mut text)?;
     text.truncate(0);
     let begin = Instant::now();
@@ -116,7 +116,7 @@ fn compare<B: Continues<f16>>(b: &B, args: &Args) -> Result<bool> {
     // The median step has half of the tokens before it.
     let bytes = weights(&gguf, model.config()) + keys(model.config(), prompt + tokens / 2);
     let copy = copy_time(b, bytes)?;
-    line("copy of as many bytes", copy);
+    line("copy of the same bytes", copy);
     let share = copy.as_secs_f64() / device.as_secs_f64() * 100.0;
     println!(
         "the second kind of step reads {:.2} GB, at {share:.0} % of the copy's rate",
@@ -125,7 +125,7 @@ fn compare<B: Continues<f16>>(b: &B, args: &Args) -> Result<bool> {
     Ok(same)
 }
 
-/// What both ways start from.
+/// What both ways have in common.
 struct Run<'m, B: Continues<f16>> {
     b: &'m B,
     model: &'m Decoder<f16, B>,
@@ -134,7 +134,7 @@ struct Run<'m, B: Continues<f16>> {
 }
 
 impl<B: Continues<f16>> Run<'_, B> {
-    /// The tokens after `text`, each step prepared by the host, and the median time of a step.
+    /// The tokens after `text`, with each step prepared by the host, and the median time of a step.
     fn prepared(
         &self,
         pages: &mut Pages<B::Space, f16>,
@@ -149,7 +149,7 @@ impl<B: Continues<f16>> Run<'_, B> {
         })
     }
 
-    /// The same by one step, and whether it is recorded.
+    /// The same with one step, and whether it was recorded.
     fn continued(
         &self,
         pages: &mut Pages<B::Space, f16>,
@@ -166,7 +166,7 @@ impl<B: Continues<f16>> Run<'_, B> {
     }
 }
 
-/// What the steps draw, and the median time of one.
+/// The tokens drawn by the steps, and the median time of a step.
 fn timed(steps: usize, mut step: impl FnMut(i64) -> Result<u32>) -> Result<(Vec<u32>, Duration)> {
     let mut times = Vec::with_capacity(steps);
     let mut tokens = Vec::with_capacity(steps);
@@ -179,8 +179,8 @@ fn timed(steps: usize, mut step: impl FnMut(i64) -> Result<u32>) -> Result<(Vec<
     Ok((tokens, times.get(steps / 2).copied().unwrap_or_default()))
 }
 
-/// Bytes of the weights that a step reads: of a table of embeddings only a row, unless the last product reads it too, and of experts
-/// those that a token goes to.
+/// Bytes of the weights that a step reads: only one row of the embedding table, unless the last product reads
+/// it too, and only the experts that a token goes to.
 fn weights(gguf: &Gguf, config: &Config) -> u64 {
     let tied = gguf.find("output.weight").is_none();
     let read = gguf.tensors().filter(|tensor| tied || tensor.name() != "token_embd.weight");
@@ -202,7 +202,7 @@ fn keys(config: &Config, tokens: usize) -> u64 {
     (kinds * size_of::<f16>() * config.layers * config.kv_heads * config.head_dim * tokens) as u64
 }
 
-/// The time of a copy that moves this many bytes, read and written together.
+/// The time of a copy of this many bytes, counting reads and writes.
 fn copy_time<B: CopyOps<u32> + rocm_ops::Backend>(b: &B, bytes: u64) -> Result<Duration> {
     const ROUNDS: u32 = 10;
     let words = usize::try_from(bytes / 8)?.clamp(1, 1 << 28);

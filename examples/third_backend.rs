@@ -10,7 +10,8 @@ use rocm_ops::{
 };
 
 // Step 1: where the bytes live. A real device has a pointer and a length here.
-/// Memory for elements. It consists of whole words, so it is aligned for every type; a tensor may be converted to bytes and back.
+/// Memory for elements. It consists of whole words, so it is aligned for every type; tensors may be converted
+/// to bytes and back.
 struct Words<T> {
     words: Vec<u64>,
     len: usize,
@@ -129,7 +130,7 @@ impl Backend for Toy {
 // Step 3: a kernel for each supported op. Shapes are checked before `execute` is called.
 impl Execute<RmsNorm<f32>> for Toy {
     fn support(&self, _: &RmsNorm<f32>, on: &dyn Operands) -> Result<(), Reason> {
-        // The op accepts weights of any float type, but this kernel only f32.
+        // The op accepts weights of any float type, but this kernel supports only f32.
         on.require_dtype("weight", DType::F32)?;
         on.require_rows_contiguous()
     }

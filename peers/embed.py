@@ -30,7 +30,7 @@ def cases(tokenizer, longest):
     lines = (ROOT / "sentences.txt").read_text().splitlines()
     together, long = " ".join(lines * 4), []
     for start in range(8):
-        # Longer than the model takes: both sides cut it.
+        # Longer than the model allows: both sides truncate it.
         long.append(together[start * 97:])
     assert all(len(tokenizer(text)["input_ids"]) > longest for text in long)
     return [("1 sentence", lines[:1]), (f"{len(lines)} sentences", lines), (f"8 texts of {longest} tokens", long)]

@@ -45,7 +45,7 @@ def sorts():
 
 
 def convolutions():
-    # Full f32, as the kernels here compute it, and then what PyTorch does by default.
+    # Full f32, as the kernels here compute it, and then PyTorch's default.
     shapes = [((32, 64, 56, 56), (64, 64, 3, 3), 1), ((32, 256, 14, 14), (256, 256, 3, 3), 1),
               ((32, 64, 56, 56), (64, 64, 1, 1), 1), ((32, 64, 56, 56), (64, 1, 3, 3), 64)]
     for dtype in [torch.float32, torch.float16]:

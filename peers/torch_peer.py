@@ -13,7 +13,7 @@ TYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
 def attention(h, hk, t, s, d, dtype):
     q = torch.randn(1, h, t, d).to(dtype)
     k, v = (torch.randn(1, hk, s, d).to(dtype) for _ in range(2))
-    # One query sees every key; with as many queries as keys the mask is PyTorch's own.
+    # A single query sees every key; with as many queries as keys, PyTorch's own mask applies.
     causal, grouped = t == s and t > 1, h != hk
     return lambda: F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=grouped)
 
@@ -153,7 +153,7 @@ def measure(run):
         for _ in range(batch):
             run()
         times.append((time.perf_counter() - start) * 1e6 / batch)
-    # The fastest: on a machine with other work, what lies above it is theirs.
+    # The fastest: on a busy machine, everything above it is due to other programs.
     return min(times)
 
 

@@ -1,9 +1,9 @@
 //! Transformer operations over one trait, for AMD GPUs and the CPU.
 //!
-//! This crate gathers the others: the traits, tensors and ops of [`ops_core`], the two CPU backends
-//! of [`ops_cpu`], `Rocm` for AMD GPUs (feature `rocm`, on by default; ROCm is not needed to build), model files
-//! ([`gguf`]) and the models in them ([`models`]; feature `gguf`, on by default). Write a function over `B: Backend`, or over an op family, and choose the backend where
-//! you call it:
+//! This crate gathers the others: the traits, tensors and ops of [`ops_core`], the two CPU backends of
+//! [`ops_cpu`], `Rocm` for AMD GPUs (feature `rocm`, on by default; ROCm is not needed to build), model files
+//! ([`gguf`]) and the models in them ([`models`]; feature `gguf`, on by default). Write a function over `B:
+//! Backend`, or over an op family, and choose the backend where you call it:
 //!
 //! ```
 //! use rocm_ops::{Backend, Checked, Cpu, Reference, Result, ops::*};

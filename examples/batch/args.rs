@@ -1,4 +1,4 @@
-//! What can be asked for.
+//! The command line.
 use clap::Parser;
 use examples_shared::backend::{On, Type};
 use rocm_ops::Determinism;
@@ -15,35 +15,38 @@ pub(crate) struct Args {
     /// and tokenizer.json [default: the small model that comes with this project].
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/models/tiny-llama-kjv-q8_0.gguf"), hide_default_value = true)]
     pub(crate) model: PathBuf,
-    /// Map the model's files into memory in place of reading them. The files must not be changed or cut short while this runs.
+    /// Map the model's files into memory instead of reading them. The files must not be changed or truncated
+    /// while this runs.
     #[arg(long)]
     pub(crate) mmap: bool,
-    /// The file whose lines are the prompts; `-` is standard input, whose lines are taken as they come. Empty lines are left out.
+    /// The file whose lines are the prompts; `-` is standard input, whose lines are read as they arrive.
+    /// Empty lines are skipped.
     #[arg(long, value_name = "FILE", default_value = "-")]
     pub(crate) prompts: PathBuf,
-    /// A prompt, in place of a file. May be given several times.
+    /// A prompt, instead of a file. May be given several times.
     #[arg(long, value_name = "TEXT", conflicts_with = "prompts")]
     pub(crate) prompt: Vec<String>,
-    /// Make each prompt a message to a chat model, by the model's own template.
+    /// Make each prompt a message to a chat model, with the model's own template.
     #[arg(long)]
     pub(crate) chat: bool,
     /// A system message before each prompt.
     #[arg(long, value_name = "TEXT", requires = "chat")]
     pub(crate) system: Option<String>,
 
-    /// The budget: so many blocks of the cache, for all sequences together.
+    /// Size of the shared cache, in blocks.
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) blocks: u32,
-    /// Tokens of a block.
+    /// Number of tokens per block.
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) block_size: u32,
-    /// Sequences in a step at most; more of them wait.
+    /// Maximum sequences per step; the rest wait.
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_batch: u32,
-    /// Tokens of prompts in a step at most. Longer prompts are read in several steps, so that they do not hold up the others.
+    /// Maximum prompt tokens per step. Longer prompts are read in several steps, so that they do not delay
+    /// other sequences.
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) prefill: u32,
-    /// Compute every prompt whole, even if it begins like that of another sequence.
+    /// Compute every prompt completely, even if it begins like another sequence.
     #[arg(long)]
     pub(crate) no_sharing: bool,
 
@@ -65,45 +68,47 @@ pub(crate) struct Args {
     /// Sample from the smallest set of most likely tokens whose probabilities sum to at least this.
     #[arg(long, value_parser = probability, allow_negative_numbers = true)]
     pub(crate) top_p: Option<f64>,
-    /// Seed of the sampler. Each sequence counts its own tokens, so what is drawn does not depend on the others.
+    /// Seed of the sampler. Each sequence counts its own tokens, so the result does not depend on the others.
     #[arg(long, default_value_t = 0)]
     pub(crate) seed: u64,
 
     /// Backend to run on; `checked` compares every op on the CPU with the reference, `rocm` is an AMD GPU.
     #[arg(long, value_enum, default_value_t = On::Cpu)]
     pub(crate) backend: On,
-    /// Type of the activations and of the cache. Weights keep the type they have in the file.
+    /// Type of the activations and of the cache. Weights keep their type in the file.
     #[arg(long, value_enum, default_value_t = Type::F32)]
     pub(crate) dtype: Type,
-    /// What is promised about bits: `run`, or `batch`. With `batch`, every sequence gives token for token what it gives alone,
-    /// whatever sequences are beside it and however its prompt is cut; steps may take longer.
+    /// Guaranteed determinism: `run` or `batch`. With `batch`, every sequence gives the same tokens as it
+    /// would alone, whatever other sequences run with it and however its prompt is split; steps may take
+    /// longer.
     #[arg(long, value_name = "LEVEL", default_value_t = Determinism::Run)]
     pub(crate) determinism: Determinism,
-    /// Print one JSON object a line: when a sequence starts, for each token, and when it is done.
+    /// Print one JSON object per line: when a sequence starts, for each token, and when it is done.
     #[arg(long)]
     pub(crate) json: bool,
-    /// At the end, write to standard error: speed, batch sizes, use of the blocks, and for each op its calls and time.
+    /// At the end, write to standard error: speed, batch sizes, use of the blocks, and calls and time of each
+    /// op.
     #[arg(long)]
     pub(crate) stats: bool,
 }
 
 const TEACHES: &str = "\
-Output: text is printed as [NUMBER] LINE, a line as soon as it is complete. With --json every token is printed at once:
+Output: text is printed as [NUMBER] LINE, each line as soon as it is complete. With --json every token is printed immediately:
   {\"sequence\":1,\"event\":\"start\",\"prompt_tokens\":9,\"shared_tokens\":0}
   {\"sequence\":1,\"event\":\"token\",\"id\":262,\"text\":\" the\"}
   {\"sequence\":1,\"event\":\"done\",\"reason\":\"end\",\"ids\":[262,..],\"text\":\" the ..\",\"preemptions\":0}
 Reasons: end (the model ended the text), length (--max-tokens), context (it is full), cancelled, interrupted (Ctrl-C), refused (a \
 prompt that does not fit; the message says why, and the exit status is 1).
 
-Cancelling: the line `:cancel NUMBER` on standard input ends that sequence after the current step and gives its blocks back. Write \
-`::` for a prompt that begins with a colon. Closing standard input lets all sequences finish. Ctrl-C ends all after the current \
-step, with the summary; a second one ends the program.
+Cancelling: the line `:cancel NUMBER` on standard input ends that sequence after the current step and frees its blocks. Write \
+`::` for a prompt that begins with a colon. Closing standard input lets all sequences finish. Ctrl-C ends all sequences after the \
+current step, with the summary; a second Ctrl-C ends the program.
 
 Blocks: keys and values are in blocks of --block-size tokens, and a sequence takes blocks as it grows. A sequence joins if there are \
-blocks for its whole prompt and one for each sequence that runs. When the blocks run out, the sequence that joined last gives its \
-blocks back and waits: it is computed again later, prompt and generated tokens alike, and goes on where it was (recomputation; \
-nothing is swapped out). A prompt that begins like the tokens of a running sequence shares their blocks instead of computing them; \
-the first of them that writes to a shared block takes a copy.
+blocks for its whole prompt plus one for each running sequence. When the blocks run out, the sequence that joined last is preempted: \
+its blocks are freed, and later its prompt and generated tokens are computed again before it continues (nothing is swapped out). \
+A prompt that begins like a running sequence shares that sequence's blocks instead of computing them; the first sequence that \
+writes to a shared block takes a copy.
 
 Refused: models with recurrent layers (qwen3next), because their memory is not in blocks.
 

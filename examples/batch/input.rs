@@ -8,12 +8,13 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
-/// All that a run starts from.
+/// The inputs of a run.
 pub(crate) struct Input<'a> {
     pub(crate) args: &'a Args,
     pub(crate) model: Gguf,
     pub(crate) tokenizer: Tokenizer,
-    /// Tokens that a sequence may have: not more than the model was trained for, nor more than all blocks hold.
+    /// Maximum number of tokens in a sequence: limited by the model's training context and by the size of the
+    /// cache.
     pub(crate) context: usize,
     pub(crate) begin: Instant,
 }
@@ -25,7 +26,7 @@ impl<'a> Input<'a> {
             return Err(format!("{} has no tokenizer.json", args.model.display()).into());
         }
         let model = models::open_with(&args.model, &mut |file| match args.mmap {
-            // SAFETY: `--mmap` asks for it, and its help says that the files must not change.
+            // SAFETY: the user requested it with `--mmap`, whose help says that the files must not change.
             true => unsafe { Bytes::map(file) },
             false => Bytes::read(file),
         })?;
@@ -36,12 +37,12 @@ impl<'a> Input<'a> {
         Ok(Input { args, model, tokenizer, context, begin })
     }
 
-    /// What is printed before the generated text, and the tokens, of which `known` are in the model.
+    /// The text printed before the generated text, and the tokens, whose ids must be below `known`.
     pub(crate) fn prompt(&self, text: &str, known: usize) -> Result<(String, Vec<u32>)> {
         let (shown, ids) = match self.args.chat {
             false => (text.to_owned(), self.tokenizer.encode(text)?),
             true => {
-                // The template writes all special tokens, the first one too.
+                // The template writes all special tokens, including the first one.
                 let rendered = chat::render(&self.tokenizer, self.args.system.as_deref(), text)?;
                 let options = EncodeOptions { bos: Some(false), eos: Some(false), special: true };
                 (String::new(), self.tokenizer.encode_with(&rendered, options)?)
@@ -58,18 +59,19 @@ impl<'a> Input<'a> {
     }
 }
 
-/// What a line asks for.
+/// The meaning of a line.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Line {
     Prompt(String),
-    /// The sequence with this number is to end.
+    /// End the sequence with this number.
     Cancel(usize),
-    /// A line that is neither, or the reason why there are no more.
+    /// An invalid line, or the reason why there are no more lines.
     Wrong(String),
 }
 
 impl Line {
-    /// Of standard input, where lines that begin with a colon are commands. None if the line is empty.
+    /// Parses a line of standard input, where lines that begin with a colon are commands. None if the line is
+    /// empty.
     fn of(text: &str) -> Option<Line> {
         let text = text.trim_end_matches(['\r', '\n']);
         match text.strip_prefix(':') {
@@ -86,7 +88,7 @@ impl Line {
     }
 }
 
-/// Lines as they come.
+/// Lines as they arrive.
 pub(crate) struct Lines {
     lines: Receiver<Line>,
     is_open: bool,
@@ -99,7 +101,7 @@ impl Lines {
             args.prompt.clone()
         } else if args.prompts == Path::new("-") {
             let mut standard = standard.ok_or("there is no standard input; give --prompts or --prompt")?;
-            // This thread ends with the program: it may wait for a line for ever.
+            // This thread ends with the program: it may wait for a line forever.
             std::thread::spawn(move || {
                 let mut bytes = Vec::new();
                 loop {
@@ -130,12 +132,12 @@ impl Lines {
         if prompts.is_empty() {
             return Err(format!("{} has no line with a prompt", args.prompts.display()).into());
         }
-        // The receiver is here, so nothing is lost.
+        // The receiver still exists, so nothing is lost.
         prompts.into_iter().for_each(|prompt| drop(sender.send(Line::Prompt(prompt))));
         Ok(Lines { lines, is_open: true })
     }
 
-    /// The next line, if there is one now. If `idle`, waits a moment for one.
+    /// The next line, if one has arrived. If `idle`, waits a moment for one.
     pub(crate) fn next(&mut self, idle: bool) -> Option<Line> {
         let line = match idle && self.is_open {
             true => {

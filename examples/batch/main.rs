@@ -1,4 +1,5 @@
-//! Continues many texts at once, which join and leave at every step: `cargo run --release --example batch -- --prompts FILE`.
+//! Continues many texts at once, which join and leave at every step: `cargo run --release --example batch --
+//! --prompts FILE`.
 mod args;
 mod input;
 mod output;
@@ -21,7 +22,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a run reads, writes and is stopped by.
+/// The input, output and stop signal of a run.
 pub(crate) struct Terminal<'o> {
     /// Standard input. A thread reads it, because a step must not wait for the next line.
     pub(crate) input: Option<Box<dyn BufRead + Send>>,

@@ -1,11 +1,11 @@
-//! Where generated tokens go: lines with the number of their sequence, or JSON.
+//! Output of generated tokens: lines with the number of their sequence, or JSON.
 use crate::schedule::Job;
 use examples_shared::Result;
 use rocm_ops::gguf::{DecodeStream, Tokenizer};
 use serde_json::{Value, json};
 use std::io::Write;
 
-/// Why a sequence is done.
+/// Why a sequence is finished.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Done {
     End,
@@ -27,12 +27,12 @@ impl Done {
     }
 }
 
-/// What has been generated of one text.
+/// The output of one sequence.
 pub(crate) struct Text<'a> {
     stream: DecodeStream<'a>,
-    /// What was generated.
+    /// The generated text.
     text: String,
-    /// A line that is not complete.
+    /// The current incomplete line.
     line: String,
 }
 
@@ -54,7 +54,7 @@ impl Printer<'_> {
         Ok(self.out.flush()?)
     }
 
-    /// A sequence has joined for the first time.
+    /// Reports that a sequence has joined for the first time.
     pub(crate) fn start(&mut self, job: &Job<Text<'_>>, shared: usize) -> Result<()> {
         if !self.json {
             return Ok(());

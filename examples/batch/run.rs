@@ -74,7 +74,7 @@ impl<'m, T: Float, B: Transformer<T>> Engine<'m, T, B> {
         schedule.remove_all().into_iter().try_for_each(|job| printer.done(job, Done::Interrupted))
     }
 
-    /// Does what a line asks for.
+    /// Executes a line of input.
     fn take(
         &mut self,
         line: Line,
@@ -136,7 +136,7 @@ impl<'m, T: Float, B: Transformer<T>> Engine<'m, T, B> {
         for (number, token) in numbers.into_iter().zip(next) {
             let at = schedule.running.iter().position(|running| running.job.number == number);
             let Some(running) = at.and_then(|at| schedule.running.get_mut(at)) else { continue };
-            // Of a prompt that is not read to its end, the next token is known.
+            // If a prompt is only partly read, its next token is already known.
             if running.text.len() < running.job.tokens.len() {
                 continue;
             }
@@ -165,8 +165,8 @@ impl<'m, T: Float, B: Transformer<T>> Engine<'m, T, B> {
         }
     }
 
-    /// The token after each text. Tokens are drawn on the backend, so that only their ids leave its memory; the most likely ones
-    /// are found here.
+    /// The token after each text. Tokens are drawn on the backend, so that only their ids leave its memory;
+    /// the most likely tokens are found here.
     fn next(&mut self, rows: &mut [PagedRow<'_>], counters: &[i64]) -> Result<Vec<Option<u32>>> {
         let args = self.input.args;
         Ok(if args.temperature == 0.0 {
@@ -179,7 +179,7 @@ impl<'m, T: Float, B: Transformer<T>> Engine<'m, T, B> {
         })
     }
 
-    /// Steps as they will come, for the backend to get ready: a prompt, one text, and several.
+    /// Runs typical steps so that the backend can prepare: a prompt, one text, and several.
     fn rehearse(&mut self) -> Result<()> {
         let mut texts = [self.pages.blocks().sequence(), self.pages.blocks().sequence()];
         let [one, two] = &mut texts;

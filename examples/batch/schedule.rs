@@ -1,24 +1,25 @@
-//! Which sequences take part in a step, and who gives way when blocks run out.
+//! Which sequences take part in a step, and which one is preempted when blocks run out.
 use rocm_ops::model::{Blocks, Sequence};
 use std::collections::VecDeque;
 
-/// A text that grows. `O` is where its output goes.
+/// A text that grows. `O` is its output.
 pub(crate) struct Job<O> {
-    /// From 1 on, in the order of the prompts.
+    /// Numbered from 1, in the order of the prompts.
     pub(crate) number: usize,
-    /// The prompt, then what was generated.
+    /// The prompt, then the generated tokens.
     pub(crate) tokens: Vec<u32>,
     pub(crate) prompt: usize,
-    /// How often it gave its blocks back.
+    /// How often it was preempted.
     pub(crate) preemptions: usize,
     pub(crate) output: O,
 }
 
-/// A job with blocks. The sequence has the tokens that are in the cache; the rest of the job's tokens come in the next steps.
+/// A job with blocks. The sequence has the tokens already in the cache; the job's other tokens follow in the
+/// next steps.
 pub(crate) struct Running<O> {
     pub(crate) job: Job<O>,
     pub(crate) text: Sequence,
-    /// Tokens of the step at hand.
+    /// Number of tokens in the current step.
     pub(crate) fresh: usize,
 }
 
@@ -28,19 +29,19 @@ impl<O> Running<O> {
     }
 }
 
-/// What a plan did beside choosing tokens.
+/// What a plan did in addition to choosing tokens.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Event {
-    /// A job has joined, with so many tokens of other sequences.
+    /// A job has joined, sharing this many tokens with other sequences.
     Joined { number: usize, shared: usize },
-    /// A job has given its blocks back, and so many tokens will be computed again.
+    /// A job has lost its blocks; this many tokens will be computed again.
     Preempted { number: usize, lost: usize },
 }
 
 pub(crate) struct Limits {
-    /// Sequences of a step.
+    /// Maximum number of sequences in a step.
     pub(crate) batch: usize,
-    /// Tokens of a step that are not the only ones of their sequence.
+    /// Maximum number of prefill tokens in a step: those of sequences with more than one.
     pub(crate) prefill: usize,
     pub(crate) sharing: bool,
 }
@@ -63,7 +64,7 @@ impl<O> Schedule<O> {
     pub(crate) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.running.is_empty()
     }
-    /// Takes a job out, wherever it is. Its blocks are free then.
+    /// Removes a job, wherever it is. This frees its blocks.
     pub(crate) fn remove(&mut self, number: usize) -> Option<Job<O>> {
         if let Some(at) = self.running.iter().position(|running| running.job.number == number) {
             return Some(self.running.remove(at).job);
@@ -71,7 +72,7 @@ impl<O> Schedule<O> {
         let at = self.waiting.iter().position(|job| job.number == number)?;
         self.waiting.remove(at)
     }
-    /// Takes all jobs out, in the order of their numbers.
+    /// Removes all jobs, ordered by number.
     pub(crate) fn remove_all(&mut self) -> Vec<Job<O>> {
         let running = self.running.drain(..).map(|running| running.job);
         let mut jobs: Vec<_> = running.chain(self.waiting.drain(..)).collect();
@@ -79,7 +80,7 @@ impl<O> Schedule<O> {
         jobs
     }
 
-    /// Chooses the tokens of the next step, `fresh` of every sequence, for which there are blocks.
+    /// Chooses the tokens of the next step, `fresh` per sequence, and takes their blocks.
     pub(crate) fn plan(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
         while let Some((text, shared)) = self.place() {
@@ -101,10 +102,11 @@ impl<O> Schedule<O> {
         }
     }
 
-    /// A sequence for the job that waits longest, with the tokens that it shares, if it can join now.
+    /// A sequence for the job that has waited longest, with the number of tokens that it shares, if it can
+    /// join now.
     fn place(&self) -> Option<(Sequence, usize)> {
         let job = self.waiting.front().filter(|_| self.running.len() < self.limits.batch)?;
-        // The last token is computed in any case, for the logits after it.
+        // The last token is always computed, since its logits are needed.
         let (end, mut shared, mut source) = (job.tokens.len() - 1, 0, None);
         for other in self.running.iter().filter(|_| self.limits.sharing) {
             let alike = alike(&job.tokens[..end], &other.job.tokens);
@@ -112,20 +114,21 @@ impl<O> Schedule<O> {
             if ready > shared {
                 (shared, source) = (ready, Some(other));
             }
-            // What another sequence will compute in the next steps is worth waiting for.
+            // It pays to wait for tokens that another sequence will compute in the next steps.
             if alike - ready >= self.blocks.size() && other.rest() > 1 && alike > shared {
                 return None;
             }
         }
         let text = source.map_or_else(|| self.blocks.sequence(), |other| other.text.fork(shared));
-        // Those that run have not taken all that their prompts need, and each may need one more at any step.
+        // Running sequences may not have taken all blocks for their prompts yet, and each may need one more at any step.
         let rests = self.running.iter().map(|running| (&running.text, running.rest()));
         let needed = self.blocks.needed(rests.chain([(&text, job.tokens.len() - shared)]));
         let enough = needed.saturating_add(self.running.len()) <= self.blocks.free();
         (enough || self.running.is_empty()).then_some((text, shared))
     }
 
-    /// One token to each sequence that has only one left, and the rest to the others, the first ones first.
+    /// Gives one token to each sequence that has only one left, and divides the rest among the others, in
+    /// order.
     fn share_out(&mut self) {
         let mut left = self.limits.prefill;
         for running in &mut self.running {
@@ -136,7 +139,7 @@ impl<O> Schedule<O> {
     }
 }
 
-/// How many tokens two texts have in common at their beginning.
+/// Length of the common prefix of two texts.
 fn alike(a: &[u32], b: &[u32]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }
@@ -152,7 +155,7 @@ mod tests {
     fn job(number: usize, tokens: &[u32]) -> Job<()> {
         Job { number, tokens: tokens.to_vec(), prompt: tokens.len(), preemptions: 0, output: () }
     }
-    /// Does a step: the tokens of it join the cache, and complete sequences gain one.
+    /// Does a step: its tokens join the cache, and complete sequences gain one.
     fn step(schedule: &mut Schedule<()>) -> (Vec<Event>, Vec<(usize, usize)>) {
         let events = schedule.plan();
         let said = schedule.running.iter().map(|r| (r.job.number, r.fresh)).filter(|(_, n)| *n > 0).collect();
@@ -196,7 +199,7 @@ mod tests {
         assert_eq!(step(&mut schedule), (vec![joined(1, 0)], vec![(1, 6)]));
         assert_eq!(schedule.blocks.free(), 98);
         assert_eq!(step(&mut schedule), (vec![joined(2, 5), joined(3, 5)], vec![(1, 1), (2, 1), (3, 1)]));
-        // The first block is shared by three, and the second one was copied twice.
+        // Three sequences share the first block; the second one was copied twice.
         assert_eq!((schedule.blocks.free(), schedule.blocks.shared()), (96, 1));
     }
 
@@ -210,7 +213,7 @@ mod tests {
         assert_eq!(step(&mut schedule).1, [(1, 1), (2, 1)]);
         let (events, rows) = step(&mut schedule);
         assert_eq!((events, rows), (vec![Event::Preempted { number: 2, lost: 4 }], vec![(1, 1)]));
-        assert!(schedule.plan().is_empty(), "there is one block, and it needs three");
+        assert!(schedule.plan().is_empty(), "there is one free block, and it needs three");
         drop(schedule.remove(1));
         assert_eq!(step(&mut schedule), (vec![joined(2, 0)], vec![(2, 5)]));
         assert_eq!(schedule.remove(2).unwrap().preemptions, 1);

@@ -1,4 +1,4 @@
-//! What a run took.
+//! Statistics of a run.
 use rocm_ops::model::Blocks;
 use std::time::Duration;
 
@@ -7,25 +7,25 @@ pub(crate) struct Stats {
     pub(crate) sequences: usize,
     pub(crate) refused: usize,
     pub(crate) steps: usize,
-    /// Sequences of all steps together, and of the largest one.
+    /// Number of sequences summed over all steps, and in the largest step.
     rows: usize,
     largest: usize,
-    /// Tokens that were computed; those of prompts, and what a preemption lost.
+    /// Tokens computed, those of prompts, and those lost to preemption.
     computed: usize,
     pub(crate) generated: usize,
-    /// Tokens of prompts that other sequences had computed.
+    /// Prompt tokens that other sequences had already computed.
     pub(crate) shared: usize,
     pub(crate) preemptions: usize,
     pub(crate) recomputed: usize,
-    /// The most blocks in use, and shared, after a step.
+    /// Maximum number of blocks in use, and shared, after a step.
     used: usize,
     pub(crate) shared_blocks: usize,
-    /// Of all steps.
+    /// Total time of all steps.
     time: Duration,
 }
 
 impl Stats {
-    /// Counts a step of so many tokens of each sequence.
+    /// Counts a step with this many tokens per sequence.
     pub(crate) fn step(&mut self, rows: &[usize], blocks: &Blocks, time: Duration) {
         self.steps += 1;
         self.rows += rows.len();
@@ -44,7 +44,7 @@ impl Stats {
         let (sequences, generated) = (self.sequences, self.generated);
         format!("{sequences} sequences, {generated} tokens at {:.0}/s", self.per_second(generated))
     }
-    /// All of it, on standard error.
+    /// Prints everything to standard error.
     pub(crate) fn print(&self, blocks: &Blocks, loaded: Duration) {
         let mean = self.rows as f64 / self.steps.max(1) as f64;
         let (count, size) = (blocks.count(), blocks.size());
@@ -63,7 +63,7 @@ impl Stats {
         );
         eprintln!("sequences in a step: {mean:.1} on average, {} at most", self.largest);
         eprintln!(
-            "blocks of {size} tokens: {} of {count} in use at most, {} shared at most; {} preemptions",
+            "blocks of {size} tokens: at most {} of {count} in use, at most {} shared; {} preemptions",
             self.used, self.shared_blocks, self.preemptions
         );
     }

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 
-/// With weights in f16. For those in blocks, the CPU rounds activations to 8 bits.
+/// With weights in f16. With weights in blocks, the CPU rounds activations to 8 bits.
 const MODEL: [&str; 2] = ["--model", concat!(env!("CARGO_MANIFEST_DIR"), "/models/tiny-llama-kjv-f16.gguf")];
 
-/// Output that is watched while it is written.
+/// Output that is inspected while it is written.
 struct Watched<'w> {
     bytes: Vec<u8>,
     line: Vec<u8>,
@@ -33,7 +33,7 @@ impl Write for Watched<'_> {
     }
 }
 
-/// A run with this input; `seen` is given every line of its output.
+/// A run with this input; `seen` receives every line of its output.
 fn watched(
     words: &[&str],
     input: Option<Box<dyn BufRead + Send>>,
@@ -63,7 +63,7 @@ fn ids(text: &str) -> Vec<Value> {
     done(text).into_iter().map(|event| event["ids"].clone()).collect()
 }
 
-/// Prompts of different lengths, many of which begin alike.
+/// Prompts of different lengths, many with a common beginning.
 fn prompts(n: usize) -> String {
     let openings =
         ["In the beginning", "In the beginning God created the", "And God said, Let there be", "The LORD"];
@@ -71,7 +71,8 @@ fn prompts(n: usize) -> String {
     (0..n).map(|i| format!("{}{}\n", openings[i % 4], ends[i / 4 % 5])).collect()
 }
 
-/// Many sequences that join, share beginnings, are read in pieces, give way and come back, against each alone.
+/// Many sequences that join, share beginnings, are read in pieces, are preempted and resume, compared with
+/// each one alone.
 fn check_alone(n: usize, options: &[&str]) {
     let lines = prompts(n);
     let (together, stats) = on(
@@ -98,7 +99,7 @@ fn check_alone(n: usize, options: &[&str]) {
     }
 }
 
-/// The reference computes every row by itself, in an order that depends on nothing else.
+/// The reference computes every row independently, in a fixed order.
 #[test]
 fn sixty_four_sequences_give_what_each_gives_alone() {
     check_alone(64, &["--backend", "reference", "--temperature", "0"]);
@@ -139,7 +140,7 @@ fn prompts_that_begin_alike_share_blocks() {
     assert_eq!((apart.shared_blocks, apart.shared), (0, 0));
 }
 
-/// Lines that come when they are sent.
+/// Lines that arrive when they are sent.
 struct Sent(Receiver<String>, Cursor<Vec<u8>>);
 impl Read for Sent {
     fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
@@ -151,7 +152,7 @@ impl Read for Sent {
     }
 }
 
-/// A sequence is cancelled while it grows, one joins that was not there at first, and the others are as if alone.
+/// A sequence is cancelled while it grows, another joins later, and the rest give the same as alone.
 #[test]
 fn sequences_join_and_are_cancelled_while_others_grow() {
     let (sender, receiver) = channel();
@@ -204,7 +205,7 @@ fn what_does_not_fit_is_refused_and_the_rest_goes_on() {
         objects(&text).iter().any(|e| e["sequence"] == event["sequence"] && e["event"] == "start")
     };
     assert!(prompt(&all[0]) && prompt(&all[2]) && !prompt(&all[1]));
-    // Four blocks of two tokens are all that there is.
+    // There are only four blocks of two tokens.
     let (text, _) = on(&["--json", "--blocks", "4", "--block-size", "2", "--ignore-eos"], "The\n").unwrap();
     assert_eq!(done(&text)[0]["reason"], "context");
 }
@@ -264,6 +265,6 @@ fn what_is_wrong_is_an_error() {
         assert!(on(words, "x\n").is_err(), "{words:?}");
     }
     assert!(watched(&[], None, Arc::default(), &mut |_| ()).is_err());
-    // Nothing to do is no error.
+    // Having nothing to do is not an error.
     assert_eq!(on(&[], "\n \n:what\n").unwrap().1.sequences, 0);
 }

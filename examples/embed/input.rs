@@ -6,7 +6,7 @@ use rocm_ops::models::{self, EncoderConfig};
 use std::io::Read;
 use std::path::Path;
 
-/// All that a run starts from.
+/// The inputs of a run.
 pub(crate) struct Input<'a> {
     pub(crate) args: &'a Args,
     pub(crate) model: Gguf,
@@ -17,7 +17,7 @@ pub(crate) struct Input<'a> {
 pub(crate) struct Text {
     pub(crate) text: String,
     pub(crate) ids: Vec<u32>,
-    /// Whether it was longer than the model takes.
+    /// Whether it was longer than the model allows.
     pub(crate) truncated: bool,
 }
 
@@ -36,7 +36,7 @@ impl<'a> Input<'a> {
         if cut > 0 {
             let (all, max) = (texts.len(), config.max_tokens);
             eprintln!(
-                "{cut} of {all} texts are longer than {max} tokens, which this model takes at most: cut to that"
+                "{cut} of {all} texts are longer than this model's maximum of {max} tokens and were truncated"
             );
         }
         Ok(Input { args, model, texts })
@@ -73,7 +73,7 @@ fn tokenize(text: String, tokenizer: &Tokenizer, config: &EncoderConfig) -> Resu
 
 fn read(file: &Path, map: bool) -> gguf::Result<Bytes> {
     if map {
-        // SAFETY: `--mmap` asks for it, and its help says that the files must not change.
+        // SAFETY: the user requested it with `--mmap`, whose help says that the files must not change.
         return unsafe { Bytes::map(file) };
     }
     Bytes::read(file)

@@ -4,9 +4,9 @@ use examples_shared::Result;
 use serde_json::json;
 use std::io::Write;
 
-/// Numbers of a vector that a table shows.
+/// How many numbers of a vector a table shows.
 const SHOWN: usize = 4;
-/// Characters of a text that a table shows.
+/// How many characters of a text a table shows.
 const WIDTH: usize = 60;
 
 pub(crate) fn print(input: &Input<'_>, embeddings: &[Vec<f32>], out: &mut dyn Write) -> Result<()> {
@@ -17,7 +17,7 @@ pub(crate) fn print(input: &Input<'_>, embeddings: &[Vec<f32>], out: &mut dyn Wr
     }
 }
 
-/// One object for each text.
+/// One object per text.
 fn json(input: &Input<'_>, embeddings: &[Vec<f32>], similarity: bool, out: &mut dyn Write) -> Result<()> {
     for (text, own) in input.texts.iter().zip(embeddings) {
         let mut object = json!({ "text": text.text, "tokens": text.ids.len(), "truncated": text.truncated });
@@ -53,7 +53,7 @@ fn similarities(input: &Input<'_>, embeddings: &[Vec<f32>], out: &mut dyn Write)
     Ok(())
 }
 
-/// 0 if one of the vectors is zero.
+/// The cosine, or 0 if one of the vectors is zero.
 fn cosine(a: &[f32], b: &[f32]) -> f64 {
     let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum::<f64>();
     let lengths = (dot(a, a) * dot(b, b)).sqrt();

@@ -7,7 +7,7 @@ use rocm_ops::model::Transformer;
 use rocm_ops::models::{self, Encoder};
 use std::time::{Duration, Instant};
 
-/// The embeddings of all texts, in their order.
+/// The embeddings of all texts, in order.
 pub(crate) fn embed<T: Float, B: Transformer<T>>(
     input: &Input<'_>,
     name: &str,

@@ -8,7 +8,7 @@ fn folder(name: &str) -> String {
     format!("{}/tests/data/folders/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// What a run prints, given this on standard input.
+/// The output of a run with this standard input.
 fn printed(words: &[&str], mut standard: &[u8]) -> Result<String, String> {
     let bert = folder("bert");
     let model = if words.contains(&"--model") { vec![] } else { vec!["--model", &bert] };

@@ -1,4 +1,4 @@
-//! What can be asked for.
+//! The command line.
 use clap::{Parser, ValueEnum};
 use examples_shared::backend::{On, Type};
 use std::path::PathBuf;
@@ -14,22 +14,22 @@ pub(crate) struct Args {
     /// and tokenizer.json [default: the small model that comes with this project].
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/models/tiny-llama-kjv-q8_0.gguf"), hide_default_value = true)]
     pub(crate) model: PathBuf,
-    /// Map the model's files into memory in place of reading them: starts at once and shares memory with other programs. The
-    /// files must not be changed or cut short while this runs.
+    /// Map the model's files into memory instead of reading them: starts at once and shares memory with other
+    /// programs. The files must not be changed or truncated while this runs.
     #[arg(long)]
     pub(crate) mmap: bool,
     /// Text to continue. Special tokens in it are treated as plain text.
     #[arg(long, default_value = "Genesis 1\n1 In the beginning")]
     pub(crate) prompt: String,
-    /// Token ids to continue, such as 5,17,3, in place of text. Nothing is put before them.
+    /// Token ids to continue, such as 5,17,3, instead of text. Nothing is put before them.
     #[arg(long, value_name = "IDS", value_delimiter = ',', conflicts_with = "prompt")]
     pub(crate) prompt_ids: Option<Vec<u32>>,
-    /// Continue each line of a file. All lines go through the model together as one batch, each with a context and a sampler of
-    /// its own; empty lines are left out. Prints one line for each, in their order, with line breaks as \n.
+    /// Continue each line of a file. All lines go through the model as one batch, each with its own context
+    /// and sampler; empty lines are skipped. Prints one line for each, in order, with line breaks as \n.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["prompt", "prompt_ids", "top1", "logits"])]
     pub(crate) prompts: Option<PathBuf>,
-    /// Make each prompt a message to a chat model: the model's own template puts it between the tokens of a conversation, and
-    /// only the answer is printed. Special tokens in the message count as such.
+    /// Make each prompt a message to a chat model: the model's own template wraps it in the tokens of a
+    /// conversation, and only the answer is printed. Special tokens in the message count as such.
     #[arg(long, conflicts_with = "prompt_ids")]
     pub(crate) chat: bool,
     /// A system message before the prompt.
@@ -69,28 +69,30 @@ pub(crate) struct Args {
     /// Backend to run on; `checked` compares every op on the CPU with the reference, `rocm` is an AMD GPU.
     #[arg(long, value_enum, default_value_t = On::Cpu)]
     pub(crate) backend: On,
-    /// Type of the activations. Weights keep the type they have in the file.
+    /// Type of the activations. Weights keep their type in the file.
     #[arg(long, value_enum, default_value_t = Type::F32)]
     pub(crate) dtype: Type,
-    /// Process the first prompt once before the run that is timed, so that the rates leave out what only a first run pays, such as
-    /// fresh memory.
+    /// Process the first prompt once before the timed run, so that the rates leave out first-run costs, such
+    /// as fresh memory.
     #[arg(long)]
     pub(crate) warm_up: bool,
     /// Print only the ids of the generated tokens.
     #[arg(long)]
     pub(crate) ids: bool,
-    /// Print one JSON object with text, ids and timings instead of the text itself; with --prompts, one for each line.
+    /// Print one JSON object with text, ids and timings instead of the text itself; with --prompts, one per
+    /// line.
     #[arg(long)]
     pub(crate) json: bool,
-    /// At the end, write to standard error: memory, and for each op its calls and time; on an AMD GPU who computed it.
+    /// At the end, write to standard error: memory, and calls and time of each op; on an AMD GPU also its
+    /// provider.
     #[arg(long)]
     pub(crate) stats: bool,
 }
 
 const MODELS: &str = "\
-Models that run: llama, mistral, mixtral, qwen2, qwen3, qwen3moe, gemma2, gemma3 (text), phi3 (short context), starcoder2 and \
-stablelm, as GGUF in any of its types or as a folder in f32, f16 or bf16. Anything else is an error that names the option, \
-tensor or key at fault. See docs/run-your-model.md.
+Models that run: llama, mistral, mixtral, qwen2, qwen3, qwen3moe, qwen3next, gemma2, gemma3 (text), phi3, starcoder2, stablelm, \
+deepseek2 (DeepSeek V2 and V3) and gpt-oss, as GGUF in any of its types or as a folder in f32, f16 or bf16. Anything else is an \
+error that names the option, tensor or key at fault. See docs/run-your-model.md.
 
 Examples:
   generate --model Qwen3-0.6B-Q4_K_M.gguf --chat --prompt 'Name three rivers.'

@@ -7,12 +7,12 @@ use rocm_ops::models::{self, Config};
 use std::path::Path;
 use std::time::Instant;
 
-/// All that a run starts from.
+/// The inputs of a run.
 pub(crate) struct Input<'a> {
     pub(crate) args: &'a Args,
     pub(crate) model: Gguf,
     pub(crate) tokenizer: Tokenizer,
-    /// Tokens that a text may have.
+    /// Maximum number of tokens in a text.
     pub(crate) context: usize,
     pub(crate) prompts: Vec<Prompt>,
     pub(crate) begin: Instant,
@@ -20,7 +20,7 @@ pub(crate) struct Input<'a> {
 
 /// A text to continue.
 pub(crate) struct Prompt {
-    /// What is printed before what is generated.
+    /// The text printed before the generated text.
     pub(crate) shown: String,
     pub(crate) ids: Vec<u32>,
 }
@@ -64,7 +64,7 @@ fn prompt(args: &Args, tokenizer: &Tokenizer, text: &str) -> Result<Prompt> {
     if !args.chat {
         return Ok(Prompt { shown: text.to_owned(), ids: tokenizer.encode(text)? });
     }
-    // The template writes all special tokens, the first one too.
+    // The template writes all special tokens, including the first one.
     let rendered = chat::render(tokenizer, args.system.as_deref(), text)?;
     let options = EncodeOptions { bos: Some(false), eos: Some(false), special: true };
     Ok(Prompt { shown: String::new(), ids: tokenizer.encode_with(&rendered, options)? })
@@ -72,7 +72,7 @@ fn prompt(args: &Args, tokenizer: &Tokenizer, text: &str) -> Result<Prompt> {
 
 fn read(file: &Path, map: bool) -> gguf::Result<Bytes> {
     if map {
-        // SAFETY: `--mmap` asks for it, and its help says that the files must not change.
+        // SAFETY: the user requested it with `--mmap`, whose help says that the files must not change.
         return unsafe { Bytes::map(file) };
     }
     let gigabytes = std::fs::metadata(file).map_or(0, |about| about.len() >> 30);

@@ -20,7 +20,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a run writes to and is stopped by.
+/// The output and stop signal of a run.
 pub(crate) struct Terminal<'o> {
     pub(crate) out: &'o mut dyn Write,
     pub(crate) stop: Arc<AtomicBool>,

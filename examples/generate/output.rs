@@ -1,11 +1,11 @@
-//! Where generated tokens go: streamed text, ids, or JSON at the end.
+//! Output of generated tokens: streamed text, ids, or JSON at the end.
 use crate::args::Args;
 use crate::input::Prompt;
 use examples_shared::Result;
 use rocm_ops::gguf::{DecodeStream, Tokenizer};
 use std::io::Write;
 
-/// What has been generated of one text.
+/// The output of one text.
 pub(crate) struct Output<'a> {
     args: &'a Args,
     stream: DecodeStream<'a>,
@@ -30,7 +30,7 @@ impl<'a> Output<'a> {
         let piece = self.stream.push(token)?.unwrap_or_default();
         self.write(&piece, out)
     }
-    /// Text streams if it is the only one.
+    /// Streams the text if it is the only one.
     fn write(&mut self, piece: &str, out: &mut dyn Write) -> Result<()> {
         self.text.push_str(piece);
         if !self.args.ids && !self.args.json && self.args.prompts.is_none() {

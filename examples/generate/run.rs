@@ -17,7 +17,7 @@ struct Text<'a, S: Space, T: Float> {
     state: State<S, T>,
     /// Tokens that are in the state, or will be after the next step.
     tokens: Vec<u32>,
-    /// Those of the next step.
+    /// Tokens of the next step.
     fresh: Vec<u32>,
     output: Output<'a>,
     done: bool,
@@ -80,7 +80,7 @@ pub(crate) fn generate<T: Float, B: Transformer<T>>(
     about.decode(backend, &model, &mut texts, terminal)
 }
 
-/// What a summary says beside numbers.
+/// What a summary says in addition to numbers.
 struct Run<'a> {
     input: &'a Input<'a>,
     name: &'a str,
@@ -141,13 +141,13 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Forgets the older half of a text. What stays is read again, because its positions change.
+    /// Drops the older half of a text. The rest is read again, because its positions change.
     fn shift<S: Space, T: Float>(&self, text: &mut Text<'_, S, T>) -> Result<()> {
         let Input { tokenizer, context, .. } = self.input;
         let kept = (context / 2).max(1);
         let mut fresh = text.tokens.split_off(text.tokens.len() - kept);
         let dropped = text.tokens.len();
-        // The token that begins a text stays, since models go astray without it.
+        // The token that begins a text stays, since models need it.
         if kept > 1 && text.tokens.first().is_some_and(|first| tokenizer.bos() == Some(*first)) {
             fresh[0] = text.tokens[0];
         }
@@ -169,7 +169,7 @@ impl Run<'_> {
         let rate = |n: usize, time: Duration| n as f64 / time.as_secs_f64().max(1e-9);
         let given: usize = prompts.iter().map(|prompt| prompt.ids.len()).sum();
         let made: usize = texts.iter().map(|text| text.output.ids.len()).sum();
-        // The first token of each text comes with the prefill.
+        // The first token of each text comes from the prefill.
         let (read, wrote) = (rate(given, prefill), rate(made.saturating_sub(texts.len()), decode));
         for (text, prompt) in texts.iter().zip(prompts) {
             let summary = serde_json::json!({
@@ -203,7 +203,7 @@ impl Run<'_> {
     }
 }
 
-/// Prints what the model expects after each token of the prompt, or writes what it expects after the last.
+/// Prints the most likely tokens after each token of the prompt, or writes the logits after the last.
 fn read_prompt<T: Float, B: Transformer<T>>(
     args: &Args,
     backend: &B,

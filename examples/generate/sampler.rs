@@ -6,8 +6,9 @@ use rocm_ops::model::Transformer;
 use rocm_ops::models::{Decoder, Row};
 use rocm_ops::ops::Sample;
 
-/// A step of several texts: the next token of each, of which `counters` have been generated. Tokens are drawn on the backend, so
-/// that only their ids leave its memory; the most likely ones are found here. `None` if all logits of a text are NaN.
+/// A step of several texts: returns the next token of each; `counters` are the numbers of tokens generated so
+/// far. Tokens are drawn on the backend, so that only their ids leave its memory; the most likely tokens are
+/// found here. `None` if all logits of a text are NaN.
 pub(crate) fn next<T: Float, B: Transformer<T>>(
     args: &Args,
     backend: &B,

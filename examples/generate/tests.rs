@@ -5,7 +5,7 @@ use clap::Parser;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What a run prints.
+/// The output of a run.
 fn printed(words: &[&str]) -> Result<String, String> {
     interrupted(words, Arc::default())
 }
@@ -48,12 +48,12 @@ fn lines_of_a_file_give_what_each_gives_alone() {
     std::fs::remove_file(file).unwrap();
 }
 
-/// Every text counts its own tokens, so what is drawn depends neither on other texts nor on the backend.
+/// Every text counts its own tokens, so the drawn tokens depend neither on other texts nor on the backend.
 #[test]
 fn a_seed_gives_the_same_text_on_every_backend_and_beside_other_texts() {
     let drawn = ["--temperature", "1.1", "--top-k", "50", "--top-p", "0.95", "--max-tokens", "10", "--ids"];
     let prompts = ["In the beginning", "And God said, Let there be light"];
-    // With weights in f16. For those in blocks, the CPU rounds activations to 8 bits, and logits differ.
+    // With weights in f16. With weights in blocks, the CPU rounds activations to 8 bits, and logits differ.
     let model = concat!(env!("CARGO_MANIFEST_DIR"), "/models/tiny-llama-kjv-f16.gguf");
     let of = |words: &[&str]| printed(&[&drawn[..], &["--model", model], words].concat()).unwrap();
     let alone = prompts.map(|prompt| of(&["--seed", "3", "--prompt", prompt]));
@@ -96,7 +96,7 @@ fn a_full_context_ends_the_text_or_drops_its_older_half() {
     assert!(shifted.starts_with(stopped.trim_end()), "the same until the context is full");
 }
 
-/// After a shift, the text goes on as a prompt of what was kept does.
+/// After a shift, the text continues as if the kept part were the prompt.
 #[test]
 fn a_shifted_text_is_the_text_of_what_is_kept() {
     let words = ["--temperature", "0", "--context", "16", "--ignore-eos", "--ids", "--overflow", "shift"];
@@ -106,7 +106,7 @@ fn a_shifted_text_is_the_text_of_what_is_kept() {
     let all =
         printed(&[&words[..], &["--prompt-ids", &given(&prompt), "--max-tokens", "12"]].concat()).unwrap();
     let all = [prompt, ids(&all)].concat();
-    // Full at 16 tokens, with a 17th drawn: the last 8 of these stay.
+    // The context is full at 16 tokens, and a 17th was drawn: the last 8 of these stay.
     let kept = given(&all[9..17]);
     let on = printed(&[&words[..], &["--prompt-ids", &kept, "--max-tokens", "5"]].concat()).unwrap();
     assert_eq!(ids(&on), all[17..22]);

@@ -1,4 +1,4 @@
-//! Reads arbitrary bytes as a trace, with everything in it.
+//! Reads arbitrary bytes as a trace, with all its contents.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

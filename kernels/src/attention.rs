@@ -17,17 +17,19 @@ const BLOCK: u32 = 256;
 pub const MAX_HEAD: u64 = 576;
 /// Largest width of values.
 pub const MAX_VALUES: u64 = 512;
-/// Largest width of either in the kernels that hold a whole head, and of the values of a block in the others.
+/// Largest width of either in kernels that hold a whole head, and largest width of the values of a block in
+/// the others.
 pub(crate) const WHOLE_HEAD: u64 = 256;
 /// Largest number of query rows per key head for which the decode kernels are used.
 pub(crate) const FEW_ROWS: u64 = 16;
-/// Numbers of keys have 32 bits in the decode kernels, also where they count a few beyond the last.
+/// The decode kernels count keys in 32 bits, even where they count a few beyond the last.
 pub(crate) const DECODE_KEYS: u64 = 1 << 31;
 /// Largest number of parts that the keys are split into; `COMBINED_PARTS` in the source.
 const MAX_PARTS: u64 = 64;
-/// Counters of finished parts, of 32 bits, that a launch may use: one for each block of rows whose keys are split.
+/// Number of 32-bit counters of finished parts that a launch may use: one for each block of rows whose keys
+/// are split.
 pub const ARRIVALS: u64 = 4096;
-/// Stands for no limit on one side of the window.
+/// Means no limit on one side of the window.
 const OPEN: i64 = 1 << 61;
 
 /// Bytes of LDS that the tiled kernel needs for values up to `most`: see `operand_slots` in the source.
@@ -38,11 +40,12 @@ pub(crate) fn tile_lds(t: ElementType, most: u32) -> u32 {
     (operands + size * (size + 4)) * bytes
 }
 
-/// Variants for matrix units: name, largest head size, rows per block. For the largest heads, two waves share a row.
+/// Variants for matrix units: name, largest head size, rows per block. For the largest heads, two waves share
+/// a row.
 const MMA_VARIANTS: [(&str, u64, u64); 3] = [("mma64", 64, 128), ("mma128", 128, 128), ("mma256", 256, 64)];
 
-/// Declares the kernels for matrix units: these variants of a function, each a part of the family. `places` are the bytes of LDS for
-/// where keys are.
+/// Declares the kernels for matrix units: these variants of a function, each a separate part of the family.
+/// `places` is the number of LDS bytes for the positions of keys.
 pub(crate) fn declare_mma<A: Arguments>(
     table: &mut Table,
     function: &'static str,
@@ -58,7 +61,8 @@ pub(crate) fn declare_mma<A: Arguments>(
     }
 }
 
-/// The variant for heads of this width and this type; none if there is none, or the device has no matrix units.
+/// The variant for heads of this width and this type; `None` if there is none, or the device has no matrix
+/// units.
 pub(crate) fn on_matrix<'v>(
     variants: &'v [(&'static str, u64, u64)],
     t: ElementType,
@@ -102,7 +106,7 @@ pub struct Attention<'a> {
     pub k: OperandView<'a>,
     pub v: OperandView<'a>,
     pub o: OperandView<'a>,
-    /// Either of q's type and added to the scores, or of u8, where non-zero means visible.
+    /// Either of q's type and added to the scores, or u8, where non-zero means visible.
     pub mask: Option<OperandView<'a>>,
     /// Alibi slopes\[h\] of q's type.
     pub slopes: Option<OperandView<'a>>,
@@ -122,14 +126,14 @@ pub struct Attention<'a> {
 pub struct Plan {
     /// The attention kernel.
     pub main: Launch,
-    /// Bytes of device memory that `args.partial` must point to. 0 if the keys are not split. If they are, `args.arrivals` must point to
-    /// [`ARRIVALS`] counters, which are 0, and which the kernel leaves at 0.
+    /// Bytes of device memory that `args.partial` must point to; 0 if the keys are not split. If they are,
+    /// `args.arrivals` must point to [`ARRIVALS`] counters that are 0; the kernel resets them to 0.
     pub workspace: u64,
     /// Arguments, with `partial` and `arrivals` still 0.
     pub args: AttentionArgs,
 }
 
-/// Checks a call's sizes and types, and gives the arguments of a call in one part.
+/// Checks a call's sizes and types, and returns the arguments of a call in one part.
 pub(crate) fn checked(call: &Attention<'_>) -> Result<AttentionArgs, Refused> {
     for (what, got, max) in
         [("the head size", call.d, MAX_HEAD), ("the width of the values", call.dv, MAX_VALUES)]
@@ -197,12 +201,12 @@ pub(crate) fn tile(t: ElementType, dv: u64) -> (&'static str, u64) {
     (variant, if t == ElementType::F64 { 32 } else { 64 } / if dv > 128 { 2 } else { 1 })
 }
 
-/// Number of parts that a tiled kernel computes values of a width in.
+/// Number of parts into which a tiled kernel splits values of this width.
 pub(crate) fn value_parts(dv: u64) -> u64 {
     dv.div_ceil(WHOLE_HEAD).max(1)
 }
 
-/// Bytes of the partial results of this many rows, none if the keys are not split.
+/// Bytes of the partial results of this many rows; 0 if the keys are not split.
 pub(crate) fn partial_bytes(t: ElementType, dv: u64, rows: u64, splits: u64) -> Result<u64, Refused> {
     if splits == 1 {
         return Ok(0);
@@ -211,7 +215,7 @@ pub(crate) fn partial_bytes(t: ElementType, dv: u64, rows: u64, splits: u64) -> 
     rows.checked_mul(splits * bytes).ok_or(Refused::Size)
 }
 
-/// An operand that the call does not have.
+/// An absent operand.
 const NO_OPERAND: StridedPointer = StridedPointer { data: 0, stride: [0; MAX_RANK] };
 
 fn arguments(call: &Attention<'_>) -> Result<AttentionArgs, Refused> {
@@ -270,15 +274,16 @@ pub(crate) fn visible_keys(call: &Attention<'_>, args: &AttentionArgs) -> u64 {
     call.s.min(reach.saturating_add(call.t))
 }
 
-/// Number of parts to split the keys into: enough to fill the device, none too short, and such that its last round of blocks is
-/// nearly as full as the others. One if more blocks than there are counters would share parts.
+/// Number of parts to split the keys into: enough to fill the device, none too short, and such that the last
+/// round of blocks is nearly as full as the others. Returns 1 if there would be more blocks sharing parts
+/// than counters.
 pub(crate) fn parts(keys: u64, blocks: u64, device: &Device) -> u64 {
     if blocks > ARRIVALS {
         return 1;
     }
     let at_once = device.blocks(device.tuning.decode_blocks());
     let most = (keys / device.tuning.decode_keys()).clamp(1, MAX_PARTS);
-    // Rounds of the device, each as long as a part, in 1/1024 of the time for all keys.
+    // The time of all rounds, each as long as a part, in units of 1/1024 of the time for all keys.
     let time = |parts: u64| blocks.saturating_mul(parts).div_ceil(at_once).saturating_mul(1024) / parts;
     let least = (1..=most).map(time).min().unwrap_or(0);
     (1..=most).find(|parts| time(*parts) <= least + least / 16).unwrap_or(1)

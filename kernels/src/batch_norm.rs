@@ -7,7 +7,7 @@ use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, St
 
 const BLOCK: u32 = 256;
 
-/// A vector of a float type, which is a value. Mirrors `Parameter` in the source.
+/// A vector whose float type is a value. Mirrors `Parameter` in the source.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 #[allow(missing_docs)]
@@ -76,7 +76,7 @@ pub fn prepare(
     if dims.len() < 2 {
         return Err(Refused::Rank(dims.len()));
     }
-    // An operand whose offset is the channel.
+    // An operand whose offset is the channel number.
     let steps: List<i64> = (0..dims.len()).map(|axis| i64::from(axis == 1)).collect();
     let channel = OperandView { data: 0, strides: &steps, dtype: on.x.dtype };
     let (mut shape, [x, y, channel]) = elementwise(dims, [on.x, on.y, channel])?;

@@ -32,7 +32,7 @@ const NUMBER_OPS: [(&str, &str); 6] = [
     ("minimum", "Minimum"),
 ];
 
-/// Compiled by itself: it takes longer than all others together, and models use the others.
+/// Compiled separately: it takes longer than all others together, and models use the others.
 const POW: (&str, &str) = ("pow", "Pow");
 
 const FLOAT_OPS: [(&str, &str); 2] = [("swiglu", "SwiGlu"), ("geglu", "GeGlu")];

@@ -1,4 +1,4 @@
-//! Rows written to caches of keys and values.
+//! Writing rows to key and value caches.
 use crate::index::{Report, kind_of};
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
@@ -111,14 +111,14 @@ pub(crate) fn declare(table: &mut Table) {
     }
 }
 
-/// Operands of cache_write: `x` of the shape `dims`, and the cache, whose first dimension is its slots.
+/// Operands of cache_write: `x` with the shape `dims`, and the cache, whose first dimension is its slots.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub struct CacheWrite<'a> {
     pub x: OperandView<'a>,
     pub slots: OperandView<'a>,
     pub cache: OperandView<'a>,
-    /// Slots of the cache.
+    /// Number of slots in the cache.
     pub bound: u64,
     pub report: Report,
 }
@@ -135,7 +135,7 @@ pub fn write(
         _ => [call.x.dtype, call.cache.dtype],
     };
     let instance = need("cache_write", "", &types)?;
-    // Slots along the rows alone. Their type does not limit the width of accesses.
+    // Slots only along the rows. Their type does not limit the width of accesses.
     let mut along = crate::shape::list(dims)?.iter().map(|_| 0).collect::<crate::shape::List<i64>>();
     let mut places = along.clone();
     along[0] = call.slots.strides.first().copied().unwrap_or(0);
@@ -149,7 +149,7 @@ pub fn write(
         shape = shape.unpacked();
     }
     if dims.first() != Some(&1) {
-        // The slot takes the row's place.
+        // The slot replaces the row.
         cache.stride[crate::MAX_RANK - shape.rank() as usize] = 0;
     }
     let args = CacheWriteArgs {
@@ -169,7 +169,8 @@ pub fn write(
     Ok((Launch::elementwise(instance, &shape, device), args))
 }
 
-/// Operands of rope_cache_write: keys \[n, h, d\], values \[n, h, dv\], tables of rows, caches with slots in place of rows.
+/// Operands of rope_cache_write: keys \[n, h, d\], values \[n, h, dv\], tables of rows, caches with slots
+/// instead of rows.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub struct RopeCacheWrite<'a> {

@@ -1,4 +1,4 @@
-//! Comparisons: `y = 1` where a relation of `a` and `b` holds, else 0. Stride 0 broadcasts.
+//! Comparisons: `y = 1` where a relation of `a` and `b` holds, otherwise 0. Stride 0 broadcasts.
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
 use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
@@ -15,9 +15,9 @@ pub struct CompareArgs {
     pub a: StridedPointer,
     /// The operand on the right.
     pub b: StridedPointer,
-    /// The output, of u8.
+    /// The output, u8.
     pub y: StridedPointer,
-    /// 1 to write the negation of the relation, else 0.
+    /// 1 to write the negation of the relation, otherwise 0.
     pub negated: u64,
 }
 
@@ -37,7 +37,8 @@ pub(crate) fn declare(table: &mut Table) {
     }
 }
 
-/// Prepares `y = a op b` for `eq`, `ne`, `lt`, `le`, `gt` or `ge`. All views have the shape `dims`; `y` is of u8.
+/// Prepares `y = a op b` for `eq`, `ne`, `lt`, `le`, `gt` or `ge`. All views have the shape `dims`; `y` is
+/// u8.
 pub fn prepare(
     op: &str,
     dims: &[u64],

@@ -5,18 +5,18 @@ use crate::matmul::{MMA_TILES, MMA_TYPES, mma_lds};
 use crate::{Device, Divider, ElementType, Family, Instance, Launch, OperandView, Refused, StridedPointer};
 
 const BLOCK: u32 = 256;
-/// Output channels, and pixels, of a tile, and its depth.
+/// Number of output channels and of pixels in a tile, and its depth.
 const TILE: u64 = 64;
 const DEPTH: u32 = 32;
-/// With fewer output channels in a group, pixels, or terms in a sum than this, most of a tile would be empty.
+/// With fewer output channels per group, pixels, or terms per sum than this, most of a tile would be empty.
 const MIN_CHANNELS: u64 = 16;
 const MIN_PIXELS: u64 = 16;
 const MIN_TERMS: u64 = 8;
-/// Terms of a step on matrix units; `MMA_DEPTH` in the source.
+/// Number of terms per step on matrix units; `MMA_DEPTH` in the source.
 const STEP: u64 = 32;
-/// Matrix units are used unless they would multiply more than this many times the terms.
+/// Matrix units are used unless they would multiply more than this many times the number of terms.
 const MAX_WASTE: u64 = 4;
-/// 16-bit elements of an access.
+/// Number of 16-bit elements per access.
 const PACK: i64 = 8;
 
 /// The extents and options of one axis, as the kernels read them.
@@ -85,7 +85,7 @@ pub(crate) fn declare(table: &mut Table) {
     }
 }
 
-/// The extents and options of one axis. Positions along it fit 63 bits, with padding.
+/// The extents and options of one axis. Positions along it, including padding, fit 63 bits.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub struct Axis {
@@ -97,9 +97,9 @@ pub struct Axis {
     pub dilation: u64,
 }
 
-/// A convolution: x\[batch, groups · inputs, rows, columns\], y\[batch, groups · outputs, rows, columns\], and
-/// weight\[groups · outputs, inputs, rows, columns\] or, if it is transposed, weight\[groups · inputs, outputs, rows, columns\].
-/// The bias has an element for each output channel, and the type of x or f32.
+/// A convolution: x\[batch, groups · inputs, rows, columns\], y\[batch, groups · outputs, rows, columns\],
+/// and weight\[groups · outputs, inputs, rows, columns\] or, if it is transposed, weight\[groups · inputs,
+/// outputs, rows, columns\]. The bias has one element per output channel, in the type of x or f32.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub struct Conv<'a> {
@@ -128,7 +128,7 @@ pub fn prepare(problem: &Conv<'_>, device: &Device) -> Result<(Launch, ConvArgs)
         ref other => Err(Refused::Rank(other.len())),
     };
     let [first, second, by_row, by_column] = strides(weight)?;
-    // The stride of an axis of one element says nothing.
+    // The stride of an axis with one element is meaningless.
     let by_row = if rows.kernel == 1 { 0 } else { by_row };
     let by_column = if columns.kernel == 1 { 0 } else { by_column };
     let times = |count: u64, stride: i64| (count as i64).wrapping_mul(stride);
@@ -167,45 +167,46 @@ pub fn prepare(problem: &Conv<'_>, device: &Device) -> Result<(Launch, ConvArgs)
         weight_packs: 0,
     };
     if let Ok((instance, tile)) = on_matrix(&mut args, x.dtype, device) {
-        // Fewer than elements, so this does not overflow.
+        // Less than the number of elements, so this does not overflow.
         let tiles = outputs.div_ceil(tile) * args.positions.div_ceil(tile) * groups;
         return Ok((Launch::over(instance, tiles, 1, device.row_blocks()), args));
     }
     Ok((launch(&args, x.dtype, device)?, args))
 }
 
-/// Why a convolution is not computed on matrix units, on a device that has them; `None` if it is.
+/// Why a convolution does not use matrix units on a device that has them; `None` if it does.
 pub fn not_on_matrix(mut args: ConvArgs, dtype: ElementType, device: &Device) -> Option<&'static str> {
     on_matrix(&mut args, dtype, device).err()
 }
 
-/// The kernel for matrix units and its tile, if it pays to use them, with how they go through the terms in `args`.
+/// The kernel for matrix units and its tile, if using them pays off. Sets in `args` how they step through the
+/// terms.
 fn on_matrix(
     args: &mut ConvArgs,
     dtype: ElementType,
     device: &Device,
 ) -> Result<(&'static Instance, u64), &'static str> {
     if !MMA_TYPES.contains(&dtype) {
-        return Err("matrix units take f16 and bf16");
+        return Err("matrix units need f16 or bf16");
     }
     if device.matrix.is_none() {
         return Err("there are no matrix units");
     }
     if args.transposed != 0 {
-        return Err("matrix units do not take transposed convolutions");
+        return Err("matrix units do not support transposed convolutions");
     }
     let (outputs, by_row) = (args.outputs.by(), device.tuning.is_by_row());
     let positions = if by_row { args.pixels.by() } else { args.positions };
     if outputs < MIN_CHANNELS || positions < MIN_PIXELS || args.terms < MIN_TERMS {
-        return Err("most of a tile of matrix units would be empty");
+        return Err("most of a matrix-unit tile would be empty");
     }
-    // Positions along an axis have 32 bits in the kernel, of which one says that they are outside.
+    // Positions along an axis have 32 bits in the kernel; one bit marks those that are outside.
     let far = |axis: &ConvAxis| {
         let reach = axis.x.saturating_add(axis.padding.saturating_mul(2));
         [reach, axis.kernel, axis.dilation, axis.stride.by()].into_iter().any(|n| n >= 1 << 31)
     };
     if far(&args.rows) || far(&args.columns) {
-        return Err("matrix units take axes of fewer than 2^31 elements");
+        return Err("matrix units need axes of fewer than 2^31 elements");
     }
     steps(args);
     if args.steps.saturating_mul(STEP) > args.terms.saturating_mul(MAX_WASTE) {
@@ -213,15 +214,15 @@ fn on_matrix(
     }
     let tiles = |size: u64| outputs.div_ceil(size) * positions.div_ceil(size) * args.groups;
     let [large, small] = MMA_TILES;
-    // A large tile of few channels would be empty by half.
+    // With few channels, a large tile would be half empty.
     let (variant, tile) = if outputs > small.1 && device.takes_large(tiles(large.1)) { large } else { small };
     let instance = crate::find("conv", variant, &[dtype]).ok_or("there is no such kernel")?;
     Ok((instance, tile))
 }
 
-/// Chooses how matrix units go through the terms. Steps of channels need one test for each element of the kernel, and read channels
-/// that are contiguous in memory 16 bytes at a time. Terms in the weight's own order are contiguous in an ordinary weight, and no
-/// step is partly empty.
+/// Chooses how matrix units step through the terms. Steps over channels need one test per kernel element, and
+/// read channels that are contiguous in memory 16 bytes at a time. Terms in the weight's own order are
+/// contiguous in an ordinary weight, and no step is partly empty.
 fn steps(args: &mut ConvArgs) {
     let (inputs, area) = (args.inputs, args.area.by());
     let [_, _, _, by_channel, by_row, by_column] = args.weight.stride;
@@ -242,13 +243,14 @@ fn steps(args: &mut ConvArgs) {
     args.weight_packs = (args.term_stride == 1 && in_packs(args.weight.data, count, &across)).into();
 }
 
-/// Whether runs of `count` elements from an address on are whole aligned packs, with these extents and strides between them.
+/// Whether runs of `count` elements from an address on consist of whole aligned packs, given these extents
+/// and strides between them.
 fn in_packs(data: u64, count: u64, across: &[(u64, i64)]) -> bool {
     let aligned = |&(extent, stride): &(u64, i64)| extent == 1 || stride % PACK == 0;
     data.is_multiple_of(16) && count.is_multiple_of(PACK as u64) && across.iter().all(aligned)
 }
 
-/// The stride from one element to the next if these axes, outermost first, are one run in memory.
+/// The element stride, if these axes, outermost first, form a single run in memory.
 fn run_of(axes: [(u64, i64); 3]) -> Option<i64> {
     let mut run: Option<(i64, u64)> = None;
     for (extent, stride) in axes.into_iter().rev().filter(|(extent, _)| *extent != 1) {
@@ -272,7 +274,7 @@ fn launch(args: &ConvArgs, dtype: ElementType, device: &Device) -> Result<Launch
     let (outputs, pixels) = (args.outputs.by(), args.pixels.by());
     if outputs >= MIN_CHANNELS && pixels >= MIN_PIXELS && args.terms >= MIN_TERMS {
         let instance = need("conv", "tile", &[dtype])?;
-        // Fewer than elements, so this does not overflow.
+        // Less than the number of elements, so this does not overflow.
         let tiles = outputs.div_ceil(TILE) * pixels.div_ceil(TILE) * args.images;
         return Ok(Launch::over(instance, tiles, 1, device.row_blocks()));
     }

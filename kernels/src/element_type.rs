@@ -1,6 +1,6 @@
 //! Element types, as spelled in kernel names and sources.
 
-/// A GGUF block format: what launches need to know of it. How blocks are unpacked is in `ops_blocks.h`.
+/// A GGUF block format: the properties that launches need. Unpacking is defined in `ops_blocks.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum BlockFormat {
     /// 32 four-bit values with one scale.
@@ -49,7 +49,7 @@ pub enum BlockFormat {
 struct Row {
     name: &'static str,
     in_source: &'static str,
-    /// Values of a block.
+    /// Number of values per block.
     values: u64,
     bytes: usize,
     /// Consecutive values that share a scale, `GROUP` in the source.
@@ -57,18 +57,19 @@ struct Row {
     /// Whether groups have minima, `MIN` in the source.
     min: bool,
     kernels: Kernels,
-    /// Whether there is a kernel that quantizes.
+    /// Whether a kernel can quantize to it.
     encodes: bool,
 }
 
-/// Which kernels a format has. All have those that decode and a product for every type and number of rows.
+/// Which kernels a format has. Every format has those that decode, and a product for every type and number of
+/// rows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kernels {
     /// Every kernel, in every size.
     All,
-    /// The products of a model's weights, in one size for many rows and two for few.
+    /// Products for the weights of models, in one size for many rows and two for few.
     Products,
-    /// Products without bytes and matrix units: formats for activations, and those that only few files have.
+    /// Products without bytes and matrix units: for activation formats, and formats that only few files use.
     Plain,
 }
 
@@ -144,7 +145,7 @@ impl BlockFormat {
         self.row().values
     }
 
-    /// Whether there is a kernel that quantizes to it.
+    /// Whether a kernel can quantize to it.
     pub const fn encodes(self) -> bool {
         self.row().encodes
     }

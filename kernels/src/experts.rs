@@ -1,8 +1,8 @@
-//! linear_experts: products of rows with the matrices of their experts.
+//! linear_experts: products of rows with their experts' weight matrices.
 //!
-//! With few rows, each row is multiplied by itself; if the weight is of blocks, a kernel first rounds the rows to bytes. With many,
-//! two kernels sort the rows by expert, and a third multiplies tiles of the rows of one expert. How many tiles there are is not known
-//! to the host, but how many there can be is.
+//! With few rows, each row is multiplied separately; if the weight has blocks, a kernel first rounds the rows
+//! to bytes. With many rows, two kernels sort the rows by expert, and a third multiplies tiles of rows that
+//! share an expert. The host does not know how many tiles there are, but it knows the maximum.
 use crate::element_type::{BlockFormat, Kernels};
 use crate::index::{Report, kind_of};
 use crate::instances::{Arguments, Needs, Table};
@@ -16,17 +16,17 @@ use crate::{Device, Divider, ElementType, Family, Instance, Launch, OperandView,
 const BLOCK: u32 = 256;
 /// Rows and columns of a tile; `EXPERTS_TILE` in the source.
 const TILE: u64 = 64;
-/// Choices that a thread of the sort reads together; `SORT_PACK` in the source.
+/// Number of choices that a thread of the sort reads together; `SORT_PACK` in the source.
 const PACK: u64 = 4;
 /// Bytes of a tile's entry; `ExpertTile` in the source.
 const ENTRY: u64 = 16;
-/// Outputs that a group of lanes computes together; `experts_columns` in the source.
+/// Number of outputs that a lane group computes together; `experts_columns` in the source.
 const fn columns(sums: ElementType) -> u64 {
     if matches!(sums, F64) { 1 } else { 4 }
 }
-/// Values that a lane takes at a time.
+/// Number of values that a lane processes at a time.
 const STEP: u64 = 8;
-/// Outputs that a group of lanes computes together by products of bytes; `EXPERT_COLUMNS` in the source.
+/// Number of outputs that a lane group computes together with byte products; `EXPERT_COLUMNS` in the source.
 const DOT_COLUMNS: u64 = 4;
 
 /// Arguments of linear_experts.
@@ -76,7 +76,7 @@ use ElementType::{Bf16, F16, F32, F64};
 const OP: &str = "linear_experts";
 
 pub(crate) fn declare(table: &mut Table) {
-    // The type of the weight, and the one that sums are in.
+    // The type of the weight, and that of the sums.
     let floats = [[F16, F32], [Bf16, F32], [F32, F32], [F16, F64], [Bf16, F64], [F32, F64], [F64, F64]];
     let blocks = ElementType::BLOCKS.into_iter().flat_map(|b| [[b, F32], [b, F64]]);
     let types: Vec<_> = floats.into_iter().chain(blocks).collect();
@@ -148,20 +148,20 @@ pub struct Plan {
     pub workspace: u64,
 }
 
-/// What is launched before the kernel that multiplies, and writes the workspace.
+/// Launches before the kernel that multiplies, which write the workspace.
 #[derive(Clone, Copy, Debug)]
 enum Before {
     /// The kernel needs no workspace.
     Nothing,
     /// Rounds the rows of x to bytes.
     Split(Launch),
-    /// Sort the rows by expert.
+    /// Sorts the rows by expert.
     Sort([Launch; 2]),
 }
 
 impl Plan {
-    /// The launch with this number, from 0 to [`launches`](Self::launches), and its arguments. `workspace` is the address of the
-    /// workspace.
+    /// The launch with this number, below [`launches`](Self::launches), and its arguments. `workspace` is the
+    /// address of the workspace.
     pub fn launch(&self, at: u32, workspace: u64) -> (Launch, ExpertsArgs) {
         let args = ExpertsArgs { tiles: workspace, ..self.args };
         match &self.before {
@@ -176,7 +176,7 @@ impl Plan {
     }
 }
 
-/// Bytes of a list with an entry of four bytes for each choice.
+/// Bytes of a list with four bytes per choice.
 const fn list_bytes(rows: u64) -> u64 {
     4 * rows.next_multiple_of(PACK)
 }
@@ -233,7 +233,8 @@ pub fn prepare(
     }
 }
 
-/// Whether rows are sorted by expert. A tile sums in another order than a row by itself. The sort counts choices and experts in 32 bits.
+/// Whether rows are sorted by expert. A tile sums in a different order than a separate row. The sort counts
+/// choices and experts in 32 bits.
 fn is_sorted(args: &ExpertsArgs, device: &Device) -> bool {
     let enough = args.experts.saturating_mul(device.tuning.expert_rows());
     let counted = !device.tuning.is_by_row() && args.rows <= 1 << 31 && args.experts < 1 << 31;
@@ -250,8 +251,9 @@ fn by_row(args: ExpertsArgs, types: [ElementType; 2], device: &Device) -> Result
     Ok(Plan { before: Before::Nothing, main, args, launches: 1, workspace: 0 })
 }
 
-/// Two launches: one rounds the rows of x to bytes, and in the other each row reads the matrix of its expert. `None` if the device has no
-/// products of bytes, or none for these types and sizes, which the kernels count in 32 bits.
+/// Two launches: one rounds the rows of x to bytes, and in the other each row reads the matrix of its expert.
+/// `None` if the device has no byte products, or none for these types and sizes, which the kernels count in
+/// 32 bits.
 fn by_bytes(
     args: ExpertsArgs,
     types: [ElementType; 2],
@@ -287,7 +289,7 @@ fn sorted(
     x: ElementType,
     device: &Device,
 ) -> Result<Plan, Refused> {
-    // No more tiles than this have rows: each expert has at most one that is not full, and so have the choices of no expert.
+    // At most this many tiles have rows: each expert has at most one partial tile, and so do choices of "no expert".
     let slots = args.rows / TILE + args.experts + 1;
     let columns = args.outputs.div_ceil(TILE);
     let tiles = slots.checked_mul(columns).filter(|tiles| *tiles < 1 << 62).ok_or(Refused::Size)?;
@@ -301,7 +303,7 @@ fn sorted(
     Ok(Plan { before, main, args, launches: 3, workspace })
 }
 
-/// The kernel for tiles: on matrix units where the device has them and they take these types.
+/// The kernel for tiles: on matrix units if the device has them and they support these types.
 fn tile_kernel(
     types: [ElementType; 2],
     x: ElementType,
@@ -337,7 +339,7 @@ mod tests {
         assert_eq!(plan(0, [F16, F16], None).launches, 1);
     }
 
-    /// 64 outputs of rows of 4096 by 8 matrices in q4_0, two for each token.
+    /// 64 outputs of rows of 4096 with 8 matrices in q4_0, two per token.
     fn by_bytes(tokens: u64, x: ElementType, dot4: Option<Dot4>, shared: bool, by_row: bool) -> Plan {
         let tuning = Tuning::default().by_row(by_row);
         let device = Device { compute_units: 4, wave: 32, matrix: None, dot4, tuning };
@@ -393,7 +395,7 @@ mod tests {
     #[test]
     fn a_workspace_holds_both_lists_and_every_tile() {
         let plan = plan(130, [F16, F16], None);
-        // Two full tiles, one for each expert that is not full, and one for the choices of no expert.
+        // Two full tiles, one partial tile per expert, and one for choices of "no expert".
         let slots = 2 + 8 + 1;
         assert_eq!(plan.workspace, slots * 16 + 2 * 132 * 4);
         assert_eq!(plan.main.grid[0], slots as u32 * 2);

@@ -6,7 +6,7 @@ use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, St
 
 const BLOCK: u32 = 256;
 
-/// The first index fault of a stream, in memory that the host reads after it has waited for the stream.
+/// The first index fault of a stream, in memory that the host reads after waiting for the stream.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ErrorRecord {
@@ -94,8 +94,8 @@ pub struct Report {
     pub operand: u32,
 }
 
-/// Prepares `y[.., k, ..] = x[.., ids[k], ..]` along `axis`. `dims` are those of y, `bound` is the size of x along the axis, and
-/// `ids` is a one-dimensional view. Any type works, including block types.
+/// Prepares `y[.., k, ..] = x[.., ids[k], ..]` along `axis`. `dims` are those of y, `bound` is the size of x
+/// along the axis, and `ids` is a one-dimensional view. Any type works, including block types.
 pub fn select(
     dims: &[u64],
     axis: usize,

@@ -20,11 +20,12 @@ pub struct Instance {
     pub symbol: String,
     /// The source file.
     pub family: Family,
-    /// The part of the family that it is compiled with, see [`Unit`](crate::Unit); empty if the family is not divided.
+    /// The part of the family that it is compiled with, see [`Unit`](crate::Unit); empty if the family is not
+    /// divided.
     pub part: &'static str,
     /// The op that it computes.
     pub op: &'static str,
-    /// The variant, if the op has several; else empty.
+    /// The variant, if the op has several; otherwise empty.
     pub variant: &'static str,
     /// Element types, in the order of the template's parameters.
     pub types: Vec<ElementType>,
@@ -32,7 +33,7 @@ pub struct Instance {
     pub block: u32,
     /// Static LDS in bytes; the same for both wave sizes.
     pub lds: u32,
-    /// The vector registers that it should not exceed.
+    /// The maximum number of vector registers that it should use.
     pub max_vgprs: MaxVgprs,
     /// The name of the argument struct in the source, [`Arguments::NAME`].
     pub args: &'static str,
@@ -46,8 +47,9 @@ pub struct Instance {
     pub(crate) body: String,
 }
 
-/// The vector registers that a kernel should not exceed, by wave size; `None` leaves that to the compiler. Given for kernels for
-/// which newer compilers use registers, and so waves, that clang 19 does without.
+/// The maximum number of vector registers that a kernel should use, by wave size; `None` leaves that to the
+/// compiler. Set for kernels for which newer compilers use more registers than clang 19, and so allow fewer
+/// waves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct MaxVgprs {
@@ -71,7 +73,8 @@ impl Instance {
         self.family.runs_on(target) && self.runs_with(Matrix::of(target))
     }
 
-    /// The waves per SIMD for which a compiler must leave registers; `None` leaves that to the compiler.
+    /// The minimum number of waves per SIMD for which a compiler must leave registers; `None` leaves that to
+    /// the compiler.
     pub fn min_waves(&self, target: &str) -> Option<u32> {
         let target = GfxTarget::find(target)?;
         let registers = if target.wave == 32 { self.max_vgprs.wave32 } else { self.max_vgprs.wave64 };
@@ -144,7 +147,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Starts declaring kernels of one family that take an `A` and run in blocks of `block` threads.
+    /// Starts declaring kernels of one family with the argument struct `A` and blocks of `block` threads.
     pub(crate) fn of<A: Arguments>(&mut self, family: Family, block: u32) -> Declare<'_> {
         let needs = if family.needs_matrix() { Needs::Matrix } else { Needs::Nothing };
         Declare {
@@ -180,13 +183,14 @@ impl Declare<'_> {
         Declare { needs, ..self }
     }
 
-    /// Declares the kernels that follow as a part of the family: they are compiled together, without the other parts.
+    /// Declares the following kernels as a part of the family, which is compiled separately from the other
+    /// parts.
     pub(crate) fn part(&mut self, part: &'static str) -> &mut Self {
         self.part = part;
         self
     }
 
-    /// Sets the vector registers that the kernels that follow should not exceed, with waves of 32 and of 64.
+    /// Sets the maximum number of vector registers for the following kernels, with waves of 32 and of 64.
     pub(crate) fn max_vgprs(&mut self, wave32: Option<u32>, wave64: Option<u32>) -> &mut Self {
         self.max_vgprs = MaxVgprs { wave32, wave64 };
         self

@@ -4,7 +4,7 @@ use crate::{Dot4, ElementType, Instance, Matrix, Refused, Shape, Tuning, find};
 /// The properties of a device that launches depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct Device {
-    /// Compute units (multiprocessors).
+    /// Number of compute units (multiprocessors).
     pub compute_units: u32,
     /// The wave size that the instance was compiled for: 32 or 64.
     pub wave: u32,
@@ -27,7 +27,8 @@ impl Device {
         self.blocks(self.tuning.dot_blocks())
     }
 
-    /// Whether this many large tiles fill the device. Tiles of one size serve launches whose rows must not depend on each other.
+    /// Whether this many large tiles fill the device. Launches whose rows must not depend on each other
+    /// always use the same tile size.
     pub(crate) fn takes_large(&self, tiles: u64) -> bool {
         !self.tuning.is_by_row()
             && tiles.saturating_mul(100) >= self.blocks(1).saturating_mul(self.tuning.large_tiles())
@@ -67,8 +68,8 @@ impl Launch {
         )
     }
 
-    /// Makes a one-dimensional grid for `items` units of work, `per_block` per block, with at most `most` blocks. If the grid is
-    /// smaller than the work, the kernel loops over the rest.
+    /// Makes a one-dimensional grid for `items` units of work, `per_block` per block, with at most `most`
+    /// blocks. If the grid is smaller than the work, the kernel loops over the rest.
     pub(crate) fn over(instance: &'static Instance, items: u64, per_block: u64, most: u64) -> Launch {
         let blocks = items.div_ceil(per_block.max(1)).min(most).min(u64::from(u32::MAX) / 1024);
         Launch { instance, grid: [blocks as u32, 1, 1], block: instance.block }

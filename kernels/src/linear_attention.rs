@@ -1,4 +1,4 @@
-//! Linear attention: convolutions that continue, and the gated delta rule.
+//! Linear attention: convolutions with state, and the gated delta rule.
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
 use crate::{Device, Divider, ElementType, Family, Launch, OperandView, Refused, StridedPointer};
@@ -6,7 +6,7 @@ use crate::{Device, Divider, ElementType, Family, Launch, OperandView, Refused, 
 const BLOCK: u32 = 256;
 /// Features of a column per lane; `DELTA_HELD` in the source.
 const HELD: u64 = 16;
-/// Tokens of a run of conv1d_update.
+/// Number of tokens per run of conv1d_update.
 const RUN: u64 = 32;
 
 /// Arguments of conv1d_update.

@@ -39,7 +39,7 @@ impl Arguments for MatmulArgs {
     const NAME: &'static str = "MatmulArgs";
 }
 
-/// Type pairs that decoders multiply. They get every kernel variant; other pairs get only the small tile.
+/// Type pairs that decoders use. They get every kernel variant; other pairs get only the small tile.
 const COMMON: [[ElementType; 2]; 6] = [
     [ElementType::F16, ElementType::F16],
     [ElementType::Bf16, ElementType::Bf16],
@@ -104,7 +104,7 @@ fn declare_mma(table: &mut Table) {
     }
 }
 
-/// Bytes of LDS of a product of tiles on vector units, in the wider of these types.
+/// Bytes of LDS of a tiled product on vector units, in the wider of these types.
 pub(crate) fn tile_lds(size: u32, types: [ElementType; 2]) -> u32 {
     let depth = BLOCK * STAGED / size;
     2 * depth * (size + 4) * if types.contains(&ElementType::F64) { 8 } else { 4 }
@@ -152,9 +152,10 @@ pub fn prepare(problem: &Matmul<'_>, device: &Device) -> Result<(Launch, MatmulA
     Ok((launch(&args, types, device)?, args))
 }
 
-/// Most rows for which one kernel computes both products of a gated unit.
+/// Maximum number of rows for which a single kernel computes both products of a gated unit.
 pub const SWIGLU_ROWS: u64 = 8;
-/// Columns that a wave computes for few rows, `COLUMNS` in the source; of a gated unit one of each weight.
+/// Number of columns that a wave computes for few rows, `COLUMNS` in the source; for a gated unit, one of
+/// each weight.
 const COLUMNS: u64 = 2;
 
 /// Prepares `c = silu(a b) · (a up)` for few rows, where `up` is like `b`.

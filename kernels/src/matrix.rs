@@ -8,8 +8,8 @@ pub enum Matrix {
     Wmma11,
     /// WMMA of gfx12.
     Wmma12,
-    /// MFMA of gfx90a. Flushes subnormal f16 inputs to zero. Also that of gfx908, whose bf16 instructions are half as
-    /// deep and are issued in pairs.
+    /// MFMA of gfx90a. Flushes subnormal f16 inputs to zero. Also used for gfx908, whose bf16 instructions
+    /// are half as deep and are issued in pairs.
     Mfma90a,
     /// MFMA of gfx940 and later. Its byte products are deeper.
     Mfma940,

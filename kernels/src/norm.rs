@@ -7,11 +7,11 @@ use crate::{
 };
 
 const BLOCK: u32 = 256;
-/// Largest number of packs that a lane reads of a short row: the lane keeps them in registers.
+/// Maximum number of packs of a short row that a lane reads and keeps in registers.
 const SHORT_ROW: u64 = 4;
 /// Elements in one part of a group; `GROUP_PART` in the source.
 const GROUP_PART: u64 = 4096;
-/// Blocks of a large group, if they must not depend on the number of groups.
+/// Number of blocks per large group, if it must not depend on the number of groups.
 const SHARES_BY_ROW: u64 = 16;
 /// Accumulators for the moments of one part.
 const MOMENTS: u64 = 3;
@@ -56,7 +56,7 @@ pub struct GroupNormArgs {
     pub group_rows: u64,
     pub channels: u64,
     pub eps: f64,
-    /// Device address of the workspace that the plan asks for.
+    /// Device address of the plan's workspace.
     pub partial: u64,
     pub parts: u64,
     pub shares: u64,

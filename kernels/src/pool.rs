@@ -17,7 +17,7 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// Windows of this size and distance, with this padding.
+    /// Windows of this size and stride, with this padding.
     ///
     /// Sizes beyond 62 bits are larger than any tensor's extents.
     pub fn new(size: u64, stride: u64, padding: u64) -> Result<Self, Refused> {

@@ -37,7 +37,7 @@ struct Split<'a> {
 }
 
 impl<'a> Split<'a> {
-    /// With `axes` of 1 a plane is one row.
+    /// If `axes` is 1, a plane is one row.
     fn of(on: Extents<'a>, axes: usize) -> Result<Self, Refused> {
         let rank = || Refused::Rank(on.dims.len());
         let at = on.dims.len().checked_sub(axes).ok_or_else(rank)?;

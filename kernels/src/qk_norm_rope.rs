@@ -1,4 +1,4 @@
-//! Norm of heads, then rotation.
+//! Norm of heads, followed by rotation.
 use crate::index::{Report, kind_of};
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
@@ -55,9 +55,9 @@ pub(crate) fn declare(table: &mut Table) {
     }
 }
 
-/// Operands of qk_norm_rope. `x` and `y` have the shape `dims` = \[b, t, h, d\], the tables that with the last dimension replaced
-/// by the number of pairs: stride 0 along the heads, along the batch if it shares one table, and along the tokens if there are
-/// positions.
+/// Operands of qk_norm_rope. `x` and `y` have the shape `dims` = \[b, t, h, d\]; the tables have the same
+/// shape with the last dimension replaced by the number of pairs. Their stride is 0 along the heads, along
+/// the batch if it shares one table, and along the tokens if there are positions.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub struct QkNormRope<'a> {
@@ -67,9 +67,9 @@ pub struct QkNormRope<'a> {
     pub sin: OperandView<'a>,
     pub positions: Positions<'a>,
     pub y: OperandView<'a>,
-    /// Pairs of a head that are rotated.
+    /// Number of rotated pairs per head.
     pub half: u64,
-    /// Pairs (2i, 2i + 1), and not (i, i + half).
+    /// Whether pairs are (2i, 2i + 1) instead of (i, i + half).
     pub interleaved: bool,
     pub eps: f64,
     pub report: Report,
@@ -101,7 +101,7 @@ pub fn prepare(
         std::array::from_fn(|i| OperandView { strides: &leading[i], ..views[i] });
     let (shape, [x, y, cos, sin, positions, place]) = elementwise(heads, of_heads)?;
     let rows = if d == 0 { 0 } else { shape.count() };
-    // About two pairs to a lane.
+    // About two pairs per lane.
     let lanes = (d / 4).max(1).next_power_of_two().min(u64::from(device.wave));
     let instance = need("qk_norm_rope", "", &[t])?;
     let launch = Launch::over(instance, rows, u64::from(BLOCK) / lanes, device.row_blocks());

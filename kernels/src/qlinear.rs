@@ -9,7 +9,7 @@ use crate::{
 };
 
 const BLOCK: u32 = 256;
-/// Values along k that kernels take at a time; `STEP_VALUES` in the source.
+/// Number of values along k that kernels process at a time; `STEP_VALUES` in the source.
 pub(crate) const STEP: u64 = 32;
 
 /// Arguments of every qlinear kernel.
@@ -30,7 +30,7 @@ pub struct QLinearArgs {
     /// Device address of the plan's workspace.
     pub planes: u64,
     pub plane_rows: u64,
-    /// The output's type as a value, for products of bytes.
+    /// The output's type as a value, for byte products.
     pub y_kind: u64,
     pub up: u64,
 }
@@ -62,7 +62,7 @@ fn declare_mma(table: &mut Table) {
     }
 }
 
-/// Variants with byte dot products, and how many rows of x each computes together.
+/// Variants with byte dot products, and the number of rows of x that each computes together.
 const DOTS: [(&str, u64); 4] = [("dot1", 1), ("dot2", 2), ("dot4", 4), ("dot8", 8)];
 /// The variants that a format has.
 fn dots(format: BlockFormat) -> impl Iterator<Item = (&'static str, u64)> {
@@ -73,25 +73,28 @@ fn dots(format: BlockFormat) -> impl Iterator<Item = (&'static str, u64)> {
     })
 }
 
-/// Rows of x that a gated unit's products compute together, if there are several.
+/// Number of rows of x that a gated unit's products compute together, if there are several.
 const SWIGLU_TOGETHER: u64 = 4;
 
-/// How many rows of the weight these variants compute together on AMD GPUs.
+/// Number of rows of the weight that these variants compute together on AMD GPUs.
 const DOT_COLUMNS: u64 = 4;
-/// Threads per compute unit that hide the latency of memory in these variants; registers have room for about as many.
+/// Number of threads per compute unit that hide the latency of memory in these variants; registers have room
+/// for about as many.
 const DOT_THREADS: u64 = 1024;
-/// Steps of x that a block of a kernel rounds at a time.
+/// Number of steps of x that a block of a kernel rounds at a time.
 const SPLIT_STEPS: u64 = BLOCK as u64 / 8;
 
-/// LDS of a product of one row: for each thread the bytes of a step and their scale, and the sums of 16 tiles of 4 columns.
+/// LDS of a product with one row: for each thread the bytes of a step and their scale, and the sums of 16
+/// tiles of 4 columns.
 const ROW_LDS: u32 = 4 * (BLOCK * (8 + 1) + 16 * 4 * BLOCK / 32);
 
-/// LDS of a product whose waves share their sums, so many each.
+/// LDS of a product whose waves share their sums, `sums` each.
 pub(crate) const fn dot_lds(sums: u64) -> u32 {
     4 * sums as u32 * BLOCK / 32
 }
 
-/// The fewest columns that a product of one row computes together; some formats have four. Blocks without columns leave at once.
+/// The minimum number of columns that a product with one row computes together; some formats have four.
+/// Blocks without columns exit immediately.
 const ROW_COLUMNS: u64 = 2;
 
 fn declare_dot(table: &mut Table) {
@@ -150,7 +153,7 @@ pub(crate) fn declare(table: &mut Table) {
 /// The launches and memory of a product.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Rounds x to bytes, in the workspace, if several rows are products of bytes.
+    /// Rounds x to bytes, in the workspace, if byte products are used with several rows.
     pub split: Option<Launch>,
     /// The product kernel.
     pub main: Launch,
@@ -205,7 +208,7 @@ pub fn swiglu(
         let instance = need("linear_swiglu", "dot1", &types[..1])?;
         let mut plan = dot_row(args, ROW_COLUMNS / 2, instance, device)?;
         if args.rows == 0 {
-            plan.main.grid = [0; 3]; // the kernel takes its row for granted
+            plan.main.grid = [0; 3]; // the kernel assumes that there is a row
         }
         return Ok(plan);
     }
@@ -261,10 +264,11 @@ fn split_row_bytes(k: u64) -> u64 {
     (k / STEP).next_multiple_of(32) * (8 + STEP)
 }
 
-/// Fewer different outputs are products of floats: bytes gain nothing there, and few errors of rounding do not cancel out.
+/// With fewer distinct outputs, float products are used: bytes gain nothing there, and rounding errors do not
+/// average out.
 pub(crate) const MIN_DOT_OUTPUTS: u64 = 64;
 
-/// Whether the device has products of bytes for this type of x and these sizes. They count columns in 32 bits.
+/// Whether the device has byte products for this type of x and these sizes. They count columns in 32 bits.
 fn fits_dot(args: &QLinearArgs, x: ElementType, device: &Device) -> bool {
     let distinct = if args.weight_row == 0 { args.rows } else { args.rows.saturating_mul(args.n) };
     let fits = args.k > 0 && args.n <= u64::from(u32::MAX) && distinct >= MIN_DOT_OUTPUTS;
@@ -281,15 +285,15 @@ fn dot(args: QLinearArgs, types: [ElementType; 2], device: &Device) -> Result<Op
     let ElementType::Block(format) = types[0] else { return Ok(None) };
     let fits = dots(format).find(|(_, rows)| args.rows <= *rows).or_else(|| dots(format).last());
     let Some((variant, together)) = fits else { return Ok(None) };
-    let instance = need("qlinear", variant, &types[..1])?; // x is bytes, whatever its type was
+    let instance = need("qlinear", variant, &types[..1])?; // x has been rounded to bytes, whatever its type was
     if args.rows == 1 {
         return dot_row(args, ROW_COLUMNS, instance, device).map(Some);
     }
     dot_rows(args, types[1], instance, (together, DOT_COLUMNS), device)
 }
 
-/// The plan for several rows of this type, of which a kernel computes `shared` rows and columns together; `None` if it would take
-/// too much memory.
+/// The plan for several rows of this type; a kernel computes `shared` rows and columns together. `None` if it
+/// would need too much memory.
 fn dot_rows(
     mut args: QLinearArgs,
     t: ElementType,
@@ -308,7 +312,8 @@ fn dot_rows(
     Ok(Some(Plan { split: Some(split), main, workspace, args }))
 }
 
-/// The launch that rounds `rows` rows of k values to bytes, and the memory for them; `None` if that is too much.
+/// The launch that rounds `rows` rows of k values to bytes, and the memory for them; `None` if that would be
+/// too much.
 pub(crate) fn split_rows(
     kernel: &'static Instance,
     rows: u64,
@@ -323,8 +328,8 @@ pub(crate) fn split_rows(
     Ok(Some((split, workspace)))
 }
 
-/// How many lanes each of these groups has, which compute a few columns together: those of a wave if so many groups fill the device, else
-/// up to a block's, as long as each has a step.
+/// Number of lanes in each of the groups that compute a few columns together: those of a wave if this many
+/// groups fill the device, otherwise up to a block's, as long as each has a step.
 pub(crate) fn dot_lanes(groups: u64, steps: u64, device: &Device) -> u64 {
     let wanted = u64::from(device.compute_units) * DOT_THREADS;
     let mut lanes = u64::from(device.wave);
@@ -334,7 +339,8 @@ pub(crate) fn dot_lanes(groups: u64, steps: u64, device: &Device) -> u64 {
     lanes
 }
 
-/// The plan for one row, which every block splits for itself: as many lanes as the row has steps, within a block.
+/// The plan for one row, which every block rounds separately: as many lanes as the row has steps, within a
+/// block.
 fn dot_row(
     mut args: QLinearArgs,
     columns: u64,
@@ -391,7 +397,8 @@ mod tests {
     use super::*;
     use crate::{Dot4, Tuning};
 
-    /// Lanes of a group and blocks of the product of eight rows by a weight of `n` rows of `k` values in q4_0.
+    /// Lanes per group and number of blocks for the product of eight rows with a weight of `n` rows of `k`
+    /// values in q4_0.
     fn groups_of(compute_units: u32, wave: u32, n: u64, k: u64) -> (u64, u32) {
         let dot4 = Some(Dot4::Signed);
         let device = Device { compute_units, wave, matrix: None, dot4, tuning: Tuning::default() };

@@ -11,7 +11,7 @@ use crate::{
 const BLOCK: u32 = 256;
 /// Lanes per block of `quantize`; `LANES` in the source.
 const LANES: u32 = 8;
-/// Values that a lane decodes at a time.
+/// Number of values that a lane decodes at a time.
 const PART: u64 = 8;
 
 /// Arguments of quantize.

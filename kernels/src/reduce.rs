@@ -9,16 +9,16 @@ use crate::{
 
 /// Threads per block; `REDUCE_BLOCK` in the source.
 const BLOCK: u32 = 256;
-/// Columns of a block in each of which a thread begins; `TILE_COLUMNS` in the source.
+/// Number of columns per block in which a thread begins; `TILE_COLUMNS` in the source.
 const TILE_COLUMNS: u64 = 32;
-/// Threads that share a column; `SLICES` in the source.
+/// Number of threads that share a column; `SLICES` in the source.
 const SLICES: u64 = BLOCK as u64 / TILE_COLUMNS;
-/// With at least this many outputs next to each other in memory, a thread takes a few of them.
+/// With at least this many outputs adjacent in memory, a thread processes several of them.
 const MIN_COLUMNS: u64 = 16;
-/// Loads per thread of a part, at least.
+/// Minimum number of loads per thread of a part.
 const MIN_LOADS: u64 = 8;
 const MAX_PARTS: u64 = 1024;
-/// Parts of a long row, if they must not depend on the number of rows.
+/// Number of parts of a long row, if it must not depend on the number of rows.
 const PARTS_BY_ROW: u64 = 16;
 
 /// Arguments of every reduction.
@@ -64,7 +64,7 @@ enum Kind {
 impl Kind {
     const ALL: [Kind; 4] = [Kind::Sum, Kind::Product, Kind::Largest, Kind::Index];
 
-    /// The kind of an op, and whether it wants the smallest element.
+    /// The kind of an op, and whether it selects the smallest element.
     fn of(op: &str) -> Result<(Kind, bool), Refused> {
         Ok(match op {
             "sum" | "mean" => (Kind::Sum, false),
@@ -204,7 +204,7 @@ fn rows(kind: Kind, t: ElementType, mut args: ReduceArgs, device: &Device) -> Re
         && outer_multiples(&args.kept, &args.x, pack, true);
     let pack = if packs { pack } else { 1 };
     args.reduced = args.reduced.with_pack(pack);
-    // A wave to an output, so that each lane has several loads in flight, unless that leaves most of the device idle.
+    // One wave per output, so that each lane has several loads in flight, unless that leaves most of the device idle.
     let filling = device.blocks(8) * u64::from(BLOCK / device.wave);
     let long = if outputs >= filling && !device.tuning.is_by_row() { device.wave } else { BLOCK };
     let lanes = lanes_for(n, pack, device.wave).unwrap_or(long);

@@ -153,7 +153,7 @@ fn pair_type(t: ElementType) -> Result<ElementType, Refused> {
     }
 }
 
-/// Arguments of the kernel for rows of the tables by position, and for heads that are rotated in part.
+/// Arguments of the kernel for table rows by position, and for partially rotated heads.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
@@ -184,18 +184,19 @@ impl Arguments for RopeAtArgs {
     const NAME: &'static str = "RopeAtArgs";
 }
 
-/// The rows of the tables that tokens take.
+/// The table rows of tokens.
 #[derive(Clone, Copy, Debug)]
 pub struct Positions<'a> {
-    /// Whether there are positions. If not, the other fields do not count, except that the strides are zeros.
+    /// Whether there are positions. If not, the other fields are ignored, except that the strides must be
+    /// zeros.
     pub given: bool,
-    /// The positions beside x: stride 0 along heads and features.
+    /// The positions along x: stride 0 along heads and features.
     pub view: OperandView<'a>,
-    /// Strides only, as those of `view`: the place of a token's position within its operand, for reports.
+    /// Only strides, like those of `view`: they give a position's index in its operand, for reports.
     pub place: OperandView<'a>,
-    /// Strides from a row of cos and of sin to the next.
+    /// Strides between rows of cos and between rows of sin.
     pub rows: [i64; 2],
-    /// Rows of the tables.
+    /// Number of table rows.
     pub bound: u64,
 }
 
@@ -208,16 +209,16 @@ impl Positions<'_> {
     }
 }
 
-/// What [`at`] takes besides the operands.
+/// Arguments of [`at`] besides the operands.
 #[derive(Clone, Copy, Debug)]
 pub struct At<'a> {
-    /// Pairs of a head that are rotated: columns of the tables.
+    /// Number of rotated pairs per head, which is the number of table columns.
     pub half: u64,
-    /// Whether pairs are (2i, 2i + 1), and not (i, i + half).
+    /// Whether pairs are (2i, 2i + 1) instead of (i, i + half).
     pub interleaved: bool,
-    /// Whether the features that are not rotated are copied to y, which then is not x.
+    /// Whether the features that are not rotated are copied to y; then y must not be x.
     pub copies: bool,
-    /// The rows of the tables.
+    /// The table rows.
     pub positions: Positions<'a>,
     /// Where positions outside the tables are reported.
     pub report: Report,
@@ -228,8 +229,8 @@ fn strides_only(strides: &[i64]) -> OperandView<'_> {
     OperandView { data: 0, strides, dtype: ElementType::U8 }
 }
 
-/// Prepares a rope with positions, or with copies of the features that are not rotated. The tables have stride 0 along the
-/// tokens if there are positions.
+/// Prepares a rope with positions, or one that copies the features that are not rotated. The tables have
+/// stride 0 along the tokens if there are positions.
 pub fn at(
     dims: &[u64],
     rope: &Rope<'_>,
@@ -247,7 +248,7 @@ pub fn at(
         Ok(strides)
     };
     let (xs, ys) = (with_last(rope.x, across * x_step)?, with_last(rope.y, across * y_step)?);
-    // Keeps the columns a dimension of their own.
+    // Keeps the columns as a separate dimension.
     let mut apart = list(at.positions.place.strides)?;
     apart.iter_mut().for_each(|stride| *stride = 0);
     apart[last] = 1;
@@ -265,7 +266,7 @@ pub fn at(
     positions.data = if at.positions.given { at.positions.view.data } else { 0 };
     let packs = i64::from(shape.pack());
     let [cos_row, sin_row] = at.positions.rows;
-    // Pairs, tables and copies are all read in packs, or none.
+    // Either all of pairs, tables and copies are read in packs, or none.
     let starts = [columns as i64, at.half as i64, across - 1, cos_row, sin_row];
     let in_packs = starts.iter().all(|n| n % packs == 0);
     if !in_packs || [x, y, cos, sin].iter().any(|operand| operand.stride[5] != 1) {

@@ -7,7 +7,7 @@ use crate::{
 
 /// Threads per block; `ROUTER_BLOCK` in the source.
 const BLOCK: u32 = 256;
-/// Choices that a wave keeps in LDS; `ROUTER_CACHED` in the source.
+/// Number of choices that a wave keeps in LDS; `ROUTER_CACHED` in the source.
 const CACHED: u32 = 512;
 
 /// Arguments of router_topk.
@@ -68,7 +68,7 @@ pub(crate) fn declare(table: &mut Table) {
     }
 }
 
-/// A choice of experts: logits\[n, e\], a bias\[e\] of their type or f32, and what is written, each \[n, k\].
+/// A choice of experts: logits\[n, e\], a bias\[e\] of their type or f32, and the outputs, each \[n, k\].
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub struct Router<'a> {
@@ -76,12 +76,12 @@ pub struct Router<'a> {
     pub bias: Option<OperandView<'a>>,
     pub weights: OperandView<'a>,
     pub ids: OperandView<'a>,
-    /// Scores are sigmoids; else softmax.
+    /// Whether scores are sigmoids; otherwise softmax.
     pub sigmoid: bool,
-    /// Scores are those of the chosen experts among themselves.
+    /// Whether scores are computed among the chosen experts only.
     pub after: bool,
     pub renormalize: bool,
-    /// A group's mark is its largest score; else the sum of the two largest.
+    /// Whether a group's score is its largest score; otherwise the sum of the two largest.
     pub max: bool,
     pub groups: u64,
     pub kept: u64,
@@ -92,8 +92,8 @@ fn two(view: OperandView<'_>) -> Result<[i64; 2], Refused> {
     <[i64; 2]>::try_from(view.strides).map_err(|_| Refused::Rank(view.strides.len()))
 }
 
-/// Prepares the choice of `k` of `experts` experts for each of `rows` tokens. `groups` must divide `experts`, and `k` experts
-/// must be left in the groups that are kept.
+/// Prepares the choice of `k` of `experts` experts for each of `rows` tokens. `groups` must divide `experts`,
+/// and the kept groups must have at least `k` experts.
 pub fn topk(
     [rows, experts, k]: [u64; 3],
     on: &Router<'_>,

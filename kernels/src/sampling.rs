@@ -3,7 +3,8 @@ use crate::instances::{Arguments, Table};
 use crate::launch::need;
 use crate::{Device, ElementType, Family, Launch, OperandView, Refused};
 
-/// Threads per block; `SAMPLE_BLOCK` in the source. One row is often all there is, so a block fills a compute unit.
+/// Threads per block; `SAMPLE_BLOCK` in the source. There is often only one row, so a block fills a compute
+/// unit.
 const BLOCK: u32 = 1024;
 /// `SAMPLE_BINS` in the source.
 const BINS: u32 = 2048;
@@ -42,17 +43,17 @@ pub(crate) fn declare(table: &mut Table) {
     }
 }
 
-/// A draw from logits\[n, v\] with counter\[n\] of i64, written to ids\[n\] of u32.
+/// A draw from logits\[n, v\] with counter\[n\] of i64, written to ids\[n\], u32.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub struct Sample<'a> {
     pub logits: OperandView<'a>,
     pub counter: OperandView<'a>,
     pub ids: OperandView<'a>,
-    /// The largest logit is wanted; what follows is then ignored.
+    /// Whether to take the largest logit; the following fields are then ignored.
     pub greedy: bool,
     pub top_k: Option<u64>,
-    /// The share of the mass that is kept, in units of 2⁻⁶³.
+    /// The share of the mass to keep, in units of 2⁻⁶³.
     pub share: u64,
     pub seed: u64,
     /// The factor from a difference of logits to a power of two.

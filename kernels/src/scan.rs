@@ -6,11 +6,11 @@ use crate::{
 };
 
 const BLOCK: u32 = 256;
-/// Elements of a part, at least; parts are whole steps of a block of packs of any type.
+/// Minimum number of elements per part; parts are whole steps of a block of packs of any type.
 const MIN_PART: u64 = 4 * PART_STEP;
 const PART_STEP: u64 = BLOCK as u64 * 16;
 const MAX_PARTS: u64 = 1024;
-/// Parts of a long row, if they must not depend on the number of rows.
+/// Number of parts of a long row, if it must not depend on the number of rows.
 const PARTS_BY_ROW: u64 = 16;
 /// With at least this many rows adjacent in memory, each row gets one thread.
 const COLUMN_ROWS: u64 = 32;
@@ -54,7 +54,8 @@ pub(crate) fn declare(table: &mut Table) {
     }
 }
 
-/// The launches of a scan: one, or one for the sums of parts and, with the same kernel, one for the result.
+/// The launches of a scan: either one, or one for the sums of parts and one, with the same kernel, for the
+/// result.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// The launch.

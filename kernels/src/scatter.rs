@@ -7,11 +7,12 @@ use crate::sort::{self, SortArgs};
 use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
 
 const BLOCK: u32 = 256;
-/// With at least this many lines for each compute unit, a line gets one thread.
+/// With at least this many lines per compute unit, each line gets one thread.
 const LINES: u32 = 64;
-/// Lines of at most this many indices get one thread, too.
+/// Lines of at most this many indices get one thread too.
 const SHORT_LINE: u64 = 16;
-/// A thread adds at most this many f32 one after another, so that rounding errors stay far below the op's tolerance.
+/// A thread adds at most this many f32 in sequence, so that rounding errors stay far below the op's
+/// tolerance.
 const MAX_RUNNING: u64 = 1024;
 
 /// Arguments of gather.
@@ -28,7 +29,7 @@ pub struct GatherArgs {
     /// Stride of x along the indexed dimension, where `x` has stride 0.
     pub step: i64,
     pub bound: u64,
-    /// Tiles of a block.
+    /// Number of tiles per block.
     pub turns: u64,
     pub error: u64,
     pub ids_kind: u32,
@@ -52,7 +53,7 @@ pub struct ScatterArgs {
     pub sorted: u64,
     pub sorted_line: u64,
     pub lines: u64,
-    /// Indices of a line.
+    /// Number of indices per line.
     pub count: u64,
     pub bound: u64,
     pub error: u64,
@@ -114,10 +115,10 @@ fn arrange(
     Ok((unit, shape.unpacked(), operands))
 }
 
-/// Strides of two operands that are moved, of the indices and of their order.
+/// Strides of the two moved operands, of the indices and of their order.
 type Strides = [List<i64>; 4];
 
-/// The unit that is moved, and dimensions and strides in it.
+/// The unit of moves, and dimensions and strides in that unit.
 fn units(
     dims: &[u64],
     axis: usize,
@@ -131,7 +132,7 @@ fn units(
     let (unit, dims, [a, b]) = as_units(dims, moved)?;
     let (mut ids_strides, mut order) = (list(ids.strides)?, list(order)?);
     while ids_strides.len() < dims.len() {
-        // Units of one block have one index.
+        // All units of a block share one index.
         ids_strides.push(0);
         order.push(0);
     }
@@ -152,7 +153,7 @@ fn views<'s>(
     ]
 }
 
-/// Neighbours that a thread takes; `gather_pack` in the source.
+/// Number of neighbours that a thread processes; `gather_pack` in the source.
 fn gather_pack(unit: ElementType) -> u32 {
     if unit.bytes() == 8 { 2 } else { 4 }
 }
@@ -223,7 +224,8 @@ pub enum Step {
 }
 
 impl Plan {
-    /// The launch with this number, from 0 to [`launches`](Self::launches). `workspace` is the address of the workspace.
+    /// The launch with this number, below [`launches`](Self::launches). `workspace` is the address of the
+    /// workspace.
     pub fn step(&self, at: u32, workspace: u64) -> Step {
         let Some(sort) = self.sort else { return Step::Scatter(self.launch, self.args) };
         let sorted = workspace.wrapping_add(2 * sort.half);
@@ -236,7 +238,7 @@ impl Plan {
     }
 }
 
-/// The sort of each line's indices: into numbers of the sources, those of a line next to each other.
+/// The sort of each line's indices: its results are numbers of the sources, with those of a line adjacent.
 fn sorting(
     dims: &[u64],
     axis: usize,
@@ -270,9 +272,9 @@ fn sorting(
     sort::prepare(&dims, &sort, device)
 }
 
-/// Prepares `dst[ids[i, j, ..], j, ..] = src[i, j, ..]`, for axis 0, or the same with a sum for `scatter_add`. `dims` are those
-/// of src; `bound` is the size of dst along the axis. `ids` has the shape of src; if `ids_are_shared`, it varies along the axis
-/// alone, as in `index_add`.
+/// Prepares `dst[ids[i, j, ..], j, ..] = src[i, j, ..]`, for axis 0, or the same with a sum for
+/// `scatter_add`. `dims` are those of src; `bound` is the size of dst along the axis. `ids` has the shape of
+/// src; if `ids_are_shared`, it varies only along the axis, as in `index_add`.
 pub fn scatter(
     op: &str,
     dims: &[u64],
@@ -332,7 +334,8 @@ pub fn scatter(
     })
 }
 
-/// Whether the indices are sorted, for sums in this type or, with `None`, for the last of several values.
+/// Whether the indices must be sorted, for sums in this type or, with `None`, to find the last of several
+/// values.
 fn must_sort(sums: Option<ElementType>, count: u64, lines: u64, device: &Device) -> bool {
     let many = lines >= device.blocks(LINES) || count <= SHORT_LINE;
     match sums {

@@ -111,7 +111,7 @@ fn magic(d: u64) -> (u64, u32) {
         return (0, 0);
     }
     let log = u64::BITS - (d - 1).leading_zeros();
-    // The same without a division of 128 bits.
+    // The same without a 128-bit division.
     if d.is_power_of_two() {
         return ((1 << 63) + 1, log);
     }

@@ -32,7 +32,7 @@ pub(crate) fn declare(table: &mut Table) {
             let bf16 = t == ElementType::Bf16;
             let (wave, block) = (bf16.then_some(80), (bf16 && log == "false").then_some(96));
             softmax.max_vgprs(wave, wave).add_variant(op, "wave", &[t], "softmax", &["false", log], 0);
-            // With waves of 32, this kernel spills on gfx1030 if it is bounded.
+            // With waves of 32, this kernel spills on gfx1030 if its registers are bounded.
             softmax.max_vgprs(None, block);
             softmax.add_variant(op, "block", &[t], "softmax", &["true", log], reduce_lds(t, BLOCK));
             softmax.max_vgprs(None, None);

@@ -55,7 +55,7 @@ pub(crate) fn declare(table: &mut Table) {
     }
 }
 
-/// A sort of rows: what is read, and what is written of values and indices, in the first `keep` places.
+/// A sort of rows: the input, and the values and indices to write, in the first `keep` positions.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub struct Sort<'a> {
@@ -66,7 +66,7 @@ pub struct Sort<'a> {
     pub descending: bool,
 }
 
-/// The launches of a sort: tiles, and then merges of twice the length each.
+/// The launches of a sort: tiles, followed by merges that each double the length.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     first: Launch,
@@ -75,13 +75,13 @@ pub struct Plan {
     results: u32,
     /// Number of launches.
     pub launches: u32,
-    /// Bytes of each of two halves of device memory, aligned to 16 bytes; 0 for one launch.
+    /// Bytes of each of the two halves of device memory, aligned to 16 bytes; 0 for one launch.
     pub half: u64,
 }
 
 impl Plan {
-    /// The launch with this number, from 0 to [`launches`](Self::launches), and its arguments. `workspace` is the address of both
-    /// halves.
+    /// The launch with this number, below [`launches`](Self::launches), and its arguments. `workspace` is the
+    /// address of both halves.
     pub fn launch(&self, at: u32, workspace: u64) -> (Launch, SortArgs) {
         let halves = [workspace, workspace.wrapping_add(self.half)];
         let (from, to) = (halves[(at as usize + 1) % 2], halves[at as usize % 2]);

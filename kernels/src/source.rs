@@ -71,7 +71,7 @@ pub fn unit<'a>(family: Family, instances: impl IntoIterator<Item = &'a Instance
     unit_for(family, instances, "")
 }
 
-/// A [`unit`] for a target, whose registers bound those of some kernels.
+/// A [`unit`] for a target; the target's registers determine the bounds of some kernels.
 pub(crate) fn unit_for<'a>(
     family: Family,
     instances: impl IntoIterator<Item = &'a Instance>,

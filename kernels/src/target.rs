@@ -19,9 +19,9 @@ pub struct GfxTarget {
     pub matrix: Option<Matrix>,
     /// The instruction for dot products of four bytes.
     pub dot4: Option<Dot4>,
-    /// VGPRs of each lane that the waves of a SIMD share. AGPRs are among them, but for those of gfx908.
+    /// VGPRs per lane that the waves of a SIMD share. This includes AGPRs, except on gfx908.
     pub vgprs: u32,
-    /// The number by which VGPRs are given to a wave.
+    /// Granularity in which VGPRs are allocated to a wave.
     pub vgpr_step: u32,
     /// Bytes of LDS available to a block.
     pub lds_bytes: u32,
@@ -29,11 +29,12 @@ pub struct GfxTarget {
     pub xnack: bool,
     /// Whether code can be compiled for `sramecc` on or off.
     pub sramecc: bool,
-    /// The first version of clang that it is compiled with ahead of time.
+    /// The first version of clang that can compile it ahead of time.
     pub clang: u32,
     /// Whether the register usage of its kernels is recorded. If clang 19 suffices, it is also compiled ahead of time by default.
     pub recorded: bool,
-    /// The device whose code objects have the same registers: those of this one are not recorded once more with hipRTC.
+    /// The device whose code objects have the same registers, so that this one need not be recorded with
+    /// hipRTC.
     pub same_code: Option<&'static str>,
 }
 
@@ -165,7 +166,7 @@ impl GfxTarget {
         self.name.ends_with("-generic")
     }
 
-    /// Most waves of a SIMD.
+    /// Maximum number of waves per SIMD.
     pub fn max_waves(&self) -> u32 {
         match (self.wave, self.vgprs) {
             (64, 512) => 8,
@@ -175,7 +176,7 @@ impl GfxTarget {
         }
     }
 
-    /// Waves of a SIMD whose lanes have this many VGPRs each.
+    /// Number of waves per SIMD if their lanes have this many VGPRs each.
     pub fn waves_with(&self, vgprs: u32) -> u32 {
         (self.vgprs / vgprs.max(1).next_multiple_of(self.vgpr_step)).clamp(1, self.max_waves())
     }
@@ -220,7 +221,7 @@ pub fn recorded_with_newer_clang() -> Vec<&'static str> {
     recorded_with(|clang| clang > CLANG)
 }
 
-/// The devices whose registers are recorded with hipRTC: one of those with the same code.
+/// The devices whose registers are recorded with hipRTC: one of each group with the same code.
 pub fn recorded_with_hiprtc() -> impl Iterator<Item = &'static GfxTarget> {
     TARGETS.iter().filter(|target| target.recorded && !target.is_generic() && target.same_code.is_none())
 }
@@ -229,7 +230,8 @@ fn recorded_with(clang: fn(u32) -> bool) -> Vec<&'static str> {
     TARGETS.iter().filter(|target| target.recorded && clang(target.clang)).map(|target| target.name).collect()
 }
 
-/// Checks that a clang knows a target, given what it prints for `--version`. The error names the version that does.
+/// Checks that a clang knows a target, given its output for `--version`. The error names the version that
+/// does.
 pub fn check_clang(version: &str, target: &str) -> Result<(), String> {
     let number =
         version.split("version ").nth(1).unwrap_or(version).split_whitespace().next().unwrap_or_default();

@@ -70,8 +70,8 @@ pub const KNOBS: [Knob; 10] = [
         what: "smallest number of rows of x for which a quantized weight uses byte dot products, four products per \
                instruction, on targets that have them",
         value: 1,
-        reason: "float products need two instructions and more for each value of the weight, which is as many as memory \
-                 leaves time for with one row, and several times that with more",
+        reason: "float products need at least two instructions per value of the weight, which is all that memory bandwidth \
+                 leaves time for with one row, and several times as many with more",
         candidates: &[1, 2, 3, 5, 17],
     },
     Knob {
@@ -104,7 +104,7 @@ pub const KNOBS: [Knob; 10] = [
         op: "qlinear",
         what: "maximum number of blocks per compute unit of a product of one row by a quantized weight",
         value: 2,
-        reason: "every block rounds the row for itself, and registers and LDS have room for two or three",
+        reason: "every block rounds the row separately, and registers and LDS have room for two or three",
         candidates: &[1, 2, 3, 4, 8],
     },
     Knob {
@@ -120,7 +120,7 @@ pub const KNOBS: [Knob; 10] = [
 
 /// A value that differs from the default on some targets.
 struct Exception {
-    /// The target. A generic target also stands for the devices that it covers.
+    /// The target. A generic target also applies to the devices that it covers.
     target: &'static str,
     knob: &'static str,
     value: u32,
@@ -182,12 +182,12 @@ impl Tuning {
         place.map(|at| self.values[at] = value).is_some()
     }
 
-    /// With kernels that sum each row in an order that depends on the length of the sum alone, or without: a row then has the same
-    /// bits whatever other rows are in a launch.
+    /// Sets whether kernels sum each row in an order that depends only on the length of the sum: a row then
+    /// has the same bits whatever other rows are in a launch.
     pub fn by_row(self, by_row: bool) -> Tuning {
         Tuning { by_row, ..self }
     }
-    /// Whether kernels must sum each row in an order that depends on the length of the sum alone.
+    /// Whether kernels must sum each row in an order that depends only on the length of the sum.
     pub fn is_by_row(&self) -> bool {
         self.by_row
     }
@@ -198,7 +198,7 @@ impl Tuning {
     pub(crate) fn row_blocks(&self) -> u32 {
         self.values[1]
     }
-    /// The value of `product_rows`, by which providers of products are chosen.
+    /// The value of `product_rows`, which providers of products use when they defer to each other.
     pub fn product_rows(&self) -> u64 {
         self.values[2].into()
     }

@@ -41,7 +41,8 @@ impl Arguments for AffineArgs {
     const NAME: &'static str = "AffineArgs";
 }
 
-/// Activations of models, on floats only, with the name of their function object in the source. They are compiled by themselves.
+/// Activations of models, on floats only, with the name of their function object in the source. They are
+/// compiled separately.
 const ACTIVATIONS: [(&str, &str); 5] =
     [("sigmoid", "Sigmoid"), ("silu", "Silu"), ("gelu", "Gelu"), ("gelu_erf", "GeluErf"), ("tanh", "Tanh")];
 

@@ -1,10 +1,10 @@
 //! Compilation units.
 use crate::{ElementType, Family, Instance, instances, source};
 
-/// The instances of one part of a family for one set of element types. A program compiles and loads a whole unit at once, so it
-/// waits only for the types that it uses. Families are divided where a model uses some of the kernels and not the others: a
-/// decoder has one kind of norm, and heads of one size. They are not divided further, because hipRTC takes 0.15 s for a unit
-/// before its first kernel.
+/// The instances of one part of a family for one set of element types. A program compiles and loads a whole
+/// unit at once, so it waits only for the types that it uses. Families are divided if a model uses only some
+/// of the kernels: a decoder has one kind of norm, and heads of one size. They are not divided further,
+/// because hipRTC takes 0.15 s for a unit before its first kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Unit {
     family: Family,
@@ -34,7 +34,8 @@ impl Unit {
         self.family
     }
 
-    /// A unique name made of the family, its part and the types, such as `norm-rms-wave-f16-f32` or `cast-bf16`.
+    /// A unique name that consists of the family, its part and the types, such as `norm-rms-wave-f16-f32` or
+    /// `cast-bf16`.
     pub fn name(&self) -> String {
         let part = Some(self.part).filter(|part| !part.is_empty());
         let types = self.types.iter().map(|t| t.name());

@@ -6,7 +6,7 @@ use crate::{Device, Divider, ElementType, Family, Launch, Refused};
 
 const BLOCK: u32 = 256;
 
-/// Where elements stand along a dimension. Mirrors `Source` in the source.
+/// Positions of elements along a dimension. Mirrors `Source` in the source.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs)]
@@ -18,7 +18,7 @@ pub struct Source {
     pub last: u64,
 }
 
-/// Places as fractions: element `i` stands at `(i · step + start) / by`, or at 0 if that is negative.
+/// Positions as fractions: element `i` is at `(i · step + start) / by`, or at 0 if that is negative.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub struct Places {
@@ -28,7 +28,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// For a dimension of `len` elements of x and `size` of y.
+    /// The positions for a dimension with `len` elements of x and `size` of y.
     fn source(self, len: u64, size: u64) -> Result<Source, Refused> {
         // In the kernel every numerator must fit 62 bits.
         let most = |n: i128| n.checked_mul(i128::from(size)).and_then(|n| n.checked_add(self.start.abs()));
@@ -82,7 +82,8 @@ pub enum Mode {
     Bilinear2d,
 }
 
-/// Prepares upsampling with these places along rows and columns. Along one dimension, the places of rows are not used.
+/// Prepares upsampling with these positions along rows and columns. Along one dimension, the positions of
+/// rows are not used.
 pub fn prepare(
     mode: Mode,
     x: Extents<'_>,

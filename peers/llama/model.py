@@ -13,7 +13,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools/generate"))
 from random_llama import GROUPS, HEADS, HIDDEN, LAYERS, WIDTH, WORDS, tensors
 
-# Bytes of a block and what is not random in it: where f16 or a byte stands, and the number.
+# Bytes of a block, and its non-random fields: the position of an f16 or a byte, and its value.
 BLOCKS = {
     "q4_0": (32, 18, {0: 0.005}),
     "q8_0": (32, 34, {0: 0.0003}),

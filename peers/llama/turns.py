@@ -68,7 +68,7 @@ def row(args, kind):
     path = args.models / f"{kind}.gguf"
     if not path.exists():
         model.main(str(path), kind)
-    # Into memory, so that the first round reads no disk.
+    # Read into memory, so that the first round does not read from disk.
     size = len(path.read_bytes())
     best = {}
     for _ in range(args.rounds):
@@ -80,7 +80,7 @@ def row(args, kind):
     for what in ("prefill_per_second", "decode_per_second"):
         left, right = best["ours", what], best["llama", what]
         cells += [f"{left:.1f}", f"{right:.1f}", f"{left / right:.2f}"]
-    # A token reads all weights but the table of embeddings, of which it reads a row.
+    # A token reads all weights, but only one row of the embedding table.
     read = size * (1 - model.share_of_table())
     return f"| {kind} | {' | '.join(cells)} | {best['ours', 'decode_per_second'] * read / 1e9:.1f} |"
 

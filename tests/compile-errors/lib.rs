@@ -1,1 +1,2 @@
-//! Empty: the tests are programs in `tests/ui` that must not compile, and the errors that the compiler prints for them.
+//! Empty: the tests are the programs in `tests/ui`, which must not compile, and the compiler errors expected
+//! for them.

@@ -1,7 +1,7 @@
 //! Replays every golden case on both CPU backends and compares the tally with `expected.txt`, next to the cases.
 //!
-//! The record is exact: how many cases pass, which ops, operands and parameters this build does not have, and which cases
-//! fail.
+//! The record is exact: how many cases pass, which ops, operands and parameters this build lacks, and which
+//! cases fail.
 use ops_test::SuiteBackend;
 use ops_test::golden::Tally;
 use rocm_ops::{Cpu, Reference};

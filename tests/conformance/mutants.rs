@@ -1,7 +1,8 @@
 //! Wrong kernels, each of which the suite must detect.
 //!
-//! A suite is only as good as the faults it detects. Every mutant is the reference with one fault in one op and type. The
-//! suite's cases for that op and type must detect it, and the case that does must pass without the fault.
+//! A suite is only as good as the bugs it detects. Every mutant is the reference with one bug in one op and
+//! type. The suite's cases for that op and type must detect it, and the case that does must pass without the
+//! bug.
 use backend::{Mutant, Mutated};
 use ops_test::suite::{CaseStatus, Filter, Outcome, run};
 use std::collections::{HashMap, HashSet};
@@ -73,7 +74,7 @@ fn each<T: Sync>(items: &[T], f: impl Fn(&T) + Sync) {
     std::thread::scope(|scope| (0..workers).for_each(|_| drop(scope.spawn(work))));
 }
 
-/// Every mutant fails a case, which passes without the fault.
+/// Every mutant fails a case that passes without the bug.
 #[test]
 fn every_wrong_kernel_is_caught() {
     let (caught, escaped) = (Mutex::new(HashMap::<_, HashSet<String>>::new()), Mutex::new(Vec::new()));
@@ -102,10 +103,10 @@ fn every_wrong_kernel_is_caught() {
         wrongly.lock().unwrap().extend(cases.iter().filter(|case| !passed.contains(case)).cloned());
     });
     let wrongly = wrongly.into_inner().unwrap();
-    assert!(wrongly.is_empty(), "{} fail without a fault:\n{}", wrongly.len(), wrongly.join("\n"));
+    assert!(wrongly.is_empty(), "{} fail without a bug:\n{}", wrongly.len(), wrongly.join("\n"));
 }
 
-/// Faults within the tolerance of every random case, which integer operands detect.
+/// Bugs within the tolerance of every random case, which integer operands detect.
 #[test]
 fn only_exact_mode_catches_these() {
     for mutant in exact::mutants() {

@@ -35,7 +35,7 @@ fn rows_are_their_own_on_the_cpu() {
     passes(&Cpu::builder().determinism(Determinism::Batch).build().unwrap());
 }
 
-/// What the level is for: without it, the comparison finds rows with other bits.
+/// Why the level exists: without it, the comparison finds rows with different bits.
 #[test]
 fn rows_are_not_their_own_without_the_level() {
     for op in ["linear", "qlinear"] {

@@ -1,4 +1,4 @@
-//! An op defined outside the workspace, with an operand of every mode, and a backend that leaves ops to others.
+//! An op defined outside the workspace, with operands of every mode, and a backend that leaves ops to others.
 use crate::device::{Device, DeviceMemory, Transfer};
 use crate::model::values;
 use rocm_ops::ops::*;
@@ -9,7 +9,7 @@ use rocm_ops::{
 };
 use std::marker::PhantomData;
 
-/// `state = decay · state + x · gain`, and `peak` is the largest value of each row: an operand of every mode.
+/// `state = decay · state + x · gain`, and `peak` is the largest value of each row: operands of every mode.
 #[derive(Clone, Debug)]
 struct Leak<T, G> {
     decay: f64,
@@ -146,7 +146,10 @@ fn every_operand_of_an_outside_op_is_checked() {
     let e = fails("gain", b.zeros::<f32>(&[3]).unwrap().into());
     assert_eq!(e.to_string(), "leak: gain is of f32, expected a tensor of f64");
     let e = fails("bias", b.zeros::<f32>(&[3]).unwrap().into());
-    assert_eq!(e.to_string(), "leak: bias is no operand of this op, expected one of x, gain, state, peak");
+    assert_eq!(
+        e.to_string(),
+        "leak: bias is not an operand of this op, expected one of x, gain, state, peak"
+    );
     let mut missing = tensors(&b, true);
     missing.remove("state");
     let e = missing.args(&HALF).map(drop).unwrap_err();

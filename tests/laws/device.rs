@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeviceMemory;
 
-/// Stored as whole words, so that it is aligned for every type: a tensor may lose its type and become bytes.
+/// Stored as whole words, so that it is aligned for every type: a tensor may be converted to bytes and back.
 pub(crate) struct Buffer<T> {
     words: Vec<u64>,
     len: usize,
@@ -165,7 +165,7 @@ impl Backend for Device {
     fn wait(&self, (): &()) -> Result<()> {
         Ok(())
     }
-    /// Without a transfer, like a device that can fill memory.
+    /// Without a transfer, as on a device that can fill memory.
     fn zeros<T: Element>(&self, dims: &[usize]) -> Result<TensorOf<Self, T>> {
         let shape = Shape::new(dims)?;
         Tensor::new(self.alloc(shape.len())?, Layout::of(shape))

@@ -103,7 +103,7 @@ fn halves_of_a_tensor_are_written_independently() {
     assert_eq!(split(&[1, 4], 1, 3, false).unwrap(), [3.0, 3.0, 3.0, 2.0]);
     assert_eq!(split(&[2, 2], 0, 0, false).unwrap(), [2.0; 4]);
     assert_eq!(split(&[2, 2], 0, 2, false).unwrap(), [3.0; 4]);
-    // Halves that interleave in memory cannot be borrowed at the same time; beyond the axis there is nothing.
+    // Halves that interleave in memory cannot be borrowed at the same time; a split beyond the axis is an error.
     assert!(matches!(split(&[2, 4], 1, 2, false), Err(Error::View { view: "split_at", .. })));
     assert!(split(&[2, 4], 0, 3, false).is_err());
 }
@@ -135,7 +135,7 @@ fn optional_operands_are_absent_not_zero() {
     assert!(nmse(&go(&Cpu::new()), &want) < 1e-12);
 }
 
-/// Checks that a backend runs what it says it supports, and leaves the outputs alone if it declines.
+/// Checks that a backend runs what it claims to support, and leaves the outputs alone if it declines.
 fn check_support_contract<O: Op, B: Execute<O>>(b: &B, op: &O, mut tensors: NamedTensors<B::Space>) {
     let said = b.support(op, &tensors.args(op).unwrap());
     match (said, b.run(op, tensors.args(op).unwrap())) {

@@ -136,7 +136,7 @@ fn a_packed_weight_is_unpacked_for_whoever_does_not_read_its_order() {
         let checked = Checked::new(Cpu::new(), Plain(Cpu::new()));
         checked.linear(x.as_ref(), &packed).unwrap();
 
-        // An op that the packing was not made for.
+        // An op that the packing is not meant for.
         let rows = Cpu::new().tensor(&[1], &[3u32]).unwrap();
         let row: Result<TensorOf<Cpu, f32>> = Cpu::new().embedding(&packed, &rows);
         assert!(matches!(

@@ -1,4 +1,4 @@
-//! Texts continued on the backend, against steps that the host prepares.
+//! Texts continued on the backend, compared with steps prepared by the host.
 use ops_tests::continued::continued;
 use rocm_ops::Cpu;
 use rocm_ops::models::{Continuation, Decoder, Error};

@@ -1,4 +1,5 @@
-//! The level *batch*: the logits of a token are the same bits however its prompt is cut, and whatever other texts are in the step.
+//! Determinism *batch*: the logits of a token have the same bits however its prompt is split, and whatever
+//! other texts are in the step.
 mod cost;
 
 use ops_tests::determinism::{check, first_batch, first_cut};
@@ -22,7 +23,7 @@ fn logits_on_the_reference_do_not_depend_on_cuts_and_batches() {
     check::<f32, _>(&Reference::new(), "f16", 12, 4, &[3]);
 }
 
-/// What the level is for: without it, the comparison finds other bits.
+/// Why the level exists: without it, the comparison finds different bits.
 #[test]
 fn logits_on_the_cpu_depend_on_cuts_without_the_level() {
     let cpu = Cpu::builder().threads(1).build().unwrap();

@@ -25,7 +25,7 @@ fn embeddings_are_those_of_float64_when_every_op_is_checked() {
     assert!(checked.calls() > 100);
 }
 
-/// Activations in f16 change an embedding by their rounding only.
+/// Activations in f16 change an embedding only by rounding.
 #[test]
 fn embeddings_in_f16_are_close() {
     let cpu = Cpu::new();
@@ -70,7 +70,7 @@ fn the_files_of_sentence_transformers_say_what_becomes_of_the_tokens() {
     let masked = config(Path::new(&folder("bert_masked")));
     assert_eq!((masked.pooling, masked.normalize, masked.max_tokens), (Pooling::First, false, 64));
     assert!(masked.lower_case && !bert.lower_case);
-    // Without these files: the mean, as it is.
+    // Without these files: the mean, not normalised.
     let bare = Copy::new("bert", "bare");
     std::fs::remove_file(bare.0.join("modules.json")).unwrap();
     std::fs::remove_file(bare.0.join("sentence_bert_config.json")).unwrap();

@@ -1,4 +1,4 @@
-//! The families on the CPU backends, their tokenizers, and what is refused.
+//! The families on the CPU backends, their tokenizers, and refused files.
 use ops_tests::families::{FAMILIES, check, check_batch, folder};
 use rocm_ops::gguf::Gguf;
 use rocm_ops::model::KvCache;
@@ -7,7 +7,7 @@ use rocm_ops::ops::*;
 use rocm_ops::{Backend, Checked, Cpu, Float, Reference, bf16, f16};
 use serde_json::Value;
 
-/// Made by `tools/generate/family-fixture.py`; on the CPU only, because the stand-in takes minutes for each.
+/// Made by `tools/generate/family-fixture.py`; tested only on the CPU, because the stand-in takes minutes for each.
 const MORE: [&str; 11] = [
     "gpt-oss-MXFP4",
     "deepseek-v2-f16",
@@ -47,7 +47,7 @@ fn a_batch_is_its_texts() {
     }
 }
 
-/// A prompt in one piece, in pieces and token by token.
+/// A prompt as a whole, in pieces and token by token.
 #[test]
 fn a_prompt_may_come_in_pieces() {
     for name in ["qwen3next-f16", "qwen3-f16"] {
@@ -84,7 +84,7 @@ fn a_recurrent_text_cannot_be_cut() {
     let error = state.truncate(3).unwrap_err().to_string();
     assert!(error.contains("5 tokens") && error.contains("recurrent"), "{error}");
     assert_eq!(state.len(), 5);
-    // Nothing has changed, and the text goes on.
+    // Nothing has changed, and the text can be continued.
     let next = model.forward(&cpu, &mut state, &[10]).unwrap();
     state.truncate(0).unwrap();
     assert!(state.is_empty());
@@ -101,7 +101,8 @@ fn a_recurrent_text_cannot_be_cut() {
     assert_eq!(model.forward(&cpu, &mut state, &[7]).unwrap(), first);
 }
 
-/// A step that fails in a layer of attention leaves the recurrent layers before it ahead. The rotary tables end before the cache.
+/// A step that fails in an attention layer leaves the recurrent layers before it ahead. The rotary tables end
+/// before the cache.
 #[test]
 fn a_failed_step_is_not_continued() {
     let cpu = Cpu::new();
@@ -187,7 +188,7 @@ fn an_older_file_of_qwen3next_is_the_same_model() {
     assert_eq!(logits(&old), logits(&gguf));
 }
 
-/// In 16 bits, where sinks, biases and caches have another type than the weights of norms.
+/// In 16 bits, sinks, biases and caches have a different type than the weights of norms.
 #[test]
 fn in_16_bits() {
     fn error<T: Float>(name: &str) -> f64 {
@@ -207,7 +208,7 @@ fn in_16_bits() {
     }
 }
 
-/// A cache whose values are a part of its keys takes keys only, and another takes both.
+/// A cache whose values are part of its keys accepts only keys, and any other accepts both.
 #[test]
 fn caches_take_what_they_hold() {
     let cpu = Cpu::new();
@@ -246,7 +247,7 @@ fn texts_have_the_tokens_of_the_family() {
     assert!(compared >= 8, "{compared} texts compared");
 }
 
-/// A copy of a model with one thing changed, and what loading it says.
+/// A copy of a model with one change, and the error when loading it.
 fn refused(name: &str, change: &str, value: impl Into<rocm_ops::gguf::Value>) -> String {
     let gguf = Gguf::open(format!("{}/{name}.gguf", folder())).unwrap();
     let mut writer = rocm_ops::gguf::Writer::with_metadata(gguf.metadata().clone());
@@ -297,7 +298,7 @@ fn what_is_not_understood_is_an_error_that_names_it() {
     assert!(fewer.contains("blk.0."), "{fewer}");
     let narrower = refused("deepseek-v3-f16", "deepseek2.attention.key_length_mla", 32_u32);
     assert!(narrower.contains("attn_q_b"), "{narrower}");
-    // Another interval makes other layers recurrent, and no period fits an array of another length.
+    // Another interval makes other layers recurrent, and no period fits an array of a different length.
     let interval = refused("qwen3next-f16", "qwen3next.full_attention_interval", 2_u32);
     assert!(interval.contains("blk.1."), "{interval}");
     let layers = rocm_ops::gguf::Array::Bool([true, true, false].into());
@@ -305,15 +306,15 @@ fn what_is_not_understood_is_an_error_that_names_it() {
     assert!(layers.contains("recurrent_layers") && layers.contains("4 layers"), "{layers}");
     let state = refused("qwen3next-f16", "qwen3next.ssm.state_size", 16_u32);
     assert!(state.contains("attn_qkv"), "{state}");
-    // A dense family whose file says that it has experts.
+    // A dense family whose file claims to have experts.
     let experts = refused("qwen3-f16", "qwen3.expert_count", 8_u32);
     assert!(experts.contains("expert_count"), "{experts}");
-    // Tensors that the family has no use for: norms of heads in a llama.
+    // Tensors that the family does not use: norms of heads in a llama.
     let head_norms = refused("llama-f16", "llama.attention.key_length", 32_u32);
     assert!(head_norms.contains("attn_q") || head_norms.contains("value_length"), "{head_norms}");
 }
 
-/// Files of the largest Gemma 2 and 3 do not say that their scores are scaled by the model's width.
+/// Files of the largest Gemma 2 and 3 do not say that scores are scaled by the model's width.
 #[test]
 fn scores_of_the_largest_gemmas_are_scaled_by_width() {
     for (name, key, layers) in

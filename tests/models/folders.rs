@@ -1,5 +1,5 @@
-//! Folders as `save_pretrained` of the Python package `transformers` writes them, with logits that it computed in float64
-//! (`tools/generate/family-fixture.py --folders`).
+//! Folders as written by `save_pretrained` of the Python package `transformers`, with logits that it computed
+//! in float64 (`tools/generate/family-fixture.py --folders`).
 use ops_tests::families::{check_batch, check_model};
 use rocm_ops::gguf::{EncodeOptions, GgmlType, Gguf};
 use rocm_ops::model::RopeScaling;
@@ -8,7 +8,7 @@ use rocm_ops::{Checked, Cpu, Reference};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// Every folder; the name is that of the family, of which phi3 has two.
+/// Every folder, named after its family; phi3 has two.
 const FOLDERS: [&str; 18] = [
     "llama",
     "mistral",
@@ -49,7 +49,7 @@ fn every_family_is_what_transformers_computes() {
     assert_eq!(models::folder_families().count() + 1, FOLDERS.len());
 }
 
-/// The weights of another folder, whose experts are in blocks that hold them exactly.
+/// The weights of another folder, with experts in blocks that represent them exactly.
 #[test]
 fn experts_in_blocks_are_the_same_experts() {
     let (name, path) = ("gpt_oss-MXFP4", format!("{}/expected.json", folder("gpt_oss")));
@@ -64,7 +64,7 @@ fn experts_in_blocks_are_the_same_experts() {
     assert!(alone.refused().contains("layers.1.mlp.experts.down_proj: got"), "{}", alone.refused());
 }
 
-/// Models with images leave out options of their text part.
+/// Multimodal models leave out options of their text model.
 #[test]
 fn the_text_part_has_its_own_defaults() {
     let config = |folder: &Path| models::Config::new(models::open(folder).unwrap().metadata()).unwrap();
@@ -99,7 +99,7 @@ fn matrices_stay_where_they_lie() {
     for name in ["token_embd.weight", "blk.1.ffn_up.weight"] {
         assert!(model.tensor(name).unwrap().raw_data().unwrap().is_shared(), "{name}");
     }
-    // An expert is a part of one file, and all of them together are a copy.
+    // A single expert is part of one file; all of them together are a copy.
     let experts = models::open(folder("mixtral")).unwrap();
     let tensor = experts.tensor("blk.0.ffn_down_exps.weight").unwrap();
     assert_eq!(tensor.dims(), [4, 64, 96]);
@@ -118,7 +118,7 @@ fn texts_have_the_tokens_of_tokenizer_json() {
         for pair in expected["tokenizer"].as_array().unwrap() {
             let (text, want) = (pair[0].as_str().unwrap(), ids(&pair[1]));
             assert_eq!(tokenizer.encode(text).unwrap(), want, "{name}: {text:?}");
-            // Characters outside the vocabulary go through their bytes.
+            // Characters outside the vocabulary are encoded as bytes.
             assert_eq!(tokenizer.decode(&want).unwrap(), text, "{name}");
         }
         let special = EncodeOptions { bos: Some(false), special: true, ..Default::default() };
@@ -129,7 +129,7 @@ fn texts_have_the_tokens_of_tokenizer_json() {
         assert_eq!(tokenizer.bos(), Some(0));
     }
     let llama = models::open(folder("llama")).unwrap().tokenizer().unwrap();
-    // Of tokenizer_config.json and generation_config.json.
+    // From tokenizer_config.json and generation_config.json.
     assert!(llama.is_end(llama.id("<|end|>").unwrap()) && llama.is_end(1) && !llama.is_end(0));
     assert!(llama.chat_template().unwrap().contains("add_generation_prompt"));
     assert!(models::open(folder("qwen2")).unwrap().tokenizer().is_err());
@@ -243,7 +243,7 @@ fn what_is_not_understood_is_an_error_that_names_it() {
         let option = if option == "model_type" { value.as_str().unwrap() } else { option };
         assert!(message.contains(option), "{name}, {option} = {value}: {message}");
     }
-    // Other extents than those of the tensors.
+    // Extents that differ from those of the tensors.
     let wider = Copy::changed("llama", "intermediate_size", json!(100)).refused();
     assert!(wider.contains("ffn_") && wider.contains("100"), "{wider}");
     let narrower = Copy::changed("deepseek_v3", "v_head_dim", json!(12)).refused();
@@ -328,7 +328,7 @@ fn files_that_are_missing_or_wrong_are_named() {
     assert!(outside.refused().contains("a file's name"), "{}", outside.refused());
 }
 
-/// Replaces bytes by as many others.
+/// Replaces bytes by others of the same number.
 pub(crate) fn replace(path: &Path, from: &str, to: &str) {
     assert_eq!(from.len(), to.len());
     let mut bytes = std::fs::read(path).unwrap();

@@ -94,7 +94,8 @@ fn forward_once<B: Transformer<f32>>(b: &B, gguf: &Gguf, prompt: &[u32]) -> Vec<
     model.forward(b, &mut state, prompt).unwrap()
 }
 
-/// A model that was quantized still says what the original says: after each token of a text, the most likely next one.
+/// A quantized model still says what the original says: after each token of a text, it has the same most
+/// likely next token.
 #[test]
 fn a_quantized_model_still_speaks() {
     let cpu = Cpu::new();

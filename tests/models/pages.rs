@@ -1,4 +1,4 @@
-//! The decoder over pages: texts of any lengths in one step, against a state for each.
+//! The decoder over pages: texts of any lengths in one step, compared with a state for each.
 use ops_tests::families::FAMILIES;
 use ops_tests::pages::{assert_close, check_mixed, load, tokens};
 use ops_tests::{expected, largest, model};
@@ -7,7 +7,7 @@ use rocm_ops::models::{Decoder, Error, Pages};
 use rocm_ops::ops::Sample;
 use rocm_ops::{Checked, Cpu, Determinism, Reference};
 
-/// The families whose layers all have attention: windows, sinks, softcaps, experts and latent attention among them.
+/// Families with attention in all layers; some have windows, sinks, softcaps, experts or latent attention.
 const MORE: [&str; 6] = [
     "gemma2-f16",
     "deepseek-v2-f16",
@@ -33,7 +33,7 @@ fn mixed_steps_on_the_reference_and_checked() {
     assert!(checked.calls() > 1000);
 }
 
-/// Greedy tokens of all prompts in one batch, which prompts join one after the other.
+/// Greedy tokens of all prompts in one batch, which prompts join one by one.
 fn greedy<B: Transformer<f32>>(b: &B, n: usize) {
     let gguf = model("f16");
     let cases = expected();
@@ -87,7 +87,7 @@ fn tokens_are_drawn_on_the_backend() {
     }
 }
 
-/// What fails leaves every text as it was, and no block is lost.
+/// A failed step leaves every text as it was, and no block is lost.
 #[test]
 fn a_failed_step_changes_nothing() {
     let cpu = Cpu::new();
@@ -137,14 +137,15 @@ fn what_cannot_be_in_pages_is_refused() {
     let mut text = pages.blocks().sequence();
     let error = model.forward_paged(&cpu, &mut pages, &mut [(&mut text, &[1])]).expect_err("refused");
     assert!(text.is_empty() && pages.blocks().free() == 4, "{error}");
-    // A sequence of other pages.
+    // A sequence of a different cache.
     let mut stranger = model.pages(&cpu, 4, 4).unwrap().blocks().sequence();
     let mut pages = model.pages(&cpu, 4, 4).unwrap();
     assert!(model.forward_paged(&cpu, &mut pages, &mut [(&mut stranger, &[1])]).is_err());
     assert!(model.forward_paged(&cpu, &mut pages, &mut []).unwrap().is_empty());
 }
 
-/// A text that reads its prompt in pieces, then goes on with the most likely tokens; the logits after each of its tokens.
+/// A text that reads its prompt in pieces, then continues with the most likely tokens; and the logits after
+/// each of its tokens.
 struct Growing {
     text: Sequence,
     tokens: Vec<u32>,
@@ -161,7 +162,7 @@ impl Growing {
     }
 }
 
-/// Runs texts together, `join` more of them at every step, until each has said `n` tokens.
+/// Runs texts together, with `join` more of them at every step, until each has generated `n` tokens.
 fn grow<B: Transformer<f32>>(
     b: &B,
     model: &Decoder<f32, B>,
@@ -193,7 +194,7 @@ fn grow<B: Transformer<f32>>(
     texts.into_iter().map(|text| text.said).collect()
 }
 
-/// Whether texts that run together, with prompts in pieces, say bit for bit what each says alone.
+/// Whether texts that run together, with prompts in pieces, give the same bits as each one alone.
 fn is_exact<B: Transformer<f32>>(b: &B, name: &str, texts: usize) -> bool {
     let model = load(b, name);
     let prompts: Vec<_> = (0..texts).map(|i| (tokens(i as u32, 1 + i * 5 % 13), 1 + i % 4)).collect();
@@ -205,14 +206,14 @@ fn is_exact<B: Transformer<f32>>(b: &B, name: &str, texts: usize) -> bool {
     })
 }
 
-/// The reference computes each row by itself, in an order that depends on nothing else.
+/// The reference computes each row independently, in a fixed order.
 #[test]
 fn sixty_four_texts_say_what_each_says_alone_on_the_reference() {
     assert!(is_exact(&Reference::new(), "qwen3-f16", 64));
     assert!(is_exact(&Reference::new(), "gemma2-f16", 20));
 }
 
-/// Products and attention that sum each row by itself, in the mode that promises it.
+/// Products and attention that sum each row independently, in the mode that guarantees it.
 #[test]
 fn sixty_four_texts_say_what_each_says_alone_on_the_cpu() {
     let cpu = Cpu::builder().determinism(Determinism::Batch).build().unwrap();

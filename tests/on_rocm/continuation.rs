@@ -1,11 +1,11 @@
-//! Texts continued by replays of one recorded step.
+//! Texts continued by replaying one recorded step.
 use crate::WAVES_OF_64;
 use ops_tests::continued::continued;
 use ops_tests::model;
 use rocm_ops::{Policy, Rocm};
 use standin_testing::with_standin;
 
-/// Tokens are those of steps that the host prepares, and the step is recorded.
+/// The tokens equal those of steps prepared by the host, and the step is recorded.
 fn check() {
     let rocm = Rocm::builder().policy(Policy::parse("linear=hip;matmul=hip").unwrap()).build().unwrap();
     let ([prepared, on_backend], refusal) = continued(&rocm, &model("f16"));

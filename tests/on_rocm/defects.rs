@@ -1,4 +1,4 @@
-//! What goes wrong in candle 0.11, and must not go wrong here: one test for each defect, named after it, on every backend.
+//! Bugs of candle 0.11 that must not occur here: one test for each, named after it, on every backend.
 //!
 //! `docs/candle.md` lists them.
 use rocm_ops::ops::registry::{Refused, by_name};
@@ -269,7 +269,7 @@ fn functions_of_floats_panic_or_give_zero_for_integers() {
         {
         }
     }
-    // The methods do not compile for integers, and by name the ops are refused.
+    // The methods do not compile for integers, and the ops are refused by name.
     for f in UnaryFn::ALL {
         let made = by_name::<Reference, _, _>(f.name(), DType::I32, &Options, Made);
         let want =
@@ -288,7 +288,7 @@ fn functions_of_floats_panic_or_give_zero_for_integers() {
 fn strides_of_indices_are_ignored() {
     everywhere("strides_of_indices_are_ignored", |b| {
         let x = b.tensor(&[4, 2], &[0, 1, 10, 11, 20, 21, 30, 31]).unwrap();
-        // The indices 3, 1: every other one.
+        // The indices 3 and 1: every second one.
         let ids = b.tensor(&[2, 2], &[3u32, 0, 1, 2]).unwrap();
         let column = ids.as_ref().narrow(1, 0, 1).unwrap().squeeze(1).unwrap();
         let y = b.index_select(&x, column, IndexSelect::axis(0)).unwrap();
@@ -335,7 +335,7 @@ fn rms_norm_rounds_its_denominator_to_half() {
 #[test]
 fn positions_beyond_32_bits_are_cut_off() {
     everywhere("positions_beyond_32_bits_are_cut_off", |b| {
-        // One row, repeated more often than 32 bits count.
+        // One row, repeated more often than 32 bits can count.
         let rows = (1usize << 32) + 4;
         let row = b.tensor(&[1, 2], &[5i32, 6]).unwrap();
         let many = row.as_ref().with_layout(Layout::strided(&[rows, 2], &[0, 1], 0).unwrap()).unwrap();
@@ -361,7 +361,7 @@ fn empty_tensors_fail() {
         assert_eq!(read(b, &b.sort(&x, Sort::axis(0)).unwrap()), [0.0; 0]);
         let weight = tensor::<f32>(b, &[2, 3], [1.0; 6]);
         assert_eq!(read(b, &b.linear(&x, &weight).unwrap()), [0.0; 0]);
-        // Nothing is the largest of none.
+        // There is no largest of no elements.
         let error = b.max(&x, 0).unwrap_err();
         assert!(matches!(error, Error::Shape { op: "max", .. }), "{error}");
     });
@@ -381,7 +381,7 @@ fn errors_do_not_say_what_is_missing() {
 #[test]
 fn running_sums_are_products_of_matrices() {
     everywhere("running_sums_are_products_of_matrices", |b| {
-        // A matrix of this size would take 64 GiB; and integers have no products.
+        // A matrix of this size would take 64 GiB; and there are no products of integers.
         let x = b.tensor(&[1 << 17], &[1i64; 1 << 17]).unwrap();
         assert_eq!(b.cumsum(&x, 0).unwrap().to_vec(b).unwrap(), (1..=1 << 17).collect::<Vec<i64>>());
     });
@@ -408,7 +408,7 @@ fn gelu_of_halves_is_rounded_eight_times() {
             0.5 * x * (1.0 + inner.tanh())
         };
         let other = values.iter().zip(y).filter(|(x, y)| T::from_f64(exact(**x)).to_f64() != *y).count();
-        // Where the exact value is nearly a tie, f32 may decide either way.
+        // If the exact value is nearly a tie, f32 may round either way.
         assert!(other <= 2, "{}: {other} of 400 are not rounded once", T::DTYPE);
     }
     everywhere("gelu_of_halves_is_rounded_eight_times", |b| {
@@ -516,7 +516,7 @@ fn the_table_of_ops_names_ops_that_exist() {
     let mut seen = 0;
     for row in documented().iter().filter(|row| row.len() == 3) {
         for name in quoted(row[1]).filter(|name| !name.contains([':', '.'])) {
-            assert!(registry::find(name).is_some(), "docs/candle.md: `{name}` is no op: {row:?}");
+            assert!(registry::find(name).is_some(), "docs/candle.md: `{name}` is not an op: {row:?}");
             seen += 1;
         }
     }

@@ -6,10 +6,10 @@ use rocm_ops::{Float, Rocm, f16};
 use standin_testing::{Standin, with_standin};
 use std::collections::BTreeMap;
 
-/// A layer of the bundled llama takes no more launches than this.
+/// Maximum number of launches per layer of the bundled llama.
 const MOST: u64 = 10;
 
-/// The functions by which a library multiplies; their kernels have no names here.
+/// The functions with which libraries multiply; their kernels have no names here.
 const PRODUCTS: [&str; 3] = ["rocblas_gemm_ex", "rocblas_gemm_strided_batched_ex", "hipblasLtMatmul"];
 
 /// How often each kernel, and each product of a library, has run so far.
@@ -20,7 +20,7 @@ fn launches(standin: &Standin) -> BTreeMap<&'static str, u64> {
     kernels.chain(products).filter(|(_, n)| *n > 0).collect()
 }
 
-/// What one decode step launches in every layer: the launches of a layer by kernel.
+/// The launches of one layer in a decode step, by kernel.
 fn of_a_layer<T: Float>(standin: &Standin, dtype: &str) -> BTreeMap<&'static str, u64> {
     let (gguf, rocm, (prompt, ids)) = (model(dtype), Rocm::new().unwrap(), expected());
     let decoder = Decoder::<T, Rocm>::load(&rocm, &gguf, prompt.len() + 2).unwrap();
@@ -30,11 +30,11 @@ fn of_a_layer<T: Float>(standin: &Standin, dtype: &str) -> BTreeMap<&'static str
     decoder.forward(&rocm, &mut state, &ids[..1]).unwrap();
     let layers = decoder.config().layers as u64;
     let made = launches(standin).into_iter().map(|(name, n)| (name, n - before.get(name).unwrap_or(&0)));
-    // What comes before and after the layers runs less often than there are layers.
+    // Launches before and after the layers are fewer than there are layers.
     made.map(|(name, n)| (name, n / layers)).filter(|(_, n)| *n > 0).collect()
 }
 
-/// Checks a layer's launches by op: the products, for which `product` stands, and what lies between them.
+/// Checks a layer's launches by op: the products, which `product` stands for, and the ops between them.
 fn check<T: Float>(standin: &Standin, dtype: &str, product: &str) {
     let made = of_a_layer::<T>(standin, dtype);
     let total: u64 = made.values().sum();
@@ -46,7 +46,7 @@ fn check<T: Float>(standin: &Standin, dtype: &str, product: &str) {
         *by_op.entry(op).or_insert(0) += n;
     }
     let wanted = [
-        // Query, key and value by one; the output of attention; down.
+        // Query, key and value in one product; the output of attention; down.
         (product, 3),
         ("rope", 1),
         ("rope_cache_write", 1),

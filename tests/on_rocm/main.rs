@@ -1,4 +1,4 @@
-//! The decoder on the stand-in for ROCm, with waves of 32 and of 64 lanes; and what goes wrong elsewhere.
+//! The decoder on the stand-in for ROCm, with waves of 32 and of 64 lanes; and bugs of other implementations.
 mod continuation;
 mod defects;
 mod launches;
@@ -17,7 +17,7 @@ fn expected() -> (Vec<u32>, Vec<u32>) {
     ops_tests::expected().swap_remove(0)
 }
 
-/// The logits of every step; each step is given the expected tokens.
+/// The logits of every step; each step gets the expected tokens.
 fn forced<T: Float, B: Transformer<T>>(b: &B, gguf: &Gguf, steps: usize) -> Vec<Vec<f32>> {
     let (prompt, ids) = expected();
     let model = Decoder::<T, B>::load(b, gguf, prompt.len() + steps).unwrap();
@@ -29,7 +29,7 @@ fn forced<T: Float, B: Transformer<T>>(b: &B, gguf: &Gguf, steps: usize) -> Vec<
     logits
 }
 
-/// Each step is given the right token, so that one wrong choice does not hide another.
+/// Each step gets the right token, so that one wrong choice does not hide another.
 fn tokens() {
     let (_, ids) = expected();
     let (gguf, rocm) = (model("f16"), Rocm::new().unwrap());
@@ -49,7 +49,7 @@ fn greedy_tokens_are_those_of_float64_on_waves_of_64() {
     with_standin("greedy_tokens_are_those_of_float64_on_waves_of_64", WAVES_OF_64, |_| tokens());
 }
 
-/// Compared with the same blocks in f64 on the reference, given the same tokens.
+/// Compared with the same blocks in f64 on the reference, with the same tokens.
 fn quantized() {
     let rocm = Rocm::new().unwrap();
     for dtype in ["q8_0", "q4_0"] {
@@ -83,7 +83,7 @@ fn every_op_of_a_model_agrees_with_the_cpu() {
     });
 }
 
-/// A model whose steps were prepared compiles nothing more, and computes as if they had not been.
+/// A model whose steps were prepared compiles nothing more, and computes the same as without preparation.
 #[test]
 fn a_prepared_model_waits_for_no_compiler() {
     let no_cache = [("OPS_ROCM_CACHE", "")];
@@ -107,7 +107,7 @@ fn a_prepared_model_waits_for_no_compiler() {
 fn families() {
     let rocm = Rocm::new().unwrap();
     families::FAMILIES.iter().for_each(|name| families::check(&rocm, name, 2, 2));
-    // Several texts at once: the rows of each are a part of tensors that hold those of all.
+    // Several texts at once: each text's rows are part of tensors that hold those of all.
     for name in ["qwen3-f16", "qwen3next-f16"] {
         let gguf = Gguf::open(format!("{}/{name}.gguf", families::folder())).unwrap();
         families::check_batch(&rocm, &gguf, name);
@@ -157,7 +157,7 @@ fn encoders() {
     encoders::ENCODERS.iter().for_each(|name| encoders::check(&rocm, name));
 }
 
-/// Logits do not depend on cuts of the prompt and on batches, if the level *batch* is asked for.
+/// With determinism *batch*, logits do not depend on splits of the prompt and on batches.
 fn by_row() {
     let rocm = Rocm::builder().determinism(Determinism::Batch).build().unwrap();
     for dtype in ["f16", "q8_0", "q4_0"] {

@@ -6,7 +6,7 @@ use rocm_ops::ops::Sample;
 /// The tokens of each step.
 type Steps = Vec<Vec<Option<u32>>>;
 
-/// Prompts of different lengths, in blocks of which some are full.
+/// Prompts of different lengths, in blocks some of which are full.
 const PROMPTS: [&[u32]; 3] = [&[5, 9, 2, 44, 17], &[7], &[100, 3, 8, 61, 2, 12, 30, 9]];
 const STEPS: usize = 11;
 
@@ -14,7 +14,8 @@ fn sample() -> Sample<f32> {
     Sample::temperature(0.9).top_k(40).seed(3)
 }
 
-/// The tokens of each step, as the host prepares it and as the backend continues; and why the latter was not recorded.
+/// The tokens of each step, as prepared by the host and as continued by the backend; and why the latter was
+/// not recorded.
 pub fn continued<B: Continues<f32>>(b: &B, gguf: &Gguf) -> ([Steps; 2], Option<String>) {
     let model = Decoder::<f32, B>::load(b, gguf, 64).unwrap();
     let mut pages = model.pages(b, 40, 4).unwrap();
@@ -43,7 +44,7 @@ pub fn continued<B: Continues<f32>>(b: &B, gguf: &Gguf) -> ([Steps; 2], Option<S
     drop(more);
     for ((text, fork), prompt) in texts.iter().zip(&forks).zip(PROMPTS) {
         assert_eq!((text.len(), fork.len()), (prompt.len() + STEPS, prompt.len() + STEPS));
-        assert_eq!(text.blocks().len(), fork.blocks().len(), "blocks that were left over are given back");
+        assert_eq!(text.blocks().len(), fork.blocks().len(), "unused blocks are returned");
     }
     ([prepared, on_backend], refusal)
 }

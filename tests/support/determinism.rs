@@ -1,10 +1,10 @@
-//! Compares the bits of logits between cuts of a prompt and between batches.
+//! Compares the bits of logits between splits of a prompt and between batches.
 use crate::model;
 use rocm_ops::Float;
 use rocm_ops::model::Transformer;
 use rocm_ops::models::Decoder;
 
-/// A prompt of as many tokens of the vocabulary, which has more than 300.
+/// A prompt with this many tokens of the vocabulary, which has more than 300.
 fn prompt(seed: u32, tokens: usize) -> Vec<u32> {
     (0..tokens as u32).map(|i| (i * i * 7 + i * 31 + seed * 13) % 300).collect()
 }
@@ -13,7 +13,8 @@ fn bits(logits: &[f32]) -> Vec<u32> {
     logits.iter().map(|v| v.to_bits()).collect()
 }
 
-/// Compares pieces of a prompt, cut at every `step`-th token, with the whole of it. Returns the first cut with other bits.
+/// Compares a prompt split after every `step` tokens with the whole prompt. Returns the first split with
+/// different bits.
 pub fn first_cut<T: Float, B: Transformer<T>>(
     b: &B,
     dtype: &str,
@@ -34,7 +35,8 @@ pub fn first_cut<T: Float, B: Transformer<T>>(
     (1..tokens).step_by(step).find(|cut| all(&[&prompt[..*cut], &prompt[*cut..]]) != whole)
 }
 
-/// Compares steps of several texts of different lengths with each alone. Returns the first number of texts with other bits.
+/// Compares steps of several texts of different lengths with each text alone. Returns the first number of
+/// texts with different bits.
 pub fn first_batch<T: Float, B: Transformer<T>>(b: &B, dtype: &str, sizes: &[usize]) -> Option<usize> {
     let decoder = Decoder::<T, B>::load(b, &model(dtype), 32).unwrap();
     let differs = |texts: &usize| {
@@ -53,9 +55,9 @@ pub fn first_batch<T: Float, B: Transformer<T>>(b: &B, dtype: &str, sizes: &[usi
     sizes.iter().copied().find(|texts| differs(texts))
 }
 
-/// Neither cuts nor batches change the bits.
+/// Neither splits nor batches change the bits.
 pub fn check<T: Float, B: Transformer<T>>(b: &B, dtype: &str, tokens: usize, step: usize, sizes: &[usize]) {
     let on = format!("{dtype} in {} on {}", T::DTYPE, b.name());
-    assert_eq!(first_cut::<T, B>(b, dtype, tokens, step), None, "{on}: another prefill, cut there");
-    assert_eq!(first_batch::<T, B>(b, dtype, sizes), None, "{on}: another batch, of so many texts");
+    assert_eq!(first_cut::<T, B>(b, dtype, tokens, step), None, "{on}: a different prefill, split there");
+    assert_eq!(first_batch::<T, B>(b, dtype, sizes), None, "{on}: a different batch, with this many texts");
 }

@@ -1,4 +1,4 @@
-//! Small encoders of random weights in folders, and embeddings that `transformers` computed in float64
+//! Small encoders with random weights in folders, and embeddings that `transformers` computed in float64
 //! (`tools/generate/encoder-fixture.py`).
 use rocm_ops::model::Transformer;
 use rocm_ops::models::{self, Encoder};
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 pub const ENCODERS: [&str; 2] = ["bert", "bert_masked"];
 
-/// What an encoder must say to its texts.
+/// The expected embeddings of an encoder.
 pub struct Expected {
     pub texts: Vec<String>,
     pub ids: Vec<Vec<u32>>,

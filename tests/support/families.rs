@@ -1,5 +1,5 @@
-//! Small models of random weights, one of each family, and logits that another implementation computed in float64
-//! (`tests/data/families/README.md`).
+//! Small models with random weights, one of each family, and logits that another implementation computed in
+//! float64 (`tests/data/families/README.md`).
 use crate::largest;
 use rocm_ops::gguf::Gguf;
 use rocm_ops::model::Transformer;
@@ -21,7 +21,7 @@ pub fn folder() -> String {
     format!("{}/data/families", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// What a model must say to a prompt.
+/// The expected output of a model for a prompt.
 struct Case {
     prompt: Vec<u32>,
     top1: Vec<u32>,
@@ -50,7 +50,7 @@ fn nmse(got: &[f32], want: &[f64]) -> f64 {
     error / want.iter().map(|w| w * w).sum::<f64>()
 }
 
-/// Top-1 at every position, the last logits, and `greedy` tokens of each of the first prompts.
+/// Checks the top token at every position, the last logits, and `greedy` tokens of each of the first prompts.
 pub fn check<B: Transformer<f32>>(b: &B, name: &str, prompts: usize, greedy: usize) {
     let gguf = Gguf::open(format!("{}/{name}.gguf", folder())).unwrap();
     // The weights in MXFP4 are those in f16.
@@ -58,7 +58,7 @@ pub fn check<B: Transformer<f32>>(b: &B, name: &str, prompts: usize, greedy: usi
     check_model(b, (name, &gguf), &format!("{}/{numbers}.json", folder()), prompts, greedy);
 }
 
-/// The same for any model with numbers at `path`.
+/// The same for any model at `path` with expected numbers.
 pub fn check_model<B: Transformer<f32>>(
     b: &B,
     (name, gguf): (&str, &Gguf),
@@ -90,7 +90,7 @@ pub fn check_model<B: Transformer<f32>>(
     }
 }
 
-/// Texts of different lengths in one step give what each gives alone.
+/// Texts of different lengths in one step give the same as each one alone.
 pub fn check_batch<B: Transformer<f32>>(b: &B, gguf: &Gguf, name: &str) {
     let model = Decoder::<f32, B>::load(b, gguf, 32).unwrap();
     let state = || model.state(b, 32).unwrap();

@@ -1,4 +1,4 @@
-//! Steps over pages against a state for each text, on any backend.
+//! Steps over pages, compared with a state for each text, on any backend.
 use crate::families::folder;
 use rocm_ops::gguf::Gguf;
 use rocm_ops::model::{Sequence, Transformer};
@@ -12,7 +12,7 @@ pub fn tokens(seed: u32, n: usize) -> Vec<u32> {
     (0..n as u32).map(|i| (seed * 131 + i * 37) % 500 + 2).collect()
 }
 
-/// Whether two rows of logits are equal but for the order of sums.
+/// Checks that two rows of logits are equal except for the order of sums.
 pub fn assert_close(got: &[f32], want: &[f32], what: &str) {
     let scale = want.iter().fold(0.0_f32, |m, v| m.max(v.abs()));
     let off = got.iter().zip(want).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
@@ -35,17 +35,17 @@ impl<B: Transformer<f32>> Pair<'_, B> {
     }
 }
 
-/// Texts join, grow by many tokens or by one, share prefixes and leave.
+/// Texts join, grow by one or many tokens, share prefixes and leave.
 pub fn check_mixed<B: Transformer<f32>>(b: &B, name: &str, sizes: &[usize]) {
     let model = load(b, name);
     for &size in sizes {
         let mut pages = model.pages(b, 120 / size, size).unwrap();
         let mut texts: Vec<Pair<'_, B>> = Vec::new();
-        // For each step: texts that begin, and the tokens of each.
+        // For each step: the number of texts that begin, and the tokens of each.
         let steps: [&[usize]; 5] = [&[9], &[1, 14], &[3, 1, 1], &[1, 1, 6], &[1, 1, 1, 2]];
         for (step, counts) in steps.iter().enumerate() {
             if step == 4 {
-                // One more text, with the beginning of the second one, which ends inside of a block.
+                // One more text, which shares the beginning of the second one, up to the middle of a block.
                 let (text, all) = (texts[1].text.fork(12), texts[1].all[..12].to_vec());
                 texts.push(Pair { model: &model, b, text, all });
                 drop(texts.remove(0));

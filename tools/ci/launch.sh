@@ -5,6 +5,6 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 OPS_ROCM_PATH=$(cargo xtask standin | tail -n 1)
 export OPS_ROCM_PATH HIP_STANDIN_LAUNCH=stub
-# With the facade's features, so that what the examples were built of is not built again.
+# With the facade's features, so that the examples' dependencies are not built again.
 cargo build --release -p ops-rocm -p rocm-ops --example launch
 "${CARGO_TARGET_DIR:-target}/release/examples/launch" "$@"

@@ -3,6 +3,6 @@
 # promises.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-# With the facade's features, so that what the examples were built of is not built again.
+# With the facade's features, so that the examples' dependencies are not built again.
 cargo build --release -p ops-cpu -p rocm-ops --example overhead
 "${CARGO_TARGET_DIR:-target}/release/examples/overhead" "$@"

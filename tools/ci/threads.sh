@@ -7,7 +7,7 @@ command -v valgrind >/dev/null || { echo "tools/ci/threads.sh: no valgrind (Debi
 OPS_ROCM_PATH=$(cargo xtask standin | tail -n 1)
 target=${CARGO_TARGET_DIR:-target}
 export OPS_ROCM_PATH OPS_ROCM_CACHE=$target/threads-cache HIP_STANDIN_LAUNCH=stub
-# As the tests build it, so that nothing is built again.
+# With the same options as the tests, so that nothing is built again.
 cargo build --profile test --workspace --example threads
 program=$target/debug/examples/threads
 "$program" # compiles the kernels, which valgrind need not watch
@@ -18,7 +18,7 @@ watched() {
 watched || { cat "$target/threads.log"; exit 1; }
 # Verify that the check can fail.
 if watched --race; then
-    echo "tools/ci/threads.sh: the planted race was not seen" >&2
+    echo "tools/ci/threads.sh: the planted race was not detected" >&2
     exit 1
 fi
-echo "no race; the planted one was seen"
+echo "no race; the planted one was detected"

@@ -19,7 +19,7 @@ import transformers as tf
 SIZES = dict(vocab_size=320, max_position_embeddings=64, hidden_size=64, intermediate_size=96, num_hidden_layers=2,
              num_attention_heads=4, type_vocab_size=2)
 
-# Class of transformers, what differs from SIZES, pooling, whether normalised, the longest text, whether put into lower case.
+# Class of transformers, differences from SIZES, pooling, whether normalised, maximum length, whether converted to lower case.
 ENCODERS = {
     "bert": ("BertModel", {}, "mean", True, 24, False),
     "bert_masked": ("BertForMaskedLM", dict(hidden_act="gelu_new", num_attention_heads=2, num_hidden_layers=1), "cls", False, None, True),

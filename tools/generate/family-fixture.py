@@ -226,7 +226,7 @@ FAMILIES = {
 }
 
 
-# Lengths of a model's prompts, if they are not the usual ones.
+# Lengths of a model's prompts, if they differ from the usual ones.
 LENGTHS = {"phi3-long": [1, 60, 7, 50, 16, 70], "phi3_long": [1, 9, 50]}
 
 
@@ -343,7 +343,7 @@ def write(path, arch, meta, pairs, name, blocks=False):
             writer.add_string(key, value)
         else:
             writer.add_uint32(key, value)
-    # Bytes as the byte-level alphabet writes them, one merged token, then tokens that no text has.
+    # Bytes in the byte-level alphabet, one merged token, then tokens that occur in no text.
     shown = [i for r in ((33, 127), (161, 173), (174, 256)) for i in range(*r)]
     alphabet = {b: chr(b) for b in shown} | {b: chr(256 + n) for n, b in enumerate(b for b in range(256) if b not in shown)}
     tokens = ["<s>", "</s>"] + [alphabet[b] for b in range(256)] + ["ab"]
@@ -405,7 +405,7 @@ LATENT = dict(num_key_value_heads=4, kv_lora_rank=24, qk_nope_head_dim=12, qk_ro
               moe_intermediate_size=24, first_k_dense_replace=1, topk_group=1, rope_parameters=MSCALE, **EXPERTS)
 LINEAR = dict(rope_type="linear", rope_theta=1e6, factor=8.0)
 
-# Class names of transformers, and what differs from SMALL.
+# Class names of transformers, and differences from SMALL.
 FOLDERS = {
     "llama": ("Llama", dict(rope_parameters=LLAMA3, attention_bias=True)),
     "mistral": ("Mistral", dict(sliding_window=8, head_dim=24)),
@@ -444,7 +444,7 @@ def with_images(kind, text, vision, **own):
     return getattr(tf, kind + "ForConditionalGeneration")._from_config(config, **EXACT)
 
 
-# Models with images.
+# Multimodal models.
 IMAGES = {
     "gemma3_images": lambda: with_images(
         "Gemma3", tf.Gemma3TextConfig(**SMALL | FOLDERS["gemma3"][1]), tf.SiglipVisionConfig(**VISION), mm_tokens_per_image=4,
@@ -572,7 +572,7 @@ def main():
         return folders(sys.argv[2], sys.argv[3:])
     folder, chosen = sys.argv[1], sys.argv[2:] or list(FAMILIES)
     for name in chosen:
-        # The first seed at which no two tokens are nearly equally likely anywhere.
+        # The first seed for which no two tokens are nearly equally likely anywhere.
         for seed in range(20):
             with in_float64():
                 model, arch, meta, names = FAMILIES[name]()
@@ -583,7 +583,7 @@ def main():
                 break
         write(f"{folder}/{name}-f16.gguf", arch, meta, tensors(model, arch, names), name)
         if arch == "gpt-oss":
-            # The same weights, which blocks of MXFP4 hold exactly: as models of this family come.
+            # The same weights, which MXFP4 blocks represent exactly, as published models of this family have them.
             write(f"{folder}/{name}-MXFP4.gguf", arch, meta, tensors(model, arch, names), name, blocks=True)
         about = {"architecture": arch, "n_ctx": CONTEXT, "notes": f"random weights, seed {seed}",
                  "source": f"transformers {tf.__version__}, {type(model).__name__} in float64"}

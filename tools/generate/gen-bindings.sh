@@ -70,7 +70,7 @@ generate() {
         echo "}"
     } > "$work/$list.rs"
     if [ "$check" = yes ]; then
-        diff -u "$output" "$work/$list.rs" || { echo "$output is not what tools/generate/gen-bindings.sh makes" >&2; differs=yes; }
+        diff -u "$output" "$work/$list.rs" || { echo "$output differs from the output of tools/generate/gen-bindings.sh" >&2; differs=yes; }
     else
         mkdir -p "$(dirname "$output")"
         cp "$work/$list.rs" "$output"
@@ -87,7 +87,7 @@ generate hiprtc '#include <hip/hiprtc.h>' 'crate::functions' hiprtcResult crates
 generate rocblas '#include <rocblas/rocblas.h>' 'hip_sys::functions' rocblas_status crates/rocblas-sys/src/generated.rs \
     --blocklist-type 'i?hip.*' --raw-line "$hip_types" \
     --allowlist-type 'rocblas_(datatype|gemm_algo|gemm_flags|math_mode|pointer_mode|operation|atomics_mode|status)_?'
-# A header of its own version, beside those of this ROCm.
+# A header with its own version, next to those of this ROCm.
 lt_version=$(sed -nE 's/^#define HIPBLASLT_VERSION_(MAJOR|MINOR|PATCH) +([0-9]+)$/\2/p' \
     "$include/hipblaslt/hipblaslt-version.h" | paste -sd.)
 rocm_version=$version

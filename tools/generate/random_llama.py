@@ -7,11 +7,11 @@ import random
 import struct
 import sys
 
-# The shape of the model, which peers/llama/model.py has too.
+# The shape of the model, the same as in peers/llama/model.py.
 LAYERS, WIDTH, HIDDEN, HEADS, GROUPS, WORDS = 16, 2048, 8192, 32, 8, 32000
 U32, F32, STRING, ARRAY = 4, 6, 8, 9
 F16_TENSOR, F32_TENSOR = 1, 0
-# Of an f16's upper byte, the sign and two bits of the fraction stay; the exponent is that of 1/64.
+# Keeps the sign and two bits of the fraction in an f16's upper byte; the exponent becomes that of 1/64.
 UPPER = bytes((byte & 0x83) | 0x24 for byte in range(256))
 
 
@@ -83,7 +83,7 @@ def main(path, layers=LAYERS):
     generator = random.Random(7)
     with open(path, "wb") as out:
         out.write(header + bytes(-len(header) % 32))
-        # All sizes are multiples of 32, so nothing lies between tensors.
+        # All sizes are multiples of 32, so there is no padding between tensors.
         for _, dims in all_tensors:
             if len(dims) == 1:
                 out.write(struct.pack("<f", 1.0) * dims[0])

@@ -32,7 +32,7 @@ compile() {
     with_rocm "$suite" target/debug/examples/compile_units --out "$out/$suite" "$targets" 1 "${units[@]}" > "$out/$suite/seconds.txt"
     tail -n 1 "$out/$suite/seconds.txt"
 }
-# comgr compiles one source at a time in a process.
+# comgr compiles one source at a time per process.
 compile sid & first=$!
 compile experimental
 wait "$first"

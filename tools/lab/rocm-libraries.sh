@@ -7,7 +7,7 @@ unpack_rocm() {
     case $1 in
         sid) packages="libamdhip64-6 libhiprtc6" ;;
         experimental) packages="libamdhip64-7 libhiprtc7" ;;
-        *) echo "no suite $1: there are sid and experimental" >&2; return 2 ;;
+        *) echo "no suite $1: use sid or experimental" >&2; return 2 ;;
     esac
     if [ ! -f "target/rocm/$1/packages.txt" ]; then
         # shellcheck disable=SC2086 # several packages

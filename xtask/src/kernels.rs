@@ -7,7 +7,7 @@
 //! no ROCm.
 //!
 //! `--newer-clang` does the same for the targets that clang 19 does not know, with `clang-21` and
-//! `kernels/resources-newer-clang.tsv`. `--hiprtc DIR` reads code objects that hipRTC made, see [`hiprtc`].
+//! `kernels/resources-newer-clang.tsv`. `--hiprtc DIR` reads code objects compiled by hipRTC, see [`hiprtc`].
 mod disassembly;
 mod document;
 mod figures;
@@ -39,7 +39,7 @@ struct Options {
     record: Record,
     /// Whether to rewrite it.
     rewrite: bool,
-    /// The folder of hipRTC's code objects, if those are read.
+    /// The folder of hipRTC's code objects, if they are to be read.
     hiprtc: Option<PathBuf>,
     clang: String,
     tools: Tools,
@@ -121,7 +121,7 @@ fn parse(args: &[String]) -> Result<Options, String> {
             "--hiprtc" => options.hiprtc = Some(PathBuf::from(value()?)),
             "--newer-clang" => {}
             "--record" => options.rewrite = true,
-            other => return Err(format!("kernels: no option `{other}`; there are {OPTIONS}")),
+            other => return Err(format!("kernels: no option `{other}`; the options are {OPTIONS}")),
         }
     }
     if let Some(unknown) = options.targets.iter().find(|t| target::wave_of(t).is_none()) {
@@ -136,7 +136,7 @@ fn parse(args: &[String]) -> Result<Options, String> {
 fn family_of(name: &str) -> Result<Family, String> {
     let known = || Family::ALL.iter().map(|f| f.name()).collect::<Vec<_>>().join(", ");
     let found = Family::ALL.iter().find(|f| f.name() == name.trim());
-    found.copied().ok_or_else(|| format!("kernels: no family `{name}`; there are {}", known()))
+    found.copied().ok_or_else(|| format!("kernels: no family `{name}`; the families are {}", known()))
 }
 
 fn compiler_version(clang: &str) -> Result<String, String> {
@@ -176,7 +176,8 @@ fn compile_all(options: &Options) -> Result<Measured, String> {
     Ok(measured)
 }
 
-/// Does each job on one of all cores, and hands its result to `each`. The error has the messages of all that failed.
+/// Runs each job on one of all cores, and passes its result to `each`. The error has the messages of all
+/// failed jobs.
 fn in_parallel<J: Sync, R>(
     jobs: &[J],
     work: impl Fn(&J) -> Result<R, String> + Sync,

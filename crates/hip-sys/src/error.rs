@@ -104,13 +104,13 @@ impl LoadError {
             findings.push(format!("no such file in {}", folders.join(", ")));
         }
         if self.0.attempts.iter().any(|a| a.outcome == Outcome::Absent && is_bare(&a.path)) {
-            findings.push("the system's loader knows none".to_string());
+            findings.push("the system's loader finds none".to_string());
         }
         for attempt in &self.0.attempts {
             let path = attempt.path.display();
             match &attempt.outcome {
                 Outcome::Absent => {}
-                Outcome::Refused(reason) => findings.push(format!("{path} does not load ({reason})")),
+                Outcome::Refused(reason) => findings.push(format!("{path} cannot be loaded ({reason})")),
                 Outcome::Lacks(function) => findings.push(format!("{path} does not export {function}")),
             }
         }
@@ -129,7 +129,10 @@ impl fmt::Display for LoadError {
         match &self.0.kind {
             LoadErrorKind::TwoMajors { loaded, other } => {
                 let (loaded, other) = (loaded.display(), other.display());
-                write!(f, "{other} is of another major version than {loaded}, which this process holds")?;
+                write!(
+                    f,
+                    "{other} is of another major version than {loaded}, which this process has loaded"
+                )?;
             }
             LoadErrorKind::Platform => write!(f, "this platform is {}", std::env::consts::OS)?,
             LoadErrorKind::NotFound | LoadErrorKind::Unusable => f.write_str(&self.findings().join("; "))?,

@@ -50,8 +50,9 @@ pub fn load_from(hip: &hip::Lib, search: &Search) -> Result<Lib, LoadError> {
     Description { name: "hipRTC", sonames, required, advice, version }.open(&search.after(hip.folders()))
 }
 
-/// The file of the compiler behind hipRTC, `libamd_comgr`. Distributions update it apart from hipRTC, and it decides what code
-/// comes out. hipRTC opens it at the latest when it compiles: until then, this is the file beside hipRTC.
+/// The file of hipRTC's compiler, `libamd_comgr`. Distributions update it independently of hipRTC, and it
+/// determines the generated code. hipRTC may open it only when it first compiles; until then, this is the
+/// file next to hipRTC.
 pub fn comgr(hiprtc: &Lib) -> Option<PathBuf> {
     let soname = comgr_soname(hiprtc.rocm_major());
     let loaded = process_libraries::loaded_file(&soname, "amd_comgr_get_version");
@@ -60,7 +61,8 @@ pub fn comgr(hiprtc: &Lib) -> Option<PathBuf> {
     })
 }
 
-/// comgr has its own major versions: 2 with ROCm 6, 3 with ROCm 7. hipRTC works with its own major only.
+/// comgr has its own major versions: 2 with ROCm 6, 3 with ROCm 7. hipRTC works only with its own major
+/// version.
 fn comgr_soname(rocm_major: u32) -> String {
     format!("libamd_comgr.so.{}", rocm_major.saturating_sub(4))
 }

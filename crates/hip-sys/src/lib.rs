@@ -28,10 +28,11 @@
 //! it, or the folder of the libraries itself. In each place ROCm 7 is preferred to ROCm 6. If a library in
 //! `OPS_ROCM_PATH` exists but does not load, the search ends with an error, so that a broken choice is noticed.
 //!
-//! A library that the process has already loaded, as Python packages do, is used whatever the search would find. Two majors
-//! of `libamdhip64` in one process do not work, so a HIP 6 that is loaded serves even if `OPS_ROCM_PATH` names a ROCm 7; if
-//! both are loaded, that is an error. hipRTC, rocBLAS and hipBLASLt must have the HIP runtime's major version. MIOpen has one soname for
-//! both majors, so it is taken only from the HIP runtime's folder.
+//! A library that the process has already loaded, as Python packages do, is used whatever the search would
+//! find. Two major versions of `libamdhip64` in one process do not work, so a loaded HIP 6 is used even if
+//! `OPS_ROCM_PATH` names ROCm 7; if both are loaded, that is an error. hipRTC, rocBLAS and hipBLASLt must
+//! have the HIP runtime's major version. MIOpen has one soname for both majors, so it is taken only from the
+//! HIP runtime's folder.
 //!
 //! # Safety of loading
 //!

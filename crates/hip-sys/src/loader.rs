@@ -150,7 +150,8 @@ pub struct Description<F> {
 }
 
 impl<F: Functions> Description<F> {
-    /// Opens the first of these libraries that the search finds. One that the process has loaded serves before any search.
+    /// Opens the first of these libraries that the search finds. One that the process has already loaded
+    /// takes precedence over any search.
     ///
     /// # Errors
     ///
@@ -181,7 +182,7 @@ impl<F: Functions> Description<F> {
         if !cfg!(target_os = "linux") {
             return Err(LoadErrorKind::Platform);
         }
-        // Sonames of the HIP runtime that may serve in place of a library of its own, as for hipRTC.
+        // Sonames of the HIP runtime, which may contain the library, as for hipRTC.
         let (substitutes, own): (Vec<_>, Vec<_>) = self
             .sonames
             .iter()
@@ -211,8 +212,8 @@ impl<F: Functions> Description<F> {
         self.sonames.first().is_some_and(|(soname, _)| process_libraries::is_hip_runtime(soname))
     }
 
-    /// The first of these libraries that the process has loaded. A second copy, or another major version, would not work
-    /// with it.
+    /// The first of these libraries that the process has already loaded. A second copy, or another major
+    /// version, would not work with it.
     fn resident(&self, sonames: &[&(String, u32)]) -> Result<Option<Library<F>>, LoadErrorKind> {
         for (soname, major) in sonames {
             let Some(library) = process_libraries::loaded(soname) else { continue };
@@ -336,8 +337,8 @@ macro_rules! functions {
             ) -> Self {
                 Functions {
                     library: path,
-                    // SAFETY: a null pointer is `None` of a function pointer, and the caller guarantees that the declaration
-                    // is that of the library's header.
+                    // SAFETY: a null pointer is the `None` of a function pointer, and the caller guarantees
+                    // that the declaration matches the library's header.
                     $($name: unsafe {
                         ::std::mem::transmute::<
                             *const ::std::ffi::c_void,

@@ -1,4 +1,4 @@
-//! Libraries that the process has already loaded: other code may have loaded a HIP runtime.
+//! Libraries that the process has already loaded, for example a HIP runtime loaded by other code.
 
 use std::ffi::c_void;
 use std::path::{Path, PathBuf};
@@ -16,13 +16,13 @@ pub(crate) struct Runtime {
 #[cfg(target_os = "linux")]
 pub(crate) fn loaded(soname: &str) -> Option<libloading::Library> {
     use libloading::os::unix::{Library, RTLD_LAZY};
-    /// In the C libraries of Linux on every platform that ROCm supports.
+    /// The value in all C libraries of Linux on every platform that ROCm supports.
     const RTLD_NOLOAD: std::ffi::c_int = 4;
-    // SAFETY: nothing is loaded, so no initialiser runs. A library that is loaded gets one more owner.
+    // SAFETY: nothing is loaded, so no initialiser runs. A loaded library gets one more owner.
     unsafe { Library::open(Some(soname), RTLD_LAZY | RTLD_NOLOAD) }.ok().map(Into::into)
 }
 
-/// Elsewhere there is no ROCm.
+/// On other platforms there is no ROCm.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn loaded(_soname: &str) -> Option<libloading::Library> {
     None

@@ -45,7 +45,7 @@ impl Search {
         self
     }
 
-    /// Adds the system's loader, which is asked after all folders.
+    /// Adds the system's loader, which is tried after all folders.
     pub fn system(mut self) -> Search {
         self.system = true;
         self

@@ -33,12 +33,13 @@
 //! # What the header does not say
 //!
 //! - `libhipblaslt.so.0` belongs to ROCm 6, `libhipblaslt.so.1` to ROCm 7. Debian builds the latter for ROCm 6.4 too.
-//! - [`hipblasLtCreate`](Functions::hipblasLtCreate) returns success without a device, and leaves the pointer as it was.
+//! - [`hipblasLtCreate`](Functions::hipblasLtCreate) returns success without a device, and does not change
+//!   the pointer.
 //! - [`hipblasLtGetVersion`](Functions::hipblasLtGetVersion) needs a handle, so [`Library::version`] is `None`.
 //! - Without kernels for the device, the library prints a message and follows a null pointer when it chooses an algorithm.
 //!   Call [`tensile::kernels_for`] first.
 //! - If there is no kernel for a problem, `hipblasLtMatmulAlgoGetHeuristic` returns success and no algorithm.
-//! - A bias has an element for each row of the column-major D.
+//! - A bias has one element per row of the column-major D.
 //! - Matrices are column-major: for a row-major product, swap the operands.
 
 use std::sync::OnceLock;
@@ -82,7 +83,7 @@ pub fn load_from(hip: &hip::Lib, search: &Search) -> Result<Lib, LoadError> {
         "install hipBLASLt of ROCm {rocm} (AMD's package hipblaslt, Debian's libhipblaslt1) beside {}",
         hip.path().display()
     );
-    // The library tells its version to owners of a handle only, which takes a device.
+    // The library reports its version only through a handle, which requires a device.
     Description { name: "hipBLASLt", sonames, required: None, advice, version: |_| None }
         .open(&search.after(hip.folders()))
 }

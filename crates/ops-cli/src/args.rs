@@ -15,13 +15,13 @@ pub(crate) struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  ops info                                     what this build and machine are
+  ops info                                     describe this build and machine
   ops test                                     check every op of the default backend
   ops bench --quick                            see how fast it is, in a few seconds
-  ops explain linear --dtype f16 --shape 8,4096   who runs this, and why
+  ops explain linear --dtype f16 --shape 8,4096   which provider runs this, and why
   ops replay tests/golden*/*.safetensors       replay recorded cases
   ops trace model.gguf --out run.optrace       record the op calls of a model's run
-  ops replay run.optrace --backend rocm        check and time each of them elsewhere
+  ops replay run.optrace --backend rocm        check and time each call elsewhere
   ops quantize in.gguf out.gguf --type q4_k_m  make a model smaller
   ops warm --backend rocm model.gguf           compile a model's kernels before its first run
 
@@ -33,15 +33,15 @@ pub(crate) struct Common {
     /// Which backend to use
     #[arg(long, global = true, value_enum, default_value_t)]
     pub(crate) backend: Choice,
-    /// Write one JSON object a line instead of text
+    /// Write one JSON object per line instead of text
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Show progress on standard error even if it is no terminal
+    /// Show progress on standard error even if it is not a terminal
     #[arg(long, global = true)]
     pub(crate) progress: bool,
 }
 
-/// The backends that can be asked for.
+/// The available backends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Choice {
     /// Threaded and vectorised, on this machine's CPU
@@ -66,16 +66,16 @@ impl Choice {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Say what this build and this machine are
+    /// Describe this build and this machine
     #[command(after_help = "Example:\n  ops info --json")]
     Info,
     /// Run the suite that every backend must pass
     #[command(after_help = TEST_EXAMPLES)]
     Test(TestArgs),
-    /// Time every op, set against what the machine can do
+    /// Time every op, compared with what the machine can do
     #[command(after_help = BENCH_EXAMPLES)]
     Bench(BenchArgs),
-    /// Say who would run an op on given shapes, and why
+    /// Show which provider would run an op on given shapes, and why
     #[command(after_help = EXPLAIN_EXAMPLES)]
     Explain(ExplainArgs),
     /// Record every op call of a model's run
@@ -84,16 +84,16 @@ pub(crate) enum Command {
     /// Replay golden cases (op calls in files, with results from another implementation) and traces
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayArgs),
-    /// Measure, on the GPU at hand, the numbers that launches depend on, and keep what is faster
+    /// Measure launch parameters on this machine's GPU, and store those that are faster
     #[command(after_help = TUNE_EXAMPLES)]
     Tune(TuneArgs),
-    /// Compile the kernels that a model uses, before it is first run
+    /// Compile the kernels that a model uses, before its first run
     #[command(after_help = WARM_EXAMPLES)]
     Warm(WarmArgs),
     /// Write a model file with its weights quantized
     #[command(after_help = QUANTIZE_EXAMPLES)]
     Quantize(QuantizeArgs),
-    /// Show which ops run in which element types, and by whom
+    /// Show which ops run in which element types, and which provider runs them
     #[command(after_help = "Examples:\n  ops support\n  ops support --op attention\n  ops support --json")]
     Support(SupportArgs),
 }
@@ -103,17 +103,17 @@ Examples:
   ops test                             every op, against the reference
   ops test --op softmax                one op
   ops test --op matrix_units --backend rocm   only the GPU's matrix instructions, on known products
-  ops test --report cpu.json           and a file with machine, counts, failures, timings
+  ops test --report cpu.json           also write machine, counts, failures and timings to a file
   ops test --rows --backend rocm       whether a row has the same bits with other rows and alone
 
 Each op's line is written when its cases have run. With --progress the name of each case is written to
 standard error before it runs, so that the last one is known if the process dies.
-Every op runs on many shapes, strided views, all element types, and odd values. `unsupported` is what
-the backend declines to run; it is no failure. Exit status 1 if anything failed.
+Every op runs on many shapes, strided views, all element types, and unusual values. `unsupported` counts
+cases that the backend declines to run; these are not failures. Exit status 1 if anything failed.
 
---rows asks the backend for the determinism `batch`. It runs each small case, then again with fewer of its rows,
+--rows requires determinism `batch` from the backend. It runs each small case, then again with fewer of its rows,
 which must have the same bits as before. The line before the last counts these calls. Larger cases are
-`unsupported`; a case of one row runs once.";
+`unsupported`; a case with a single row runs once.";
 
 #[derive(Debug, Args)]
 pub(crate) struct TestArgs {
@@ -123,7 +123,7 @@ pub(crate) struct TestArgs {
     /// Only this op; `matrix_units` for the GPU's matrix instructions
     #[arg(long, value_name = "NAME")]
     pub(crate) op: Option<String>,
-    /// Write a JSON document with everything that was found, also if the device cannot be opened
+    /// Write a JSON document with all results, even if the device cannot be opened
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
 }
@@ -135,19 +135,19 @@ Examples:
   ops bench --op matmul --dtype f16    one op in one type
   ops bench --op add --sizes 1K,1M,256M
   ops bench --op qlinear --dtype f16,weight=q4_k --shape 1,4096 --shape weight=14336,16 --rotate 512M
-  ops bench --json > cpu.jsonl         one object a line, for comparing runs
+  ops bench --json > cpu.jsonl         one object per line, for comparing runs
 
-Shapes and types are written as `ops explain` takes them: 1,4096 is the first operand, the others
-follow; f32,weight=q8_0 runs in f32 on a weight of q8_0. In JSON: op, dtype, shape (of the first
+Shapes and types are written as for `ops explain`: 1,4096 is the first operand, the others
+follow; f32,weight=q8_0 runs in f32 on a q8_0 weight. In JSON: op, dtype, shape (of the first
 operand), backend, provider, ns, gbps, gflops, ceiling (in the unit of the limit), percent (of it),
 limit (bandwidth or compute), bytes, flops, checked (values compared with the reference).
 
-Each problem is first compared with the reference by the op's own tolerance (large ones in part), then
-timed: the median of many rounds, outputs allocated once, waiting for the backend included. With
---rotate a round is a call on each of many sets of operands, waited for once, and the copy that
-it is compared with moves as many bytes.
+Each problem is first compared with the reference within the op's own tolerance (large ones in part),
+then timed: the median of many rounds, with outputs allocated once, including the wait for the backend.
+With --rotate a round is one call on each of many sets of operands and a single wait, and the copy that
+it is compared with moves the same number of bytes.
 
-GB/s count every input once and every output once. GFLOP/s count additions, multiplications,
+GB/s counts every input and every output once. GFLOP/s counts additions, multiplications,
 comparisons and elementary functions in the op's formula. The limit is whichever of the two takes
 longer at the ceilings, which are measured in the same run with as many threads as the backend uses:
 a copy that moves the same number of bytes (read and written together), and fused multiply-adds in
@@ -159,19 +159,19 @@ pub(crate) struct BenchArgs {
     /// Only these ops
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) op: Vec<String>,
-    /// Only these element types (default: f32, and f16, bf16 and blocks where models use them). With one type and --op,
-    /// OPERAND=TYPE gives an operand another
+    /// Only these element types (default: f32, and f16, bf16 and blocks where models use them). With one type
+    /// and --op, OPERAND=TYPE sets the type of another operand
     #[arg(long, value_name = "[OPERAND=]TYPE", value_delimiter = ',')]
     pub(crate) dtype: Vec<String>,
-    /// Bytes of a tensor, 1K to 256M say; of a matrix for products, of the keys for attention (default: 64K,4M,64M,
-    /// and fixed shapes of products and attention)
+    /// Bytes of a tensor, 1K to 256M for example; of a matrix for products, of the keys for attention
+    /// (default: 64K,4M,64M, and fixed shapes of products and attention)
     #[arg(long, value_name = "SIZE", value_delimiter = ',')]
     pub(crate) sizes: Vec<String>,
-    /// Extents of the first operand; OPERAND=D,D,... for another one. Wants --op
+    /// Extents of the first operand; OPERAND=D,D,... for another one. Requires --op
     #[arg(long, value_name = "[OPERAND=]D,D,...", requires = "op", conflicts_with = "sizes")]
     pub(crate) shape: Vec<String>,
-    /// Take turns on sets of operands that fill SIZE together, and wait once in a round: operands come from memory, not
-    /// from a cache
+    /// Rotate through sets of operands that together fill SIZE, waiting once per round: operands then come
+    /// from memory, not from a cache
     #[arg(long, value_name = "SIZE")]
     pub(crate) rotate: Option<String>,
     /// Small problems only, timed briefly
@@ -187,7 +187,7 @@ Examples:
 
 A bare --shape is that of the first operand; the others follow from it, and --shape OPERAND=... sets
 one of them, or adds an optional one such as mask or bias. A bare --dtype is the type the op runs in.
-Nothing is allocated, so any shape can be asked about.";
+Nothing is allocated, so any shape works.";
 
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
@@ -200,7 +200,7 @@ pub(crate) struct ExplainArgs {
     /// Extents of the first operand; OPERAND=D,D,... for another one
     #[arg(long, value_name = "[OPERAND=]D,D,...")]
     pub(crate) shape: Vec<String>,
-    /// GPU to explain for, such as gfx942 (default: the device present, else gfx1100)
+    /// GPU to explain for, such as gfx942 (default: the device present, otherwise gfx1100)
     #[arg(long, value_name = "NAME")]
     pub(crate) gfx: Option<String>,
 }
@@ -211,16 +211,16 @@ Examples:
   ops replay --backend reference --strict case.safetensors
   ops replay --backend rocm run.optrace
 
-Golden cases: one line a case, written at once: op, type, shape of the first operand, status, and for the worst output
-its error and what is allowed. With --progress the file of each case is written to standard error before it
-runs. The status is ok, fail, unsupported (by the backend, or an op of no backend) or error. The last line
+Golden cases: one line per case, written as soon as it has run: op, type, shape of the first operand, status, and for
+the worst output its error and limit. With --progress the file of each case is written to standard error before it
+runs. The status is ok, fail, unsupported (by this backend or by all) or error. The last line
 counts them. Exit status 1 if a case failed or ended in an error, 2 if a file cannot be read.
 
 Traces, as `ops trace` writes them: each call runs once on its recorded inputs, or on seeded ones that keep
-integers within the recorded bounds, and is compared with the reference by the op's tolerance (large calls
-in part). One row for each op, types and shapes: calls in the run, time of one (outputs allocated once,
-waiting included), share of the run, floor (at the machine's ceilings, as `ops bench` has them), the worst
-error beside its limit, and the verdict. Weights are not packed. A call that this build does not know is
+integers within the recorded bounds, and is compared with the reference within the op's tolerance (large calls
+in part). One row per op, types and shapes: calls in the run, time per call (outputs allocated once,
+including the wait), share of the run, floor (at the machine's ceilings, as in `ops bench`), the worst
+error with its limit, and the verdict. Weights are not packed. A call that this build does not know is
 unsupported. In JSON: file, op, dtype, shape, operands, backend, provider, calls, distinct, ns, total_ns,
 share, floor_ns, bound (bandwidth or compute), checked, nmse, limit, status, reason.";
 
@@ -229,7 +229,7 @@ pub(crate) struct ReplayArgs {
     /// Count unsupported cases as failures
     #[arg(long)]
     pub(crate) strict: bool,
-    /// Bytes that the operands of a traced call may take
+    /// Maximum number of bytes for the operands of a traced call
     #[arg(long, value_name = "SIZE", default_value = "4G")]
     pub(crate) memory: String,
     /// Files with golden cases, and traces
@@ -245,7 +245,7 @@ Examples:
   ops replay run.optrace --backend rocm                      check and time the calls on a GPU
 
 Runs a decoder on the CPU (--backend cpu or reference): the prompt in one step, then each token of greedy
-decoding in a step of its own. Recorded of each call: op, options, types, shapes, strides, and of integers
+decoding in a separate step. Records for each call: op, options, types, shapes, strides, and for integers
 such as token ids their values or bounds. Prompts are ids because this command has no tokenizer. OUT appears
 when it is complete, or not at all. docs/optrace.md describes the format.
 In JSON: file, calls, distinct, bytes, not_recorded.";
@@ -278,9 +278,10 @@ Examples:
   ops tune --backend rocm --op attention       the values that attention depends on
   ops tune --backend rocm --dry-run --json     measure only
 
-Values come from a table by architecture. Each candidate is timed on this project's kernels, sizes grown until
-they fill the time given; another value is kept if it is faster by 3 %. What is kept lies beside the compiled
-kernels (OPS_ROCM_CACHE), for this device and this version only; delete the file to return to the table.
+The default values come from a table by architecture. Each candidate is timed on this project's kernels, with sizes
+that grow until they fill the given time; a candidate replaces the default if it is at least 3 % faster. Values are
+stored next to the compiled kernels (OPS_ROCM_CACHE), for this device and this version only; delete the file to
+return to the table.
 In JSON: knob, op, what, before, before_ns, after, after_ns, measured (value and ns of each candidate),
 device, stored (the file, or null).";
 
@@ -289,10 +290,10 @@ pub(crate) struct TuneArgs {
     /// Only the values that this op's time depends on
     #[arg(long, value_name = "NAME")]
     pub(crate) op: Option<String>,
-    /// Measure, and store nothing
+    /// Measure, but store nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Milliseconds to time each candidate for
+    /// Milliseconds to spend on each candidate
     #[arg(long, value_name = "MS", default_value_t = 500)]
     pub(crate) budget_ms: u64,
 }
@@ -301,11 +302,11 @@ const WARM_EXAMPLES: &str = "\
 Examples:
   ops warm --backend rocm model.gguf                   activations in f16, a prompt of 512 tokens
   ops warm --backend rocm model.gguf --tokens 16,512   short prompts too
-  ops warm --backend rocm model.gguf --json            unit, origin and seconds of each unit of kernels
+  ops warm --backend rocm model.gguf --json            name, origin and seconds of each unit of kernels
 
-Kernels are compiled on first use and kept (OPS_ROCM_CACHE), so this is worth it once for each GPU and version. Which
-ones a model uses follows from the front of its file; no weight is read and no kernel runs. The model is a decoder of
-the Llama family. Several units are compiled at a time, each by a process of its own.";
+Kernels are compiled on first use and cached (OPS_ROCM_CACHE), so this pays off once per GPU and version. Which
+kernels a model uses follows from the front of its file; no weight is read and no kernel runs. The model must be a
+decoder of the Llama family. Several units are compiled at a time, each in a separate process.";
 
 #[derive(Debug, Args)]
 pub(crate) struct WarmArgs {
@@ -329,12 +330,12 @@ Examples:
   ops quantize model-f16.gguf model-q6_k.gguf --type q6_k --dry-run   only say what each tensor becomes
   ops quantize model-bf16.gguf model-q8_0.gguf --type q8_0 --backend rocm
 
-A type ending in _s or _m is a mixture: most matrices get its format, those that lose most get more bits.
-From the smallest: q2_k, q3_k_m, q4_k_s, q4_k_m, q5_k_m, q6_k, q8_0; q4_k_m is a good start. Vectors, norms
-and routers keep their types. A row that is no multiple of 256 gets blocks of 32 in place of 256 (q5_0 for
-q4_k, q5_1 for q5_k, q8_0 for q6_k, iq4_nl for q2_k, q3_k and iq4_xs); one that is no multiple of 32
-becomes f16. IN must be in f32, f16 or bf16. OUT appears when it is complete, or not at all.
-In JSON, one object a tensor: tensor, shape, from, to, bytes_before, bytes_after.";
+A type ending in _s or _m is a mixture: most matrices get its format, the most sensitive ones get more bits.
+From smallest to largest: q2_k, q3_k_m, q4_k_s, q4_k_m, q5_k_m, q6_k, q8_0; q4_k_m is a good choice to start with. Vectors, norms
+and routers keep their types. A row whose length is not a multiple of 256 gets blocks of 32 instead of 256 (q5_0
+for q4_k, q5_1 for q5_k, q8_0 for q6_k, iq4_nl for q2_k, q3_k and iq4_xs); one whose length is not a multiple
+of 32 becomes f16. IN must be in f32, f16 or bf16. OUT appears when it is complete, or not at all.
+In JSON, one object per tensor: tensor, shape, from, to, bytes_before, bytes_after.";
 
 #[derive(Debug, Args)]
 pub(crate) struct QuantizeArgs {
@@ -344,10 +345,10 @@ pub(crate) struct QuantizeArgs {
     /// The file to write
     #[arg(value_name = "OUT")]
     pub(crate) output: PathBuf,
-    /// What the weights become
+    /// The type of the weights
     #[arg(long = "type", value_name = "TYPE", value_parser = mixture)]
     pub(crate) mixture: Mixture,
-    /// Write nothing, only list what the tensors would become
+    /// Write nothing, only list the type that each tensor would get
     #[arg(long)]
     pub(crate) dry_run: bool,
 }

@@ -23,21 +23,22 @@ mod tests;
 
 use rocm::Gpu;
 
-/// What the commands need of a backend, without its type.
+/// What commands need from a backend, without its type.
 pub(crate) trait Engine {
     /// The backend's name.
     fn name(&self) -> &'static str;
     /// Runs a golden case.
     fn replay(&self, case: &Golden) -> CaseResult;
-    /// Runs the cases of the suite that the filter selects. `before` is called with each case's name before it runs.
+    /// Runs the cases of the suite that the filter selects. `before` is called with each case's name before
+    /// it runs.
     fn suite(&self, filter: &Filter, before: &mut dyn FnMut(&str)) -> Report;
-    /// Runs the small ones of these cases, each again with fewer rows, which must have the same bits. `before` is as for
-    /// [`suite`](Engine::suite).
+    /// Runs the small ones of these cases, and each again with fewer rows, which must have the same bits.
+    /// `before` is as for [`suite`](Engine::suite).
     fn rows(&self, filter: &Filter, before: &mut dyn FnMut(&str)) -> Rows;
     /// A problem on this backend.
     ///
     /// # Errors
-    /// The op does not take these types, or the shapes break its rule.
+    /// The op does not support these types, or the shapes break its rule.
     fn problem(&self, spec: Spec) -> Result<Problem, Failure>;
     /// A recorded call as a problem on this backend.
     ///
@@ -46,7 +47,7 @@ pub(crate) trait Engine {
     fn recorded(&self, call: &Recording<'_>) -> Result<Problem, CallError>;
     /// The ceilings of this backend's machine, each measured for about `budget`.
     fn ceilings(&self, budget: Duration) -> Box<dyn Ceilings>;
-    /// Runs each of the device's matrix instructions on a product that is known. Empty if it has none.
+    /// Runs each of the device's matrix instructions on a known product. Empty if it has none.
     ///
     /// # Errors
     /// A check cannot be run.
@@ -75,8 +76,9 @@ impl Machine for EitherHost {
 /// A backend in host memory, as the commands use it.
 pub(crate) type HostBackend = Observed<EitherHost>;
 
-/// The reference, which computes each row by itself, or, for any other choice, the CPU backend at this level of determinism. Neither
-/// packs weights, and every fused op is one call, so calls are those that a program makes.
+/// The reference, which computes each row independently, or, for any other choice, the CPU backend at this
+/// level of determinism. Neither packs weights, and every fused op is one call, so calls are those that a
+/// program makes.
 ///
 /// # Errors
 /// Those of [`CpuBuilder::build`](ops_cpu::CpuBuilder::build).
@@ -107,7 +109,7 @@ where
         suite::run_observed(self, filter, before)
     }
     fn rows(&self, filter: &Filter, before: &mut dyn FnMut(&str)) -> Rows {
-        // So that the many calls that a case makes with fewer rows take no longer than the suite.
+        // This keeps the many calls with fewer rows as fast as the suite.
         const LARGEST: usize = 1 << 11;
         suite::run_rows(self, &reference(), filter, LARGEST, before)
     }
@@ -135,19 +137,19 @@ impl Machine for Gpu {
     }
 }
 
-/// What a command opens a backend for.
+/// Why a command opens a backend.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Purpose<'a> {
     /// To compute, which needs the device.
     Compute,
     /// To compute rows whose bits do not depend on other rows.
     ComputeRows,
-    /// To explain who would compute, on the named GPU; without a name, on the one in this machine.
+    /// To explain which provider would compute, on the named GPU; without a name, on the one in this machine.
     Explain(Option<&'a str>),
 }
 
 impl Purpose<'_> {
-    /// What is asked of the bits of results.
+    /// The determinism that this purpose requires.
     fn determinism(self) -> Determinism {
         if matches!(self, Purpose::ComputeRows) { Determinism::Batch } else { Determinism::Run }
     }

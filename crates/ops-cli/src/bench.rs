@@ -48,9 +48,9 @@ pub(crate) enum Measured {
     Failed(String),
 }
 
-/// Operations that a comparison with the reference may take: a fraction of a second.
+/// Maximum number of operations for a comparison with the reference: this takes a fraction of a second.
 pub(crate) const CHECK_LIMIT: f64 = 2e7;
-/// Sets of operands that calls rotate through, at most: small operands would take millions.
+/// Maximum number of operand sets that calls rotate through: small operands would need millions.
 const MOST_SETS: usize = 256;
 
 impl Case {
@@ -68,7 +68,7 @@ impl Case {
     /// Checks the result, then times the op.
     ///
     /// # Errors
-    /// The op does not take these types or shapes.
+    /// The op does not support these types or shapes.
     pub(crate) fn measure(
         &self,
         engine: &dyn Engine,
@@ -137,12 +137,12 @@ impl Case {
     }
 }
 
-/// The time below which no implementation of a problem can come at the machine's ceilings.
+/// The time that no implementation of a problem can beat at the machine's ceilings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Floor {
     /// Nanoseconds.
     pub(crate) ns: f64,
-    /// What takes that long: [`COMPUTE`](Self::COMPUTE) or `bandwidth`.
+    /// What the limit is: [`COMPUTE`](Self::COMPUTE) or `bandwidth`.
     pub(crate) limit: &'static str,
     /// The ceiling of the limit, in GFLOP/s or GB/s.
     pub(crate) ceiling: f64,
@@ -151,7 +151,8 @@ pub(crate) struct Floor {
 impl Floor {
     pub(crate) const COMPUTE: &'static str = "compute";
 
-    /// The floor of a problem, against a copy that moves `copied` bytes and multiply-adds in `dtype`.
+    /// The floor of a problem, compared with a copy that moves `copied` bytes and with multiply-adds in
+    /// `dtype`.
     pub(crate) fn of(cost: Cost, copied: usize, dtype: DType, ceilings: &mut dyn Ceilings) -> Self {
         let (copy, peak) = (ceilings.copy_gbps(copied), ceilings.peak_gflops(dtype));
         let (moving, computing) = (cost.bytes as f64 / copy, cost.flops / peak);
@@ -164,7 +165,7 @@ impl Floor {
     }
 }
 
-/// Nanoseconds of a call. Sets of operands are taken in turn, and a round of them is waited for once.
+/// Nanoseconds per call. Rotates through the sets of operands, waiting once per round.
 pub(crate) fn in_turn(sets: &mut [Running<'_>], budget: Duration) -> Result<f64> {
     let mut ns = 0.0;
     let count = sets.len();

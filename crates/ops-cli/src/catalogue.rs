@@ -1,7 +1,8 @@
 //! Every op of core: its operands, element types, arithmetic, and the problems it is timed on.
 //!
-//! One list, [`entries`], serves `explain`, `support` and `bench`: the ops of core's registry with the facts that a benchmark
-//! needs besides. A [`Spec`] is an op with types and shapes, all as values. Nothing here knows a backend.
+//! One list, [`entries`], serves `explain`, `support` and `bench`: the ops of core's registry with additional
+//! facts for benchmarks. A [`Spec`] is an op with types and shapes, all as values. Nothing here depends on a
+//! backend.
 use ops_core::ops::registry;
 use ops_core::{DType, Role};
 
@@ -31,7 +32,7 @@ pub(crate) struct Entry {
     pub(crate) runs_in: Group,
     /// Operands whose element type may differ from that.
     pub(crate) typed: &'static [TypedOperand],
-    /// The axis along which results are independent, so that a part of them can be checked.
+    /// The axis along which results are independent, so that checking a part of them is possible.
     pub(crate) cut: &'static str,
     /// How to count arithmetic operations, for GFLOP/s.
     pub(crate) flops: Flops,
@@ -39,7 +40,7 @@ pub(crate) struct Entry {
     pub(crate) sweep: Sweep,
 }
 
-/// An operand with an element type of its own.
+/// An operand with its own element type.
 pub(crate) struct TypedOperand {
     /// Its name.
     pub(crate) name: &'static str,
@@ -57,11 +58,13 @@ pub(crate) enum Flops {
     Each(f64),
     /// This many for each value of the first operand.
     EachRead(f64),
-    /// Each value is a sum of products over the last axis of the first operand: two operations for each term.
+    /// Each value is a sum of products over the last axis of the first operand: two operations per term.
     Sums,
-    /// Each value is a sum of products of the second operand's values for one output channel: two operations for each term.
+    /// Each value is a sum of products with the second operand's values for one output channel: two
+    /// operations per term.
     Convolution,
-    /// For each query and each key that it sees: two operations for each element of the score and of the sum of values.
+    /// For each query and each key that it sees: two operations per element of the score and of the sum of
+    /// values.
     Attention,
 }
 
@@ -84,8 +87,8 @@ pub(crate) enum Sweep {
     Blocks,
     /// Products as in a model's layers: 1, 8 and 512 rows of 4096; and 64 rows of 64.
     Matrices,
-    /// Products as in a model's layers: 1, 32 and 1024 tokens, 64 experts of which each token gets eight, 2048 features to 768. By
-    /// size: a row of 2048 values for each token, or eight, and 8 experts of which each token gets two.
+    /// Products as in a model's layers: 1, 32 and 1024 tokens, 64 experts with eight per token, 2048 features
+    /// to 768. By size: one row of 2048 values per token, or eight, and 8 experts with two per token.
     Experts,
     /// `[n, 128]`: the logits of 128 experts.
     Logits,
@@ -95,7 +98,7 @@ pub(crate) enum Sweep {
     Images,
     /// Prefill of 512 tokens and decode of one token after 4096, heads of 128.
     Attention,
-    /// The same, of one sequence; in blocks of 16 keys if there are blocks.
+    /// The same, for one sequence; in blocks of 16 keys if there are blocks.
     Ragged,
 }
 
@@ -113,12 +116,12 @@ impl Entry {
     pub(crate) fn first(&self) -> &'static str {
         self.contract.operands().first().map_or("x", |o| o.name)
     }
-    /// The operand that is made of blocks, if there is one.
+    /// The operand that consists of blocks, if there is one.
     pub(crate) fn block_operand(&self) -> Option<&'static TypedOperand> {
         self.typed.iter().find(|o| o.group == Group::Blocks)
     }
-    /// The element types that `--dtype` takes: those the op runs in and, if an operand is made of blocks, the block formats.
-    /// Formats that are only read are left out if the op writes the operand.
+    /// The element types that `--dtype` accepts: those the op runs in and, if an operand consists of blocks,
+    /// the block formats. Read-only formats are left out if the op writes the operand.
     pub(crate) fn dtypes(&self) -> Vec<DType> {
         let slots = self.runs_in.members().first().map_or(&[][..], |dtype| self.op.slots(*dtype));
         let written = |name| slots.iter().any(|slot| slot.name == name && slot.role != Role::In);

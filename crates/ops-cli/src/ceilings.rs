@@ -1,4 +1,4 @@
-//! What the machine can do at best: bytes copied and multiply-adds computed in a second.
+//! The machine's ceilings: bytes copied and multiply-adds computed per second.
 use crate::timing::{best_ns, median_ns};
 use ops_core::DType;
 use rayon::prelude::*;
@@ -9,13 +9,13 @@ use std::time::Duration;
 #[allow(unsafe_code)]
 mod fma;
 
-/// The limits that results are compared with. They are measured in the same run as the results.
+/// The limits that results are compared with, measured in the same run as the results.
 pub(crate) trait Ceilings {
     /// GB/s of a copy that moves `bytes`, reads and writes counted together.
     fn copy_gbps(&mut self, bytes: usize) -> f64;
     /// GFLOP/s of fused multiply-adds, in the accumulator type of `dtype`.
     fn peak_gflops(&mut self, dtype: DType) -> f64;
-    /// What the ceilings were measured on: text for the last line of `ops bench`.
+    /// A description of what the ceilings were measured on, for the last line of `ops bench`.
     fn describe(&self) -> String;
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct HostCeilings {
 }
 
 impl HostCeilings {
-    /// The ceilings for this number of threads; each is measured for about `budget`.
+    /// The ceilings with this number of threads; each is measured for about `budget`.
     pub(crate) fn new(threads: usize, budget: Duration) -> Self {
         HostCeilings { threads, budget, copies: BTreeMap::new(), peaks: [None; 2] }
     }
@@ -53,7 +53,7 @@ impl Ceilings for HostCeilings {
 /// The best of four copies: with one thread or all, with plain or streaming stores.
 fn copy_gbps(bytes: usize, threads: usize, budget: Duration) -> f64 {
     let half = (bytes / 2).max(1);
-    // Written here, so that both are mapped before the clock starts.
+    // Written first, so that both are mapped before the clock starts.
     let (src, mut dst) = (vec![1u8; half], vec![2u8; half]);
     let mut best = f64::INFINITY;
     let streams = fma::streaming_copy(&src, &mut dst);

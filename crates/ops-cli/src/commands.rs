@@ -1,4 +1,4 @@
-//! One module for each command.
+//! One module per command.
 use crate::args::{Choice, Cli, Command};
 use crate::backend::{Purpose, open};
 use crate::exit::{Failure, Outcome};

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
-/// The result of a command that could do its work.
+/// The result of a command that ran to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Exit status 0.
@@ -33,7 +33,7 @@ impl Outcome {
 }
 
 impl Failure {
-    /// Whether the reader of the output has exited, as `head` does. That is no error.
+    /// Whether the reader of the output has exited, as `head` does. That is not an error.
     fn is_closed_pipe(&self) -> bool {
         matches!(self, Failure::Write(_, e) if e.kind() == io::ErrorKind::BrokenPipe)
     }

@@ -14,7 +14,7 @@ struct Column {
 }
 
 impl Table {
-    /// Columns with these titles. A title with a leading `>` is aligned to the right, for numbers.
+    /// Columns with these titles. A title with a leading `>` is right-aligned, for numbers.
     pub(crate) fn new(titles: &[&'static str]) -> Self {
         let column = |title: &&'static str| {
             let (right, title) = title.strip_prefix('>').map_or((false, *title), |t| (true, t));
@@ -48,7 +48,7 @@ impl Table {
     /// Writes the titles and all rows.
     ///
     /// # Errors
-    /// The writer's.
+    /// Errors of the writer.
     pub(crate) fn print(
         titles: &[&'static str],
         rows: &[Vec<String>],
@@ -61,11 +61,11 @@ impl Table {
     }
 }
 
-/// A line on standard error that shows how far a long run has come.
+/// A line on standard error that shows the progress of a long run.
 ///
-/// It appears after one second, if standard error is a terminal or progress was asked for.
+/// It appears after one second, if standard error is a terminal or progress was requested.
 pub(crate) struct Progress {
-    /// Asked for, so that every detail is written.
+    /// Progress was requested, so every detail is written.
     always: bool,
     shown: bool,
     rewrites: bool,
@@ -74,7 +74,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Shown on a terminal, and elsewhere too if `always`.
+    /// Shown on a terminal, and also elsewhere if `always`.
     pub(crate) fn new(always: bool) -> Self {
         let rewrites = io::stderr().is_terminal();
         Progress { always, shown: always || rewrites, rewrites, start: Instant::now(), last: None }
@@ -93,7 +93,8 @@ impl Progress {
         let _ = io::stderr().flush();
     }
 
-    /// Writes what is next as a line, each time, if progress was asked for: the last line tells what a process died of.
+    /// If progress was requested, writes each next step as a line: the last line shows what a process died
+    /// of.
     pub(crate) fn detail(&mut self, what: &str) {
         if self.always {
             self.clear();
@@ -116,7 +117,7 @@ impl Progress {
 /// Writes an object of the `--json` output as one line.
 ///
 /// # Errors
-/// The writer's.
+/// Errors of the writer.
 pub(crate) fn json_line(object: &impl serde::Serialize, out: &mut dyn Write) -> io::Result<()> {
     serde_json::to_writer(&mut *out, object)?;
     writeln!(out)

@@ -30,7 +30,8 @@ pub(crate) struct Problem {
     entry: &'static Entry,
     plan: Plan,
     operands: Vec<Operand>,
-    /// Whether the results along the contract's axis are independent, as they are with the options that models use.
+    /// Whether the results along the contract's axis are independent, as they are with the options used by
+    /// models.
     divisible: bool,
     /// Which keys each query of attention sees.
     scores: Attention<f32>,
@@ -42,20 +43,20 @@ pub(crate) struct Running<'p> {
     loaded: Box<dyn Loaded + 'p>,
 }
 
-/// The tensors of a problem and who could run it.
+/// The tensors of a problem and the candidates to run it.
 pub(crate) struct Explanation {
     pub(crate) operands: Vec<Operand>,
     pub(crate) candidates: Vec<Candidate>,
 }
 
-/// What a comparison found.
+/// The result of a comparison.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Checked {
     /// Values compared.
     pub(crate) values: usize,
-    /// The first difference, in words.
+    /// The first difference, as text.
     pub(crate) mismatch: Option<String>,
-    /// Error and limit of the output that comes closest to its limit; `None` if all must be exact.
+    /// Error and limit of the output that comes closest to its limit; `None` if all outputs must be exact.
     pub(crate) worst: Option<(f64, f64)>,
 }
 
@@ -77,7 +78,7 @@ impl Problem {
         }
     }
 
-    /// Allocates nothing, so any shape may be asked about.
+    /// Allocates nothing, so it works for any shape.
     pub(crate) fn explain(&self) -> Explanation {
         let candidates = self.call.candidates(&self.plan.outline());
         Explanation { operands: self.operands.clone(), candidates }
@@ -96,8 +97,8 @@ impl Problem {
         Ok(Running { problem: self, loaded: self.call.load(&self.plan)? })
     }
 
-    /// How many of the independent results to check, so that the reference takes no more than about `limit` operations;
-    /// `None` for all.
+    /// How many of the independent results to check, so that the reference takes at most about `limit`
+    /// operations; `None` for all.
     pub(crate) fn keep(&self, limit: f64) -> Option<usize> {
         let cost = self.cost();
         let first = self.operands.iter().find(|o| self.cut(o.name, o.dims.len()).is_some())?;
@@ -135,12 +136,12 @@ fn plan(spec: &Spec, call: &dyn Call) -> Result<(Plan, Vec<Operand>)> {
     let outputs: Vec<_> =
         op.slots().iter().filter(|slot| slot.role == Role::Out).map(|slot| (slot, typed(slot))).collect();
     let place = |plan: &mut Plan, shapes: &[Shape]| {
-        // The op gives a shape for optional outputs too, which are left out.
+        // The op returns a shape for optional outputs too, which are left out.
         for ((slot, dtype), shape) in outputs.iter().zip(shapes).filter(|((slot, _), _)| !slot.optional) {
             plan.set(slot.name, *dtype, Layout::of(*shape), Fill::Signed);
         }
     };
-    // Outputs are scalars until the op has given their shapes.
+    // Outputs are scalars until the op has determined their shapes.
     place(&mut plan, &vec![Shape::new(&[])?; outputs.len()]);
     let shapes = op.infer(&plan.outline())?;
     place(&mut plan, &shapes);
@@ -157,10 +158,10 @@ fn described(on: &dyn Operands) -> Vec<Operand> {
 }
 
 impl Running<'_> {
-    /// Hands out the call, which may be made any number of times.
+    /// Passes the call to `with`, which may make it any number of times.
     ///
     /// # Errors
-    /// What the op reports, and what `with` returns.
+    /// Errors of the op and of `with`.
     pub(crate) fn prepare(&mut self, with: &mut dyn FnMut(&mut Prepared<'_>) -> Result<()>) -> Result<()> {
         self.loaded.prepare(with)
     }
@@ -170,7 +171,7 @@ impl Running<'_> {
     /// inputs.
     ///
     /// # Errors
-    /// What the op reports. A wrong result is no error but a [`Checked::mismatch`].
+    /// Errors of the op. A wrong result is not an error but a [`Checked::mismatch`].
     pub(crate) fn check(&mut self, limit: f64) -> Result<Checked> {
         let problem = self.problem;
         let keep = problem.keep(limit);

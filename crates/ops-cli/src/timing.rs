@@ -1,28 +1,29 @@
-//! How long a call takes.
+//! Measures how long a call takes.
 use ops_core::Result;
 use std::time::{Duration, Instant};
 
-/// Nanoseconds that a call takes: the median over rounds, each long enough for the clock's resolution.
+/// Nanoseconds per call: the median over rounds, each long enough for the clock's resolution.
 ///
 /// Runs for about `budget` and at least three rounds, or one round if a call takes a second or more.
 ///
 /// # Errors
-/// Those of `call`.
+/// Errors of `call`.
 pub(crate) fn median_ns(budget: Duration, call: impl FnMut() -> Result<()>) -> Result<f64> {
     Ok(median(&mut rounds(budget, call)?))
 }
 
-/// The shortest time of a call in nanoseconds, for limits of the machine: other programs only ever make a call slower.
+/// The shortest time of a call in nanoseconds, for the machine's limits: other programs can only make a call
+/// slower.
 ///
 /// # Errors
-/// Those of `call`.
+/// Errors of `call`.
 pub(crate) fn best_ns(budget: Duration, call: impl FnMut() -> Result<()>) -> Result<f64> {
     Ok(rounds(budget, call)?.into_iter().fold(f64::INFINITY, f64::min))
 }
 
-/// Nanoseconds of a call, one number for each round.
+/// Nanoseconds per call, one number per round.
 fn rounds(budget: Duration, mut call: impl FnMut() -> Result<()>) -> Result<Vec<f64>> {
-    // About 500 times what reading the clock costs.
+    // About 500 times the cost of reading the clock.
     const ROUND: Duration = Duration::from_micros(25);
     const MAX_ROUNDS: usize = 2001;
 

@@ -4,7 +4,7 @@ use crate::exit::Failure;
 /// `64K`, `4M`, `256MiB`, `1G` or a number of bytes, from 1 to `largest`.
 ///
 /// # Errors
-/// The text is something else.
+/// The text has another form.
 pub(crate) fn parse_size(text: &str, largest: usize) -> Result<usize, Failure> {
     let wrong = || {
         let up_to = largest >> 30;
@@ -23,7 +23,7 @@ pub(crate) fn parse_size(text: &str, largest: usize) -> Result<usize, Failure> {
     number.checked_mul(unit).filter(|n| (1..=largest).contains(n)).ok_or_else(wrong)
 }
 
-/// Nanoseconds in a unit that suits them.
+/// Nanoseconds in a suitable unit.
 pub(crate) fn time(ns: f64) -> String {
     match ns {
         ns if ns < 1e4 => format!("{ns:.1} ns"),

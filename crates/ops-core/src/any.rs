@@ -72,7 +72,7 @@ impl<S: Space> AnyTensor<S> {
     ) -> Result<Self> {
         let (bytes, layout) = (S::borrow(&buffer), Layout::of(shape));
         let Some(want) = packing.bytes(dtype, shape.dims()) else {
-            let why = format!("{packing:?} is no order of {dtype}");
+            let why = format!("the packing {packing:?} does not support {dtype}");
             return Err(Error::View { view: "pack", layout: Box::new(layout), why });
         };
         if !S::aligned(bytes, packing.align()) {
@@ -216,7 +216,7 @@ impl<S: Space> View for AnyRef<'_, S> {
     }
     fn with_layout(self, layout: Layout) -> Result<Self> {
         if let Some(packing) = self.packing {
-            let why = format!("its elements are in the order {packing:?}, which has no views");
+            let why = format!("its elements are packed as {packing:?}, and a packed tensor has no views");
             return Err(Error::View { view: "view", layout: Box::new(self.layout), why });
         }
         bounds("view", &layout, self.data_len())?;

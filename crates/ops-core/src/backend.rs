@@ -79,8 +79,8 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// A failure of the device.
     fn wait(&self, event: &Self::Event) -> Result<()>;
 
-    /// Whether this thread is recording calls of this queue instead of running them, see [`Replay`](crate::Replay). Then whatever
-    /// copies operands to the host is refused.
+    /// Whether this thread is recording calls of this queue instead of running them, see
+    /// [`Replay`](crate::Replay). Calls that copy operands to the host are then refused.
     fn capturing(&self) -> bool {
         false
     }

@@ -1,5 +1,8 @@
 //! The checks between user data and kernels.
-use crate::{Error, Borrowed, Op, Operand, Operands, Packing, Reason, Result, Role, OperandInfo, Shape, OperandSlot, Space};
+use crate::{
+    Borrowed, Error, Op, Operand, OperandInfo, OperandSlot, Operands, Packing, Reason, Result, Role, Shape,
+    Space,
+};
 
 /// A call whose arguments satisfy the op's shape rule and lie inside their memory.
 ///
@@ -69,7 +72,7 @@ impl<'c, 'a, O: Op, S: Space> Call<'c, 'a, O, S> {
     pub fn into_parts(self) -> (&'c O, &'c mut O::Args<'a, S>) {
         (self.op, self.args)
     }
-    /// Passes every operand to `see`, with its memory and without its type.
+    /// Passes each operand to `see`: its slot and its untyped view.
     pub fn visit<'s>(&'s mut self, see: &mut dyn FnMut(&'static OperandSlot, Borrowed<'s, S>)) {
         let shown = O::map::<S, S>(self.args, |slot, lent| {
             see(slot, lent);
@@ -99,7 +102,7 @@ impl<'c, 'a, O: Op, S: Space> Call<'c, 'a, O, S> {
 
 /// The error for an argument that a backend's memory returned with the wrong alignment. This is a bug in the backend.
 pub(crate) fn lost(op: &'static str) -> Error {
-    let reason = Reason::Because("the backend's memory is not aligned as `Space` wants it".to_owned());
+    let reason = Reason::Because("the backend's memory is not aligned as `Space` requires".to_owned());
     Error::Unsupported { op, backend: "a combinator", reason }
 }
 
@@ -123,15 +126,15 @@ fn view_is_valid<S: Space>(
     inside && (slot.role == Role::In || (want.is_none_or(as_wanted) && on.layout.is_injective()))
 }
 
-/// What an error about a call says of it: the op, the op on these operands, and the backend.
+/// What an error says about a call: the op, its name on these operands, and the backend.
 struct Named {
     op: &'static str,
     on_these: &'static str,
     backend: &'static str,
 }
 
-/// Why a call was refused: what is wrong with the operand in this place, whose memory has this many bytes. Separate from the
-/// check itself, and compiled once for all ops.
+/// Why a call was refused: what is wrong with the operand at this index, whose memory has this many bytes.
+/// Separate from the check itself, so that it is compiled once for all ops.
 #[cold]
 #[inline(never)]
 fn refusal(

@@ -1,8 +1,8 @@
-//! How far the bits of a result are promised.
+//! Determinism: how far the bits of a result are guaranteed.
 use std::fmt;
 use std::str::FromStr;
 
-/// What a backend promises about the bits of a result: each level promises more than those before it.
+/// What a backend guarantees about the bits of a result. Each level includes those before it.
 ///
 /// ```
 /// use ops_core::Determinism;
@@ -15,10 +15,11 @@ pub enum Determinism {
     /// The same call on the same machine gives the same bits.
     #[default]
     Run,
-    /// Moreover a row (a token, a sequence, an expert's row) gives the same bits whatever other rows are in the call, and
-    /// however a prefill is cut into pieces.
+    /// In addition, a row (a token, a sequence, an expert's row) gives the same bits whatever other rows are
+    /// in the call, and however a prefill is split.
     Batch,
-    /// Moreover every backend that states this level gives the same bits, but for the sign of a zero and the bits of a NaN.
+    /// In addition, every backend with this level gives the same bits, except for the sign of a zero and the
+    /// bits of a NaN.
     Exact,
 }
 
@@ -42,7 +43,7 @@ impl fmt::Display for Determinism {
     }
 }
 
-/// A name that is no level of determinism.
+/// The error for a name that is not a level of determinism.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a level of determinism; those are run, batch and exact")]
 pub struct UnknownDeterminism(String);

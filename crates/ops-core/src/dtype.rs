@@ -1,6 +1,6 @@
 //! Element types and the accumulation rule.
 //!
-//! Each trait adds what a further group of ops needs:
+//! Each trait adds what another group of ops needs:
 //!
 //! | trait | adds | types |
 //! |---|---|---|
@@ -22,8 +22,8 @@ pub use float8::F8E4M3;
 pub use half::{bf16, f16};
 pub use num::{Float, Index, Mask, Num};
 
-/// Passes the scalar types of this crate to a macro: floats, integers, others. Block formats are values, never types that code
-/// is compiled for; [`quant`](crate::quant) lists them.
+/// Passes the scalar types of this crate to a macro: floats, integers, others. Block formats are values, not
+/// types that code is compiled for; [`quant`](crate::quant) lists them.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! element_types {
@@ -63,7 +63,7 @@ pub enum DType {
     U32,
     /// 8-bit unsigned integer.
     U8,
-    /// A block of quantized values. Everything there is to know of its format is data.
+    /// A block of quantized values. The format is described entirely by data.
     Block(&'static BlockInfo),
 }
 
@@ -88,8 +88,9 @@ impl DType {
 
     /// The type of the elements `T`. Fails to compile if `T::DTYPE` contradicts the size or alignment of `T`.
     ///
-    /// Every conversion from a typed view to an untyped one calls this. An element type of another crate must not declare another
-    /// size or a smaller alignment than it has: the Rust type sizes buffers, but the `DType` sizes memory in device kernels.
+    /// Every conversion from a typed view to an untyped one calls this. An element type from another crate
+    /// must declare its true size and at least its true alignment: the Rust type sizes buffers, but the
+    /// `DType` sizes memory in device kernels.
     #[inline(always)]
     pub const fn of<T: Element>() -> DType {
         const {
@@ -144,7 +145,7 @@ impl DType {
         matches!(self, DType::Block(_))
     }
 
-    /// Whether a weight may have this type: a type that is [computed in](DType::is_computed), or a block format.
+    /// Whether a weight may have this type: a [computed type](DType::is_computed) or a block format.
     pub const fn is_real(self) -> bool {
         self.is_computed() || self.is_block()
     }
@@ -271,7 +272,8 @@ impl Wide {
     }
 }
 
-/// Seals the number traits. Backends list the number types, so they would have no kernels for those of another crate.
+/// Seals the number traits: backends list the number types, and would have no kernels for one from another
+/// crate.
 mod sealed {
     /// Implemented by this crate's numbers only.
     pub trait Sealed {}

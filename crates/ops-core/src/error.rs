@@ -40,12 +40,12 @@ pub enum Reason {
     /// The user's policy forbids it.
     #[error("disabled by policy")]
     Policy,
-    /// The bits of the result are promised less than was asked for.
-    #[error("determinism is asked to be {wanted} or more, and is {available}")]
+    /// The guaranteed level of determinism is below the requested one.
+    #[error("determinism {wanted} or higher was requested; the best available is {available}")]
     Determinism {
-        /// The level asked for.
+        /// The requested level.
         wanted: Determinism,
-        /// The level of the best that there is for this call.
+        /// The highest level available for this call.
         available: Determinism,
     },
     /// There is no kernel at all.
@@ -133,7 +133,7 @@ pub enum Error {
     /// Bytes are misaligned for the element type.
     #[error("{operand}: the memory is not aligned for elements of {dtype}, {} bytes", dtype.align())]
     Align {
-        /// What was to be made of them.
+        /// The operand or view.
         operand: &'static str,
         /// The element type.
         dtype: DType,
@@ -244,14 +244,14 @@ pub enum Error {
     },
     /// A paged cache has too few free blocks. Nothing changed; the caller may drop or truncate a sequence and try again.
     #[error(
-        "blocks: the tokens need {wanted} more, but {free} of {count} are free; drop or truncate a sequence"
+        "cache is full: {wanted} more blocks needed, {free} of {count} free; drop or truncate a sequence"
     )]
     OutOfBlocks {
         /// The number of blocks needed.
         wanted: usize,
         /// The number of free blocks.
         free: usize,
-        /// The number of blocks in all.
+        /// The total number of blocks.
         count: usize,
     },
     /// A library or driver call failed.
@@ -295,7 +295,7 @@ pub enum Error {
     },
 }
 
-/// What is wrong with an index: outside the range, or inside and still too small for what depends on it.
+/// What is wrong with an index: it is out of range, or in range but too small for the rows that depend on it.
 fn outside(index: i64, bound: usize) -> String {
     match usize::try_from(index) {
         Ok(index) if index < bound => "too small for its rows".into(),

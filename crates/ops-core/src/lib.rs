@@ -7,8 +7,8 @@
 //! * an [`Op`] is a plain struct of options that knows its operands, its shape rule and the accuracy it promises;
 //! * [`Execute`] connects the last two: `impl Execute<RmsNorm<f32>> for MyGpu` is a kernel.
 //!
-//! Users do not see [`Execute`]. They call the methods of op families ([`ops`]), which every backend with the kernels has, and
-//! write functions over one bound:
+//! Users do not see [`Execute`]. They call the methods of op families ([`ops`]), which every backend that has
+//! the kernels gets, and write functions with a single bound:
 //!
 //! ```
 //! use ops_core::{Float, Result, TensorOf, model::{Transformer, Weight}, ops::*};
@@ -26,9 +26,9 @@
 //! }
 //! ```
 //!
-//! Backends compose. [`Fallback`] runs on a second backend what the first one lacks, [`Checked`] runs every op twice and
-//! compares the results, and [`Either`] chooses a backend at run time. Each has a single implementation that covers every op,
-//! including future ops and those of other crates.
+//! Backends compose. [`Fallback`] runs unsupported ops on a second backend, [`Checked`] runs every op twice
+//! and compares the results, and [`Either`] chooses a backend at run time. Each has a single implementation
+//! that covers every op, including future ops and those of other crates.
 //!
 //! All checks happen here, once per call. [`Backend::run`] applies the op's shape rule and checks that every view lies inside
 //! its memory before a kernel sees it. This crate does no I/O, starts no threads and has no unsafe code.
@@ -69,7 +69,7 @@ pub use error::{Error, Reason, Result};
 pub use layout::{Layout, Positions};
 pub use named::NamedTensors;
 pub use op::{Op, Signature};
-pub use operand::{Borrowed, Operand, Operands, Role, OperandInfo, OperandSlot};
+pub use operand::{Borrowed, Operand, OperandInfo, OperandSlot, Operands, Role};
 pub use operands::Written;
 pub use packing::Packing;
 pub use parts::Parts;

@@ -1,4 +1,5 @@
-//! What decoder models share: a trait bound, weights of any type, caches of keys and values, and rope tables.
+//! Building blocks of decoder models: a trait bound, weights of any type, caches of keys and values, and rope
+//! tables.
 use crate::Float;
 use crate::ops::{
     ActivationOps, AttentionOps, CacheOps, CastOps, CopyOps, ElementwiseOps, EmbeddingOps, ExpertOps,
@@ -20,10 +21,10 @@ pub use rope_tables::{RopeScaling, RopeTables};
 pub use weight::Weight;
 pub use window_cache::WindowCache;
 
-/// Everything that a decoder-only transformer computes in `T`, as one bound for models to name.
+/// Everything that a decoder-only transformer computes in `T`, as one trait bound.
 ///
-/// Weights, tables, masks and indices may have any type that the ops accept, so the bound names no type but `T`, and f32 for the
-/// gates of linear attention.
+/// Weights, tables, masks and indices may have any type that the ops accept, so the bound names only `T`, and
+/// f32 for the gates of linear attention.
 pub trait Transformer<T: Float>:
     NormOps<T>
     + RopeOps<T>

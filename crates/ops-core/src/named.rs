@@ -6,7 +6,8 @@ use crate::{
 };
 use core::ops::{Index, IndexMut};
 
-/// Tensors by the names of an op's operands. A suite, command or combinator collects them before it makes a call.
+/// Tensors by the names of an op's operands. Suites, commands and combinators collect them before they make a
+/// call.
 ///
 /// ```
 /// # use ops_core::{Backend, Execute, NamedTensors, Result, ops::RmsNorm};
@@ -125,7 +126,8 @@ impl<'t, S: Space> Lender<'t, S> {
         let unknown = |name: &str| slots.iter().all(|slot| slot.name != name);
         if let Some((name, _)) = tensors.0.iter().find(|(name, _)| unknown(name)) {
             let known: Vec<_> = slots.iter().map(|slot| slot.name).collect();
-            let (got, want) = ("no operand of this op".to_owned(), format!("one of {}", known.join(", ")));
+            let (got, want) =
+                ("not an operand of this op".to_owned(), format!("one of {}", known.join(", ")));
             return Err(Error::Operand { op, operand: name, got, want });
         }
         let types = tensors.0.iter().map(|(name, tensor)| (*name, tensor.dtype())).collect();
@@ -144,7 +146,7 @@ impl<'t, S: Space> Lender<'t, S> {
         })
     }
 
-    /// The error for an operand that is missing or of another type.
+    /// The error for an operand that is missing or has the wrong type.
     fn refused(&self, slot: &OperandSlot) -> Error {
         let given = self.types.iter().find(|(name, _)| *name == slot.name);
         let got = given.map_or_else(|| "missing".to_owned(), |(_, dtype)| format!("of {dtype}"));
@@ -156,14 +158,14 @@ impl<'t, S: Space> Lender<'t, S> {
 impl<S: Space> Index<&str> for NamedTensors<S> {
     type Output = AnyTensor<S>;
     /// # Panics
-    /// There is no tensor with this name; see [`get`](NamedTensors::get).
+    /// Panics if there is no tensor with this name; see [`get`](NamedTensors::get).
     fn index(&self, name: &str) -> &AnyTensor<S> {
-        self.get(name).unwrap_or_else(|| panic!("no tensor is called `{name}`"))
+        self.get(name).unwrap_or_else(|| panic!("there is no tensor named `{name}`"))
     }
 }
 impl<S: Space> IndexMut<&str> for NamedTensors<S> {
     fn index_mut(&mut self, name: &str) -> &mut AnyTensor<S> {
-        self.get_mut(name).unwrap_or_else(|| panic!("no tensor is called `{name}`"))
+        self.get_mut(name).unwrap_or_else(|| panic!("there is no tensor named `{name}`"))
     }
 }
 
@@ -202,7 +204,7 @@ pub(crate) fn contents<B: Backend>(info: OperandInfo<'_, B::Space>, backend: &B)
     Ok(plain)
 }
 
-/// The layout, shifted to memory that starts where the view starts.
+/// The layout relative to memory that starts at the view's lowest element.
 pub(crate) fn moved(layout: &Layout) -> Layout {
     layout.rebase(layout.extent().start)
 }

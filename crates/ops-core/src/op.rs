@@ -1,24 +1,26 @@
 //! Ops and their arguments.
 use crate::option::OptionValue;
-use crate::{DType, Determinism, Borrowed, Operands, Result, Role, OperandInfo, Shape, OperandSlot, Space, Tolerance};
+use crate::{
+    Borrowed, DType, Determinism, OperandInfo, OperandSlot, Operands, Result, Role, Shape, Space, Tolerance,
+};
 use core::fmt::Debug;
 use core::hash::{Hash, Hasher};
 
 /// The operands of an op. Only [`operands!`](crate::operands) implements it.
 ///
-/// The gate, launches and reports [visit](Signature::for_each_operand) arguments. Combinators [map](Signature::map) them to other memory.
-/// A suite or command that has tensors by name [builds](Signature::build) them.
+/// Checks, launches and reports [visit](Signature::for_each_operand) arguments. Combinators [map](Signature::map) them
+/// to other memory. Suites and commands [build](Signature::build) them from named tensors.
 pub trait Signature {
     /// The tensors of one call.
     type Args<'a, S: Space>: Operands;
-    /// What the shape rule reads.
+    /// The shapes that the shape rule reads.
     type Shapes<'a>;
     /// One [`Shape`] per operand that is only written.
     type Outputs: AsRef<[Shape]>;
     /// The operands, in order of declaration.
     const SLOTS: &'static [OperandSlot];
 
-    /// What the shape rule reads of these arguments.
+    /// The shapes that the shape rule reads of these arguments.
     fn shapes<'s, S: Space>(args: &'s Self::Args<'_, S>) -> Self::Shapes<'s>;
     /// Passes every operand to `see`, in declaration order, with its index in the declaration; `None` for an optional operand
     /// that was not given. Stops at the first error.
@@ -29,8 +31,9 @@ pub trait Signature {
         args: &'s Self::Args<'_, S>,
         see: impl FnMut(usize, &'static OperandSlot, Option<OperandInfo<'s, S>>) -> Result<(), Stop>,
     ) -> Result<(), Stop>;
-    /// Passes every given operand to `change`, in order, and makes arguments of the results. Visits all operands even after one
-    /// fails. Returns `None` if `change` returned `None` for any of them, or changed the type or role of one.
+    /// Passes every given operand to `change`, in order, and builds arguments from the results. Visits all
+    /// operands even after one fails. Returns `None` if `change` returned `None` for any of them, or changed
+    /// the type or role of one.
     fn map<'s, 'r, S: Space, R: Space>(
         args: &'s mut Self::Args<'_, S>,
         change: impl FnMut(&'static OperandSlot, Borrowed<'s, S>) -> Option<Borrowed<'r, R>>,
@@ -53,8 +56,8 @@ pub trait Op: Signature + Clone + Debug + Send + Sync + 'static {
 
     /// The name in messages, policies and files.
     fn name(&self) -> &'static str;
-    /// The shape rule: checks the operands that are read and returns the shapes of those that are written. Outputs are both
-    /// allocated and checked by it.
+    /// The shape rule: checks the operands that are read and returns the shapes of those that are written.
+    /// Outputs are both allocated and checked with it.
     ///
     /// # Errors
     /// [`Error::Shape`](crate::Error::Shape), [`Error::Param`](crate::Error::Param) and other errors caused by the caller.
@@ -70,9 +73,9 @@ pub trait Op: Signature + Clone + Debug + Send + Sync + 'static {
     fn hash_options<H: Hasher>(&self, state: &mut H) {
         format!("{self:?}").hash(state);
     }
-    /// The options by the names under which [`registry::by_name`](crate::ops::registry::by_name) reads them. An option that has
-    /// its default may be left out. The default lists none: an op with options must override it, or a record of its calls lacks
-    /// them.
+    /// The options under the names that [`registry::by_name`](crate::ops::registry::by_name) accepts. An
+    /// option at its default may be left out. The default implementation lists none: an op with options must
+    /// override it, or records of its calls lack them.
     fn options(&self) -> Vec<(&'static str, OptionValue)> {
         Vec::new()
     }

@@ -1,4 +1,4 @@
-//! Operands: their declarations, and how a call shows them.
+//! Operands: their declarations, and how a call presents them.
 use crate::{
     AnyMut, AnyRef, DType, Element, Error, Layout, Packing, Reason, Result, Space, TensorMut, TensorRef, View,
 };
@@ -183,7 +183,7 @@ pub struct OperandSlot {
     pub dtype: Option<DType>,
 }
 
-/// An operand together with its memory, for reading.
+/// An operand with its memory, for reading.
 #[derive(Clone, Copy, Debug)]
 pub struct OperandInfo<'s, S: Space> {
     /// Everything but the memory.

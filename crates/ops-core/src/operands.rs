@@ -6,13 +6,13 @@
 ///
 /// `operands!(pub mod rms_norm: RmsNorm<T: Float> { x: in T, weight: in any, y: out T })` writes a module `rms_norm` with:
 ///
-/// * `Args<'a, S, T>`: the tensors of one call, a view for each operand;
+/// * `Args<'a, S, T>`: the tensors of one call, one view per operand;
 /// * `Shapes<'a>`: what the shape rule, [`Op::infer`](crate::Op::infer), sees of them;
 /// * `impl Signature for RmsNorm<T>`: the list of operands, and the functions that inspect and make arguments.
 ///
-/// The modes are `in` (read), `opt` (read, optional), `out` (written), `opt_out` (written, optional) and `inout` (read and
-/// written). The type of an operand is a parameter of the op, a fixed element type, or `any`: known only at run time and checked
-/// by the shape rule ([`Operand::require`]).
+/// The modes are `in` (read), `opt` (read, optional), `out` (written), `opt_out` (written, optional) and
+/// `inout` (read and written). An operand's type is a parameter of the op, a fixed element type, or `any`,
+/// which is known only at run time and checked by the shape rule ([`Operand::require`]).
 ///
 /// | operand | in `Args` | in `Shapes` |
 /// |---|---|---|

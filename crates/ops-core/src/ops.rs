@@ -1,8 +1,8 @@
 //! The ops, grouped into families, and the methods that users call.
 //!
-//! Each family is a trait with a blanket implementation over [`Execute`](crate::Execute), so a backend that has the
-//! kernels also has the methods. Every op has a method that allocates its output and one that writes into a given view
-//! (`_into`). Arguments come in the order inputs, outputs, options.
+//! Each family is a trait with a blanket implementation over [`Execute`](crate::Execute), so a backend gets
+//! the methods with the kernels. Every op has a method that allocates its output and one that writes into a
+//! given view (`_into`). Arguments come in the order inputs, outputs, options.
 //!
 //! Ops require operands of equal extents. Where users expect broadcasting, the method broadcasts through layouts, without a copy.
 use crate::{DType, Error, Layout, Operand, Result};
@@ -105,7 +105,8 @@ pub mod args {
     pub use super::where_::args::*;
 }
 
-/// Checks that `operand` has the element type of `like`. Ops that move elements take any type, but only one at a time.
+/// Checks that `operand` has the element type of `like`. Ops that move elements accept any type, but all
+/// their operands must have the same.
 #[inline]
 fn same_type(op: &'static str, operand: &'static str, got: DType, like: Operand<'_>) -> Result<()> {
     if got == like.dtype {
@@ -122,6 +123,6 @@ fn same_type(op: &'static str, operand: &'static str, got: DType, like: Operand<
 /// Checks that `operand` has exactly the extents `want`.
 #[inline]
 fn extents(op: &'static str, operand: &'static str, got: &Layout, want: &[usize]) -> Result<()> {
-    // Compares element by element: comparing slices would call `memcmp`, which is slower for so few numbers.
+    // Compares element by element: comparing slices would call `memcmp`, which is slower for a few numbers.
     if got.dims().iter().eq(want) { Ok(()) } else { Err(Error::shape(op, operand, got, format!("{want:?}"))) }
 }

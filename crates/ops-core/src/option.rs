@@ -1,11 +1,12 @@
-//! Options as values: what an op says about its options, and what [`Options`](crate::ops::registry::Options) reads to make it again.
+//! Options as values: what an op says about its options, and what [`Options`](crate::ops::registry::Options) reads to
+//! recreate it.
 use crate::Wide;
 use crate::ops::Axes;
 
 /// How far a window reaches to the left and to the right; `None` means no limit.
 pub type Window = (Option<usize>, Option<usize>);
 
-/// The value of an option. Each kind is read by the method of [`Options`](crate::ops::registry::Options) with the same name.
+/// The value of an option. Each kind is read by the [`Options`](crate::ops::registry::Options) method of the same name.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum OptionValue {
@@ -30,7 +31,7 @@ pub enum OptionValue {
 }
 
 impl OptionValue {
-    /// The word for `value` in a list of all values by their words.
+    /// The word for `value`, from a list of all values with their words.
     pub(crate) fn word<V: PartialEq, const N: usize>(all: [(&'static str, V); N], value: V) -> Self {
         let word = all.iter().find(|(_, known)| *known == value).map_or("", |(word, _)| word);
         OptionValue::Word(word)

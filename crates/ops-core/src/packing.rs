@@ -21,8 +21,9 @@ pub struct Packing {
 }
 
 impl Packing {
-    /// Defines a packing. `bytes` returns the size of a packed tensor of a type and extents, or `None` if it cannot be packed.
-    /// Packed bytes start at a multiple of `align`. `unpack` writes the elements in row-major order, from input at any address.
+    /// Defines a packing. `bytes` returns the size of a packed tensor with this type and these extents, or
+    /// `None` if it cannot be packed. Packed bytes start at a multiple of `align`. `unpack` writes the
+    /// elements in row-major order; its input may have any alignment.
     pub const fn new(
         name: &'static str,
         bytes: fn(DType, &[usize]) -> Option<usize>,

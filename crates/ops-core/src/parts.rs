@@ -1,34 +1,34 @@
-//! Fused ops that a backend runs as the ops that they are made of.
+//! Fused ops that a backend runs as the ops they consist of.
 use crate::{Backend, DType, Layout, Op, Operand, Operands, Packing, Reason, Result, Role};
 
-/// A fused op with a definition in parts on backend `B`: the ops that compute the same, with intermediate results in the type in
-/// which `T` accumulates.
+/// A fused op that can run as a sequence of other ops on backend `B`, with intermediate results in the
+/// accumulator type of `T`.
 ///
-/// A backend without a kernel for the op says so by [`by_parts!`](crate::by_parts), once for any number of ops. `docs/fused-ops.md`
+/// A backend without kernels for fused ops lists them in [`by_parts!`](crate::by_parts). `docs/fused-ops.md`
 /// lists the fused ops and their parts.
 pub trait Parts<B: Backend>: Op {
     /// Whether `backend` supports the parts of a call on these operands.
     ///
     /// # Errors
-    /// The reason why it lacks one of them.
+    /// The reason why one of them is not supported.
     fn parts_support(&self, backend: &B, on: &dyn Operands) -> Result<(), Reason>;
     /// Runs the parts.
     ///
     /// # Errors
-    /// Those of the parts. If intermediate results find no memory, no output was written.
+    /// Those of the parts. If intermediate results cannot be allocated, no output was written.
     fn run_parts(&self, backend: &B, args: &mut Self::Args<'_, B::Space>) -> Result<()>;
-    /// Whether the part that reads `operand` reads it in this packing.
+    /// Whether the part that reads `operand` supports this packing.
     fn parts_read(&self, backend: &B, operand: &'static str, packing: &'static Packing) -> bool {
         let _ = (backend, operand, packing);
         false
     }
 }
 
-/// Operands of a part, for asking whether a backend supports it.
+/// Operands of a part, to ask whether a backend supports it.
 pub(crate) struct PartOperands<'o, const N: usize>(pub(crate) [Operand<'o>; N]);
 
 impl<'o, const N: usize> PartOperands<'o, N> {
-    /// An operand that is not in memory yet.
+    /// An operand that does not exist in memory yet.
     pub(crate) fn made(name: &'static str, role: Role, dtype: DType, layout: &'o Layout) -> Operand<'o> {
         Operand { name, role, dtype, layout, packing: None }
     }
@@ -44,7 +44,8 @@ impl<const N: usize> Operands for PartOperands<'_, N> {
 
 /// Declares that a backend runs fused ops by their [`Parts`]: `by_parts!(<T: Float> MyGpu: LinearSwiglu<T>)`.
 ///
-/// For ops that are not generic, or of one type, leave the parameters out: `by_parts!(MyGpu: LinearSwiglu<f32>)`.
+/// For ops that are not generic, or have only one type, leave the parameters out: `by_parts!(MyGpu:
+/// LinearSwiglu<f32>)`.
 #[macro_export]
 macro_rules! by_parts {
     (<$($g:ident: $bound:path),+> $backend:ty: $($op:ty),+ $(,)?) => {

@@ -58,7 +58,7 @@ pub(crate) const LIST: [&BlockInfo; 20] = [
     &MXFP4, &IQ2_XXS, &IQ2_XS, &IQ2_S, &IQ3_XXS, &IQ3_S,
 ];
 
-/// The formats of this crate. Formats of other crates work as well, but no file or command can name them.
+/// The formats of this crate. Formats from other crates work as well, but no file or command can name them.
 pub static FORMATS: &[&BlockInfo] = &LIST;
 
 /// The first `N` values, padded with zeros.

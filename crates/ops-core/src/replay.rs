@@ -1,26 +1,29 @@
-//! Recording a queue's calls once, and replaying them at the cost of one.
+//! Recording a queue's calls once, and replaying them for the cost of one call.
 use crate::{Backend, Error, Reason, Result};
 
 /// A backend that can record calls of its queue as a graph, and replay the graph.
 ///
-/// A step of a decoder is launch after launch, each with the same shapes and the same memory as in the step before. Recorded
-/// once, it is replayed by one call. What changes from step to step (token ids, positions, lengths, slots) must then be in
-/// tensors that the recorded calls read, and change on the device, or by [`write`](Backend::write) between replays.
+/// A decoder step is launch after launch, each with the same shapes and the same memory as in the step
+/// before. Once recorded, it is replayed by one call. Whatever changes from step to step (token ids,
+/// positions, lengths, slots) must then be in tensors that the recorded calls read, and be updated on the
+/// device, or by [`write`](Backend::write) between replays.
 ///
-/// Recorded calls pass the same gate as all others: they are checked when they are recorded. A replay checks nothing, because
+/// Recorded calls are checked like all others when they are recorded. A replay checks nothing, because
 /// shapes, types and memory are those of the recording; only the values differ.
 ///
 /// * **Nothing runs while calls are recorded.** What they write is undefined until the first replay.
-/// * **Memory stays.** All memory that recorded calls touch belongs to the graph too: it is not freed, and not handed out again,
-///   while the graph lives, even if its tensors are dropped. Keep the tensors that you read or write between replays.
-/// * **A replay is a call in queue order**, with the uses of memory that the recorded calls had: other queues wait for it as
-///   for any other call, and results are read after it.
-/// * **Some calls cannot be recorded.** A transfer to or from the host, a wait, an event or a fork is an error that names the
-///   reason, and so is then the whole capture, even if `calls` passes over the error. An op that the backend computes by way of
-///   the host, or by a library that it does not record, is [`Error::Unsupported`].
+/// * **Memory stays.** The graph co-owns all memory that recorded calls use: it is neither freed nor reused
+///   while the graph lives, even if its tensors are dropped. Keep the tensors that you read or write between
+///   replays.
+/// * **A replay is a call in queue order** that uses the same memory as the recorded calls: other queues wait
+///   for it as for any other call, and reads of its results wait for it.
+/// * **Some calls cannot be recorded.** A transfer to or from the host, a wait, an event or a fork returns an
+///   error that names the reason, and then the whole capture fails, even if `calls` ignores the error. An op
+///   that the backend computes on the host, or with a library that it does not record, is
+///   [`Error::Unsupported`].
 ///
-/// A backend without graphs refuses [`capture`](Replay::capture) with [`Error::Unsupported`], so that a program can run its
-/// calls step by step instead:
+/// A backend without graphs refuses [`capture`](Replay::capture) with [`Error::Unsupported`], so that a
+/// program can fall back to running its calls one by one:
 ///
 /// ```
 /// use ops_core::{Backend, Error, Replay, ops::*};
@@ -48,12 +51,13 @@ use crate::{Backend, Error, Reason, Result};
 /// # Ok::<(), Error>(())
 /// ```
 ///
-/// What the combinators do: [`Either`](crate::Either) records on its side. [`Fallback`](crate::Fallback) records on its primary
-/// and refuses a call that would fall back. [`Timed`](crate::combine::Timed) counts replays, and not the recorded calls.
-/// [`Checked`](crate::Checked) and [`Traced`](crate::combine::Traced) look at the operands of every call, which a replay does
-/// not show them, so they refuse; a `Traced` that is off records like the backend inside.
+/// The combinators behave as follows. [`Either`](crate::Either) records on its chosen side.
+/// [`Fallback`](crate::Fallback) records on its primary and refuses a call that would fall back.
+/// [`Timed`](crate::combine::Timed) counts replays, but not the recorded calls. [`Checked`](crate::Checked)
+/// and [`Traced`](crate::combine::Traced) need the operands of every call, which a replay does not show
+/// them, so they refuse; a `Traced` that is off records like the wrapped backend.
 pub trait Replay: Backend {
-    /// Recorded calls, with the memory that they touch. May be sent to other threads.
+    /// Recorded calls, with the memory that they use. May be sent to other threads.
     type Graph: Send + Sync + 'static;
 
     /// Records the calls that `calls` makes on this queue from this thread, instead of running them. Calls on other queues, and
@@ -65,11 +69,11 @@ pub trait Replay: Backend {
     fn capture<R, E: From<Error>>(&self, calls: impl FnOnce() -> Result<R, E>)
     -> Result<(Self::Graph, R), E>;
 
-    /// Enqueues the recorded calls once more. The graph must be of this queue.
+    /// Enqueues the recorded calls once more. The graph must have been recorded on this queue.
     ///
     /// # Errors
-    /// A graph of another queue, or a failure of the device. Errors of the recorded calls themselves, such as an index out of
-    /// range, are reported by the next wait, as ever.
+    /// A graph of another queue, or a failure of the device. As usual, errors of the recorded calls
+    /// themselves, such as an index out of range, are reported by the next wait.
     fn replay(&self, graph: &Self::Graph) -> Result<()>;
 }
 
@@ -78,7 +82,7 @@ pub fn not_recorded(op: &'static str, backend: &'static str, why: impl Into<Stri
     Error::Unsupported { op, backend, reason: Reason::Because(why.into()) }
 }
 
-/// The name under which errors and reports mention [`Replay::capture`].
+/// The name of [`Replay::capture`] in errors and reports.
 pub const CAPTURE: &str = "capture";
-/// The name under which errors and reports mention [`Replay::replay`].
+/// The name of [`Replay::replay`] in errors and reports.
 pub const REPLAY: &str = "replay";

@@ -8,8 +8,8 @@ pub const MAX_RANK: usize = 6;
 
 /// The extents of a tensor, outermost first. Small and `Copy`.
 ///
-/// The product of the non-zero extents fits an `isize`, so strides and element counts computed from a `Shape` cannot overflow,
-/// whatever a file or a user asks for.
+/// The product of the non-zero extents fits an `isize`, so strides and element counts computed from a `Shape`
+/// cannot overflow, whatever a file or a user requests.
 #[derive(Clone, Copy, Eq)]
 pub struct Shape {
     rank: u8,
@@ -55,7 +55,8 @@ impl Shape {
     }
 }
 
-// Unused extents are 1, so all six can be compared at once. The derived form would call `memcmp`, which is slower here.
+// Unused extents are 1, so all six can be compared at once. The derived comparison would call `memcmp`, which
+// is slower here.
 impl PartialEq for Shape {
     #[inline]
     fn eq(&self, other: &Self) -> bool {

@@ -84,7 +84,8 @@ impl<S: Space, T: Element> Tensor<S, T> {
     }
 }
 
-/// The view methods that [`TensorRef`] and [`TensorMut`] share. Each is the [`Layout`] method of its name.
+/// The view methods that [`TensorRef`] and [`TensorMut`] share. Each works like the [`Layout`] method of the
+/// same name.
 pub trait View: Sized {
     /// Where the elements are.
     fn layout(&self) -> &Layout;

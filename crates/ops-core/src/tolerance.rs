@@ -1,12 +1,12 @@
-//! How far a result may differ from the exact one, as data.
+//! How far a result may differ from the exact one.
 use crate::{DType, Wide};
 
 /// The accuracy an op promises for one output.
 ///
-/// A float output passes if `nmse(got, want) ≤ base + rounding · nmse(round(want), want)`. Here `want` is the exact result,
-/// `round` rounds it to the output's type, and `nmse` is the sum of squared errors over the sum of squares of `want`. The second
-/// term is the error that no result in that type can avoid. NaNs and signed infinities (of the rounded result) must be at the
-/// same positions; they are left out of the sums.
+/// A float output passes if `nmse(got, want) ≤ base + rounding · nmse(round(want), want)`. Here `want` is the
+/// exact result, `round` rounds it to the output's type, and `nmse` is the sum of squared errors over the sum
+/// of squares of `want`. The second term is the rounding error that every result in that type has. NaNs and
+/// signed infinities (of the rounded result) must be at the same positions; they are left out of the sums.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tolerance {
     /// Equal values, where −0 equals 0 and NaN equals NaN.
@@ -195,7 +195,7 @@ mod tests {
         for wrong in [[0.0, inf, 1.0], [nan, -inf, 1.0], [nan, 1e30, 1.0], [nan, inf, nan], [nan, inf, inf]] {
             assert!(!t.judge(&wrong, &[nan, inf, 1.0], &[nan, inf, 1.0]).passes(), "{wrong:?}");
         }
-        // A result too large for the type is infinite in it, whatever the exact value is.
+        // A result too large for the type becomes infinite, whatever its exact value.
         assert!(Tolerance::rounded(DType::F16).judge(&[inf], &[1e6], &[inf]).passes());
     }
 
@@ -233,7 +233,7 @@ mod tests {
     fn neighbours_pass_as_a_pair_and_larger_errors_do_not() {
         let value = |i: i32| f16::from_f64((f64::from(i) * 0.37).sin());
         let want: Vec<f16> = (1..1000).map(value).collect();
-        // A tenth of the elements is one ulp off, as between two results that round differently near ties.
+        // A tenth of the elements are one ulp off, as between two results that round differently near ties.
         let near: Vec<f16> = want
             .iter()
             .enumerate()

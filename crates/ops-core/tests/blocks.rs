@@ -1,16 +1,16 @@
-//! `Blocks` against plain lists: whatever sequences do, each reads back what was written to it.
+//! `Blocks` against plain lists: whatever is done to sequences, each reads back what was written to it.
 use ops_core::Error;
 use ops_core::model::{BlockCopy, Blocks, Sequence};
 use proptest::prelude::*;
 use std::collections::{HashMap, HashSet};
 
-/// One step. Sequences are chosen among those that there are.
+/// One step. It chooses among the sequences that exist.
 #[derive(Clone, Debug)]
 enum Step {
     New,
-    /// So many tokens for each of some sequences, in one call.
+    /// Appends a number of tokens to each of several sequences, in one call.
     Append(Vec<(usize, usize)>),
-    /// An append whose copying fails.
+    /// An append whose copy fails.
     Fail(usize, usize),
     Fork(usize, usize),
     Truncate(usize, usize),
@@ -33,7 +33,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 /// A sequence and what it must hold.
 type Text = (Sequence, Vec<u64>);
 
-/// Memory of one layer, each token a number.
+/// Memory of one layer, with one number per token.
 struct Memory {
     size: usize,
     slots: HashMap<u32, u64>,
@@ -55,7 +55,7 @@ impl Memory {
     }
 }
 
-/// Appends to several sequences at once, or finds that blocks are missing and nothing has changed.
+/// Appends to several sequences at once, or checks that blocks are missing and nothing has changed.
 fn append(
     blocks: &Blocks,
     memory: &mut Memory,
@@ -168,7 +168,7 @@ fn absurd_budgets_are_errors_or_cost_nothing() {
     assert!(Blocks::new(1, 0).unwrap_err().to_string().contains("size"));
     assert!(Blocks::new(usize::MAX, 16).unwrap_err().to_string().contains("blocks of 16 tokens"));
     assert!(Blocks::new(1, usize::MAX).is_err());
-    // The largest index of u32 means "none", so it is no slot.
+    // The largest index of u32 means "none", so it is not a slot.
     assert!(Blocks::new(u32::MAX as usize + 1, 1).is_err());
     let blocks = Blocks::new(u32::MAX as usize, 1).unwrap();
     let mut text = blocks.sequence();
@@ -189,7 +189,8 @@ fn a_sequence_of_other_blocks_is_refused() {
     assert_eq!((blocks.free(), others.free(), text.len()), (4, 4, 0));
 }
 
-/// Of two sequences that write to the same shared block in one step, one takes a copy and the other keeps the block.
+/// If two sequences write to the same shared block in one step, one takes a copy and the other keeps the
+/// block.
 #[test]
 fn the_last_holder_of_a_block_keeps_it() {
     let blocks = Blocks::new(2, 4).unwrap();

@@ -1,4 +1,5 @@
-//! The error of every block format on normal values: no worse than the public quantizer's, and as `docs/formats.md` says.
+//! The error of every block format on normal values: no worse than that of the public quantizer, and as
+//! `docs/formats.md` says.
 use ops_core::{BlockInfo, quant};
 
 /// NMSE of the public C quantizer (without weights) on the same values.
@@ -17,7 +18,7 @@ const PUBLIC: [(&str, f64); 13] = [
     ("iq4_xs", 5.687311e-3),
     ("mxfp4", 1.316128e-2),
 ];
-/// A root mean square error of at most 1.02 times the public one.
+/// Allows a root mean square error of at most 1.02 times the public one.
 const MOST: f64 = 1.02 * 1.02;
 
 /// Nearly normal values with deviation 1: sums of twelve uniform ones.
@@ -32,7 +33,7 @@ fn normal(n: usize) -> Vec<f32> {
     (0..n).map(|_| ((0..12).map(|_| unit()).sum::<f64>() - 6.0) as f32).collect()
 }
 
-/// The error of quantizing and decoding; `None` if the format is only read.
+/// The error of quantizing and decoding; `None` if the format is read-only.
 fn nmse(format: &BlockInfo) -> Option<f64> {
     let (mut error, mut size) = (0.0, 0.0);
     let (mut block, mut decoded) = (vec![0; format.bytes()], vec![0.0; format.values()]);

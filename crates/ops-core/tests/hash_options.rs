@@ -1,4 +1,4 @@
-//! Options that print differently hash differently: a backend's cache of decisions rests on it.
+//! Options that print differently hash differently: a backend's decision cache relies on this.
 use ops_core::Op;
 use ops_core::ops::*;
 use std::collections::HashSet;
@@ -11,7 +11,7 @@ fn hash<O: Op>(op: &O) -> u64 {
     state.finish()
 }
 
-/// Every pair of these has options that differ.
+/// Each pair of these ops has different options.
 fn distinct<O: Op + Debug>(ops: &[O]) {
     let printed: HashSet<String> = ops.iter().map(|op| format!("{op:?}")).collect();
     assert_eq!(printed.len(), ops.len(), "{ops:?}");

@@ -1,8 +1,8 @@
-//! `Layout` against a list: every view does to positions what the same step does to a list of them.
+//! `Layout` against a list: every view changes positions as the same step changes a list of them.
 use ops_core::{Error, Layout, MAX_RANK, Shape};
 use proptest::prelude::*;
 
-/// The positions of a view's elements, written out.
+/// The positions of a view's elements, listed.
 #[derive(Clone, Debug, PartialEq)]
 struct List {
     dims: Vec<usize>,
@@ -21,7 +21,7 @@ impl List {
         let flat = index.iter().zip(&self.dims).fold(0, |n, (i, d)| n * d + i);
         self.positions[flat]
     }
-    /// A list of other extents, whose element at an index is this one's at another.
+    /// A list with other extents, whose element at each index is the element of this one at `from(index)`.
     fn view(&self, dims: &[usize], from: impl Fn(&[usize]) -> Vec<usize>) -> Self {
         let positions = indices(dims).iter().map(|i| self.at(&from(i))).collect();
         List { dims: dims.to_vec(), positions }
@@ -35,7 +35,7 @@ fn indices(dims: &[usize]) -> Vec<Vec<usize>> {
     })
 }
 
-/// One step, its numbers still to be fitted to the view it meets.
+/// One step, with numbers that are yet to be adapted to the view.
 #[derive(Clone, Debug)]
 enum Step {
     Narrow(usize, usize, usize),
@@ -61,12 +61,12 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 impl Step {
-    /// The step on both, or neither where the view has no place for it.
+    /// Applies the step to both, or to neither if the view does not allow it.
     fn take(&self, layout: Layout, list: List) -> (Layout, List) {
         let rank = layout.rank();
         let axis = |n: usize| (rank > 0).then(|| n % rank.max(1));
         let dims = list.dims.clone();
-        // Axes count from either end.
+        // Axes may count from either end.
         let named = |a: usize| if a.is_multiple_of(2) { a as isize } else { a as isize - rank as isize };
         match *self {
             Step::Narrow(a, start, len) => match axis(a) {
@@ -157,7 +157,7 @@ fn strided() -> impl Strategy<Value = (Layout, List)> {
     })
 }
 
-/// What is left after some steps.
+/// A layout after some steps.
 fn viewed() -> impl Strategy<Value = (Layout, List)> {
     (strided(), proptest::collection::vec(step(), 0..6))
         .prop_map(|((layout, list), steps)| steps.iter().fold((layout, list), |(l, m), s| s.take(l, m)))
@@ -229,7 +229,7 @@ proptest! {
         positions.sort_unstable();
         let repeats = positions.windows(2).any(|w| w[0] == w[1]);
         prop_assert!(!(layout.is_injective() && repeats), "{layout}");
-        // The rule is sufficient; of one axis it is necessary too.
+        // The rule is sufficient, and necessary for a single axis.
         if layout.dims().iter().filter(|d| **d > 1).count() <= 1 {
             prop_assert_eq!(layout.is_injective(), !repeats);
         }
@@ -298,7 +298,7 @@ proptest! {
         (layout, list) in viewed(),
         axes in proptest::collection::vec(-9isize..9, 6),
     ) {
-        // A second layout of the same shape, with strides of its own.
+        // A second layout of the same shape, with different strides.
         let strides = &axes[..layout.rank()];
         let offset = 9 * layout.dims().iter().sum::<usize>();
         let other = Layout::strided(layout.dims(), strides, offset).unwrap();
@@ -311,7 +311,7 @@ proptest! {
         prop_assert!(!layout.is_contiguous() || layout.is_empty() || alone.rank() <= 1, "{layout} gave {alone}");
     }
 
-    /// Numbers as a hostile file has them: any answer but a panic or a position outside memory.
+    /// Numbers as in a hostile file: anything may result but a panic or a position outside memory.
     #[test]
     fn absurd_numbers_are_errors_or_layouts(
         dims in proptest::collection::vec(absurd(), 0..8),
@@ -334,7 +334,7 @@ fn absurd() -> impl Strategy<Value = usize> {
     prop_oneof![4 => 0usize..4, 2 => (edge, 0usize..5).prop_map(|(e, d)| e.wrapping_add(d).wrapping_sub(2)), 1 => any::<usize>()]
 }
 
-/// Calls everything on a layout.
+/// Calls every method on a layout.
 fn exercise(layout: &Layout, other: &[usize], axis: isize) {
     let inside = |l: &Layout| {
         assert!(l.is_empty() || l.extent().end <= 1 << 63, "{l}");

@@ -1,4 +1,4 @@
-//! `PagedCache` against a plain cache for each text: what is read, and what attention gives, is the same.
+//! `PagedCache` against a plain cache for each text: reads and attention give the same results.
 use ops_core::model::{Blocks, PagedCache, Sequence};
 use ops_core::ops::*;
 use ops_core::{Backend, Error, Ref, View};
@@ -123,7 +123,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Attention over pages, of the last tokens of all texts, against attention over what each holds.
+    /// Attention over pages, for the last tokens of all texts, against attention over each text's keys.
     fn check_attention(&mut self) -> Result<(), TestCaseError> {
         let texts: Vec<&Text> = self.texts.iter().filter(|text| !text.sequence.is_empty()).collect();
         let (mut table, mut lengths, mut cu_q, mut queries) = (vec![], vec![], vec![0_u32], vec![]);
@@ -217,7 +217,7 @@ fn what_a_cache_does_not_have_is_an_error() {
     assert!(error.contains("write_keys"), "{error}");
     assert!(latent.slots_mut().is_err());
     let error = both.write_keys(&b, row.as_ref(), &slot(0)).unwrap_err().to_string();
-    assert!(error.contains("values of their own"), "{error}");
+    assert!(error.contains("separate values"), "{error}");
     let error = both.write(&b, row.as_ref(), row.as_ref(), &slot(4)).unwrap_err();
     assert!(matches!(error, Error::Index { index: 4, bound: 4, .. }), "{error}");
     both.write(&b, row.as_ref(), row.as_ref(), &slot(u32::MAX)).unwrap();

@@ -1,4 +1,4 @@
-//! `WindowCache` against a plain cache of the whole text: what a window reaches is the same.
+//! `WindowCache` against a plain cache of the whole text: keys inside the window are the same.
 use ops_core::model::{KvCache, WindowCache};
 use ops_core::ops::*;
 use ops_core::{Backend, Ref, TensorOf, View};
@@ -59,7 +59,7 @@ proptest! {
                     false => last(whole.values().unwrap()),
                 };
                 prop_assert_eq!(values(&cpu, cache.values().unwrap()), want);
-                // So attention over the rest is attention over all.
+                // So attention over the kept tokens equals attention over all.
                 if !is_latent {
                     let op = || Attention::causal().window(Some(window - 1), None);
                     let got = cpu.attention(&k, cache.keys().unwrap(), cache.values().unwrap(), op()).unwrap();
@@ -68,7 +68,7 @@ proptest! {
                     prop_assert!(got.iter().zip(&want).all(|(g, w)| (g - w).abs() < 1e-6));
                 }
             }
-            // Tokens of the last step can go, or all.
+            // Only the last step's tokens, or all tokens, can be removed.
             let cut = cut.min(t);
             cache.truncate(len + t - cut).unwrap();
             whole.truncate(len + t - cut);

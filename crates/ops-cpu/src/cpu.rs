@@ -73,8 +73,8 @@ impl Cpu {
     pub fn builder() -> CpuBuilder {
         CpuBuilder::default()
     }
-    /// Gives memory that is kept for the next tensors back to the system, and returns how many bytes. All backends in host
-    /// memory share what is kept, 1 GiB at most.
+    /// Returns memory that is kept for the next tensors to the system; returns the number of bytes. All
+    /// backends in host memory share the kept memory, at most 1 GiB.
     ///
     /// ```
     /// use ops_core::Backend;
@@ -96,12 +96,14 @@ pub struct CpuBuilder {
 }
 
 impl CpuBuilder {
-    /// A call uses this many threads at most, the caller's among them. Backends of the same number share their threads.
+    /// Sets the maximum number of threads per call, including the caller's. Backends with the same number
+    /// share their threads.
     pub fn threads(self, threads: usize) -> Self {
         CpuBuilder { threads: Some(threads), ..self }
     }
-    /// Every call promises at least this level, and calls that cannot are unsupported. With
-    /// [`Batch`](Determinism::Batch), products and attention sum each row in an order that does not depend on the other rows.
+    /// Requires at least this level for every call; calls that cannot reach it are unsupported. With
+    /// [`Batch`](Determinism::Batch), products and attention sum each row in an order that does not depend on
+    /// the other rows.
     ///
     /// ```
     /// use ops_core::{Backend, Determinism, View, ops::*};
@@ -117,7 +119,7 @@ impl CpuBuilder {
     pub fn determinism(self, determinism: Determinism) -> Self {
         CpuBuilder { determinism, ..self }
     }
-    /// The backend.
+    /// Creates the backend.
     ///
     /// # Errors
     /// [`Error::Param`] for 0 threads; [`Error::Device`] if the system starts no more.
@@ -150,7 +152,8 @@ impl Cpu {
     pub(crate) fn wanted(&self) -> Determinism {
         self.wanted
     }
-    /// The level of kernels that sum a row in the order that is fastest for the number of rows, unless asked not to.
+    /// The level of kernels that sum a row in the fastest order for the number of rows, unless required not
+    /// to.
     fn sums_level(&self) -> Determinism {
         if self.sums_by_row() { Determinism::Batch } else { Determinism::Run }
     }

@@ -7,8 +7,9 @@ use ops_core::{
 
 /// [`Cpu`] or [`Reference`], chosen at run time.
 ///
-/// Code that is generic over backends is compiled for each of them. These two have the same memory, so a program that offers both
-/// compiles such code once for this type. Unlike those of [`Either`](ops_core::Either), tensors belong to no side.
+/// Code that is generic over backends is compiled for each of them. These two have the same memory, so a
+/// program that offers both compiles such code once for this type. Unlike with [`Either`](ops_core::Either),
+/// tensors do not belong to a side.
 ///
 /// ```
 /// use ops_core::{Backend, ops::*};

@@ -103,7 +103,7 @@ impl Space for Host {
 /// A kernel for `O` on host memory that accepts every layout. It is all that a CPU backend needs for an op:
 /// [`Execute`](ops_core::Execute) follows from it.
 ///
-/// A crate with ops of its own implements this for [`Cpu`](crate::Cpu) and [`Reference`](crate::Reference).
+/// A crate with its own ops implements this for [`Cpu`](crate::Cpu) and [`Reference`](crate::Reference).
 pub trait Kernel<O: Op>: Backend<Space = Host> {
     /// Computes the op. The arguments are already checked: shapes match, views lie inside their memory, and no output
     /// overlaps itself. Only [`Backend::run`] creates a [`Call`], so a kernel cannot be given unchecked arguments.
@@ -116,9 +116,9 @@ pub trait Kernel<O: Op>: Backend<Space = Host> {
         let _ = op;
         true
     }
-    /// What the kernel promises about the bits of its results; results of ops that are exact are
-    /// [`Exact`](Determinism::Exact) without its word. The default is right for kernels that compute each row of their output by
-    /// itself.
+    /// The determinism that the kernel guarantees; exact ops are always [`Exact`](Determinism::Exact), so the
+    /// kernel need not say so. The default is right for kernels that compute each row of their output
+    /// independently.
     fn determinism(&self, op: &O, on: &dyn Operands) -> Determinism {
         let _ = (op, on);
         Determinism::Batch
@@ -138,7 +138,7 @@ pub trait Kernel<O: Op>: Backend<Space = Host> {
     }
 }
 
-/// Whether a backend promises as much as `wanted` about the bits of a call's results.
+/// Whether a backend guarantees at least the level `wanted` for a call's results.
 #[inline]
 pub(crate) fn promises<O: Op, B: Execute<O>>(
     backend: &B,

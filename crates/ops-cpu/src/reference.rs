@@ -44,7 +44,7 @@ impl Reference {
     pub fn new() -> Self {
         Reference
     }
-    /// Plain loops are the same for every row, so there is nothing to ask for.
+    /// Plain loops compute every row the same way, so there is nothing to request.
     pub(crate) fn wanted(&self) -> Determinism {
         Determinism::Run
     }

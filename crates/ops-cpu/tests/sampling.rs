@@ -1,9 +1,9 @@
-//! Draws from logits: their frequencies, and that backends and threads agree on every one.
+//! Draws from logits: their frequencies, and agreement of all backends and numbers of threads.
 use ops_core::ops::{Sample, SamplingOps};
 use ops_core::{Backend, Result};
 use ops_cpu::{Cpu, Reference};
 
-/// Logits of `rows` rows, in −4..4, by a hash of their positions.
+/// `rows` rows of logits in −4..4, from a hash of their positions.
 fn logits(rows: usize, v: usize) -> Vec<f32> {
     let hash = |at: u64| {
         (at + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23).wrapping_mul(0xd6e8_feb8_6659_fd93)
@@ -39,12 +39,12 @@ fn frequencies_are_the_probabilities() {
                 assert_eq!(count, 0.0, "{id} {op:?}");
             }
         }
-        // Exceeded by one in 10000 seeds, with seven degrees of freedom.
+        // With seven degrees of freedom, one in 10000 seeds exceeds this.
         assert!(chi_squared < 29.9, "{chi_squared} {op:?}");
     }
 }
 
-/// Also where rounding could decide: probabilities are summed as integers.
+/// Even where rounding could matter: probabilities are summed as integers.
 #[test]
 fn every_backend_and_number_of_threads_draws_the_same_ids() {
     let plain = || Sample::temperature(0.9).seed(3);

@@ -1,4 +1,4 @@
-//! Models put together in memory, from files of other formats.
+//! Models assembled in memory from files of other formats.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use crate::parse::{DEFAULT_ALIGNMENT, Front, data_len, sort_by_name};
 use crate::source::{Bytes, Source};
 use crate::tensor::{MAX_RANK, TensorInfo};
 
-/// Builds a [`Gguf`] from metadata and tensors that lie in other files: what a GGUF file with these contents would give, with no
-/// copy of the data.
+/// Builds a [`Gguf`] from metadata and tensors in other files. The result equals that of a GGUF file with
+/// these contents, and no data is copied.
 ///
 /// ```
 /// use ops_gguf::{Assembly, Bytes, GgmlType, Metadata};
@@ -40,8 +40,8 @@ impl Assembly {
         Assembly { metadata, tensors: Vec::new(), sources: Vec::new() }
     }
 
-    /// Adds a tensor, outermost dimension first. Its bytes are those of all pieces, one after the other; a tensor in several
-    /// pieces is copied when it is used as a whole, and not when one piece of it is.
+    /// Adds a tensor, outermost dimension first. Its bytes are all pieces, concatenated. Using a tensor of
+    /// several pieces as a whole copies it; using a single piece does not.
     ///
     /// # Errors
     /// [`Error::Malformed`] for dimensions that `ty` cannot have, [`Error::Write`] if the pieces do not have the tensor's size.
@@ -78,7 +78,7 @@ impl Assembly {
         Ok(self)
     }
 
-    /// Tensors of one file share its entry.
+    /// The index of a file's entry, which all its tensors share.
     fn index(&mut self, source: Arc<Source>) -> usize {
         self.sources.iter().rposition(|known| Arc::ptr_eq(known, &source)).unwrap_or_else(|| {
             self.sources.push(source);
@@ -94,7 +94,7 @@ impl Assembly {
         let Assembly { metadata, tensors, sources } = self;
         let by_name = sort_by_name(tensors.iter().map(|tensor| &*tensor.name), |first, _| {
             let what = format!("tensor `{}`", tensors[first].name);
-            Error::write(what, "two of this name", "every name once")
+            Error::write(what, "two tensors of this name", "unique names")
         })?;
         let front = Front { version: 3, alignment: DEFAULT_ALIGNMENT, metadata, tensors, by_name };
         Ok(Gguf::assembled(front, sources))

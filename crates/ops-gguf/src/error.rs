@@ -64,7 +64,7 @@ pub enum Error {
         what: String,
         /// What the part has.
         got: String,
-        /// What the other parts call for.
+        /// What the other parts require.
         wanted: String,
     },
 
@@ -73,7 +73,7 @@ pub enum Error {
     MissingKey {
         /// The key that was looked up.
         key: String,
-        /// The type that was asked for.
+        /// The requested type.
         wanted: &'static str,
     },
 
@@ -114,7 +114,7 @@ pub enum Error {
         wanted: String,
     },
 
-    /// A backend that tensors were read to.
+    /// A backend failed while tensors were read to it.
     #[cfg(feature = "weights")]
     #[error("reading tensors to a backend: {0}")]
     Backend(#[from] ops_core::Error),

@@ -81,7 +81,7 @@ impl GgmlType {
     pub const Q1_0: Self = Self(41);
 }
 
-/// Numbers 4, 5, 31 to 33 and 36 to 38 were types that have been withdrawn from the format.
+/// Numbers 4, 5, 31 to 33 and 36 to 38 belonged to types that have been withdrawn from the format.
 ///
 /// q8_1 exists in two forms: 36 bytes with two f16, which the C library computes with, and 40 bytes with two f32, which is
 /// older. It is a format for activations and does not occur in files; the table has the C library's size.

@@ -38,8 +38,8 @@ pub struct Gguf {
 impl Gguf {
     /// Opens a file by reading all of it into memory. Later changes to the file have no effect.
     ///
-    /// If the file is the first part of a split model, `NAME-00001-of-0000N.gguf`, the other parts are opened as well, and the
-    /// result is that of the model in one file.
+    /// If the file is the first part of a split model, `NAME-00001-of-0000N.gguf`, the other parts are opened
+    /// as well, and the result is as if the model were in one file.
     ///
     /// [`Gguf::map`] reads only the pages that are used, and shares memory between processes.
     ///
@@ -80,10 +80,10 @@ impl Gguf {
         Self::open_with(path, &mut |path| unsafe { Bytes::map(path) })
     }
 
-    /// Opens a file, or all parts of a split one, with its bytes from `read`.
+    /// Opens a file, or all parts of a split one, whose bytes `read` provides.
     ///
     /// # Errors
-    /// As [`Gguf::open`], and those of `read`.
+    /// As [`Gguf::open`], and errors of `read`.
     pub fn open_with(path: impl AsRef<Path>, read: &mut dyn FnMut(&Path) -> Result<Bytes>) -> Result<Self> {
         let (front, sources) = split::load(path.as_ref(), |path| {
             let bytes = read(path)?;

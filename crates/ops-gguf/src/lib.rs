@@ -1,15 +1,16 @@
 //! GGUF model files: reading without copies, writing, and the tokenizers that they contain.
 //!
-//! - [`Gguf`] opens a file of version 2 or 3 or all parts of a split one, checks its whole structure, and gives access to [`Metadata`] and [`Tensor`]s.
-//!   Tensor data is used in place: [`Tensor::view`] borrows it, and [`Tensor::data`] shares the file's memory.
+//! - [`Gguf`] opens a file of version 2 or 3, or all parts of a split one, checks its whole structure, and
+//!   gives access to [`Metadata`] and [`Tensor`]s. Tensor data is used in place: [`Tensor::view`] borrows it,
+//!   and [`Tensor::data`] shares the file's memory.
 //! - [`Writer`] streams files of version 3. A file appears complete or not at all.
 //! - [`Tokenizer`] converts text to token ids and back, with the vocabulary in the metadata (feature `tokenizer`, enabled by
 //!   default).
 //! - [`Weights`] reads tensors into a backend's memory, and [`Quantizer`] writes a model in other types (feature `weights`, on by
 //!   default). Without it the crate depends on no other crate of the workspace.
 //!
-//! Elements are any [`bytemuck::Pod`] types that the caller has. Files are little-endian, and the crate builds only for
-//! little-endian machines.
+//! Elements are any [`bytemuck::Pod`] types of the caller. Files are little-endian, and the crate builds only
+//! for little-endian machines.
 //!
 //! ```
 //! use ops_gguf::{Gguf, GgmlType, Writer};
@@ -33,9 +34,7 @@
 //! ```
 
 #[cfg(target_endian = "big")]
-compile_error!(
-    "GGUF tensors are used where they lie in the file, which is little-endian: big-endian machines cannot"
-);
+compile_error!("GGUF tensors are used in place, and files are little-endian: big-endian machines cannot");
 
 pub use assembly::Assembly;
 pub use error::{Error, Result};

@@ -70,7 +70,7 @@ impl Metadata {
                 let what = format!("metadata key `{}`", second.key);
                 let [first, second] = [first.at, second.at].map(|at| at.unwrap_or_default());
                 let got = format!("a duplicate of the one at byte {first}");
-                return Err(Error::Malformed { what, at: second, got, wanted: "every key once".to_owned() });
+                return Err(Error::Malformed { what, at: second, got, wanted: "unique keys".to_owned() });
             }
         }
         Ok(Self { entries, by_key })

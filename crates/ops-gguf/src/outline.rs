@@ -1,4 +1,4 @@
-//! The front of a file: what it says of its tensors, without their data.
+//! The front of a file: metadata and tensor descriptions, without data.
 use crate::error::{Error, Result};
 use crate::ggml_type::GgmlType;
 use crate::metadata::Metadata;
@@ -9,11 +9,11 @@ use crate::tensor::TensorInfo;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// How much of a file is read at first. Vocabularies take a few megabytes.
+/// How much of a file is read first. Vocabularies take a few megabytes.
 const FIRST_READ: u64 = 1 << 20;
 
-/// A file's metadata and the descriptions of its tensors. Opening reads the front of the file and no tensor data, which may be
-/// larger than this machine's memory.
+/// A file's metadata and the descriptions of its tensors. Opening reads only the front of the file and no
+/// tensor data, so the file may be larger than this machine's memory.
 ///
 /// ```no_run
 /// let outline = ops_gguf::Outline::open("model.gguf")?;
@@ -28,15 +28,15 @@ pub struct Outline {
     pub(crate) files: Vec<PathBuf>,
 }
 
-/// What a file says of one tensor.
+/// The description of one tensor.
 #[derive(Clone, Copy)]
 pub struct TensorOutline<'a> {
     pub(crate) info: &'a TensorInfo,
 }
 
 impl Outline {
-    /// Reads the front of a file and checks all of it, the places of the tensors' data included; of all parts if the file is the
-    /// first one of a split model.
+    /// Reads and checks the front of a file, including the ranges of the tensors' data; if the file is the
+    /// first part of a split model, does so for all parts.
     ///
     /// # Errors
     /// As [`Gguf::open`](crate::Gguf::open).
@@ -52,7 +52,7 @@ impl Outline {
             let more = wanted.min(len) - bytes.len() as u64;
             let read = file.by_ref().take(more).read_to_end(&mut bytes);
             let read = read.map_err(|e| Error::io("read", path, e))?;
-            // A front that is longer than what was read looks like one that is cut short.
+            // A front longer than the part read so far looks truncated.
             match parse::front(&bytes, usize::try_from(len).unwrap_or(usize::MAX)) {
                 Err(_) if read > 0 && (bytes.len() as u64) < len => wanted = wanted.saturating_mul(4),
                 parsed => return parsed,
@@ -115,7 +115,7 @@ mod tests {
             for (a, b) in whole.tensors().zip(outline.tensors()) {
                 assert_eq!((a.name(), a.ggml_type(), a.dims()), (b.name(), b.ggml_type(), b.dims()));
             }
-            // Cut within its data, and within its front.
+            // Truncated within its data, and within its front.
             let bytes = std::fs::read(&path).unwrap();
             for len in [bytes.len() - 1, 40, 0] {
                 std::fs::write(&path, &bytes[..len]).unwrap();

@@ -25,7 +25,7 @@ pub(crate) struct Front {
     pub(crate) by_name: Vec<u32>,
 }
 
-/// Parses the front of a file of `len` bytes, of which `bytes` are the first.
+/// Parses the front of a file of `len` bytes that begins with `bytes`.
 pub(crate) fn front(bytes: &[u8], len: usize) -> Result<Front> {
     let mut cur = Cursor::new(bytes);
     let version = magic_and_version(&mut cur)?;
@@ -157,7 +157,7 @@ pub(crate) fn data_len(ty: GgmlType, dims: &[usize], name: &str, at: usize) -> R
     }
 }
 
-/// Indices of tensors in the order of their names; two with one name are an error.
+/// Indices of tensors sorted by name; duplicate names are an error.
 pub(crate) fn sort_by_name<'t>(
     names: impl ExactSizeIterator<Item = &'t str>,
     duplicate: impl Fn(usize, usize) -> Error,
@@ -177,7 +177,7 @@ fn by_name(tensors: &[Described]) -> Result<Vec<u32>> {
     sort_by_name(tensors.iter().map(|tensor| &*tensor.info.name), |first, second| {
         let what = format!("name of tensor `{}`", tensors[second].info.name);
         let got = format!("a duplicate of the one at byte {}", tensors[first].at);
-        Error::malformed(what, tensors[second].at, got, "every name once")
+        Error::malformed(what, tensors[second].at, got, "unique names")
     })
 }
 
@@ -224,10 +224,12 @@ fn place(
     for pair in places.windows(2) {
         let ((start, stop, first, _), (next, _, second, at)) = (pair[0], pair[1]);
         if next < stop {
-            let got =
-                format!("bytes from {next}, on those of `{}` from {start} to {stop}", tensors[first].name);
+            let got = format!(
+                "bytes from {next}, overlapping those of `{}` from {start} to {stop}",
+                tensors[first].name
+            );
             let what = format!("data of tensor `{}`", tensors[second].name);
-            return Err(Error::malformed(what, at, got, "a place of its own"));
+            return Err(Error::malformed(what, at, got, "no overlap"));
         }
     }
     Ok(tensors)

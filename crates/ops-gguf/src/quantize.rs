@@ -1,4 +1,4 @@
-//! Writes a model file anew in other types.
+//! Rewrites a model file with other types.
 use crate::error::{Error, Result};
 use crate::ggml_type::GgmlType;
 use crate::outline::{Outline, TensorOutline};
@@ -19,15 +19,15 @@ mod mixture;
 /// Values converted at a time: a whole number of blocks of every format.
 const PART: usize = 1 << 20;
 
-/// Writes a model file anew with its matrices in the types of a [`Mixture`].
+/// Rewrites a model file with its matrices in the types of a [`Mixture`].
 ///
 /// [`Quantizer::open`] reads the front of a file and decides the type of each tensor, which [`Quantizer::plan`] shows.
 /// [`Quantizer::write`] then reads, converts and writes one part of a tensor after the other, so that a model may be larger than
-/// memory. Metadata stays as it is, but for `general.file_type` and `general.quantization_version`.
+/// memory. Metadata is unchanged, except `general.file_type` and `general.quantization_version`.
 ///
-/// Vectors, norms, the routers of experts and tables of positions keep their types. A row that is no multiple of 256 gets a
-/// format with blocks of 32 instead of one with blocks of 256: q5_0 for q4_k, q5_1 for q5_k, q8_0 for q6_k, and iq4_nl for q2_k,
-/// q3_k and iq4_xs. A row that is no multiple of 32 becomes f16.
+/// Vectors, norms, expert routers and position tables keep their types. A row whose length is not a multiple
+/// of 256 gets a format with blocks of 32 instead of 256: q5_0 for q4_k, q5_1 for q5_k, q8_0 for q6_k, and
+/// iq4_nl for q2_k, q3_k and iq4_xs. A row whose length is not a multiple of 32 becomes f16.
 ///
 /// ```
 /// use ops_gguf::{Gguf, GgmlType, Mixture, Quantizer, Writer};
@@ -52,7 +52,7 @@ const PART: usize = 1 << 20;
 pub struct Quantizer {
     outline: Outline,
     mixture: Mixture,
-    /// For each tensor in file order.
+    /// One per tensor, in file order.
     types: Vec<GgmlType>,
 }
 
@@ -64,17 +64,17 @@ pub struct Change<'a> {
     pub name: &'a str,
     /// Its extents in values, outermost first.
     pub dims: &'a [usize],
-    /// The type in the file that is read.
+    /// The type in the input file.
     pub from: GgmlType,
-    /// The type in the file that is written.
+    /// The type in the output file.
     pub to: GgmlType,
 }
 
-/// How far [`Quantizer::write`] has come.
+/// The progress of [`Quantizer::write`].
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct QuantizeProgress<'a> {
-    /// The tensor at hand.
+    /// The current tensor.
     pub tensor: &'a str,
     /// Bytes read.
     pub done: u64,
@@ -86,7 +86,7 @@ impl Quantizer {
     /// Reads the front of a file and chooses the types.
     ///
     /// # Errors
-    /// Those of [`Outline::open`]; [`Error::TensorType`] if a matrix whose type changes is already quantized: each
+    /// As [`Outline::open`]; [`Error::TensorType`] if a matrix whose type changes is already quantized: each
     /// quantization adds its own error, so start from a file in f32, f16 or bf16.
     pub fn open(path: impl AsRef<Path>, mixture: Mixture) -> Result<Self> {
         let outline = Outline::open(path)?;
@@ -95,7 +95,7 @@ impl Quantizer {
         Ok(Quantizer { outline, mixture, types })
     }
 
-    /// The types that tensors have and get, in file order.
+    /// The types of the tensors before and after, in file order.
     pub fn plan(&self) -> impl ExactSizeIterator<Item = Change<'_>> {
         self.outline.tensors().zip(&self.types).map(|(tensor, to)| Change {
             name: tensor.name(),
@@ -105,8 +105,9 @@ impl Quantizer {
         })
     }
 
-    /// Writes the new file. `backend` quantizes; `progress` is called after each part. The file appears under `to` when it is
-    /// complete, and replaces an existing one then; until then it is a temporary file in the same folder.
+    /// Writes the new file. `backend` quantizes; `progress` is called after each part. The file is written to
+    /// a temporary name in the same folder, and renamed to `to` when it is complete, replacing an existing
+    /// file.
     ///
     /// # Errors
     /// [`Error::Io`] if a file cannot be read or written, [`Error::Backend`] for those of the backend.
@@ -139,10 +140,10 @@ impl Quantizer {
     }
 }
 
-/// What the rules of mixtures need to know.
+/// The properties that the rules of mixtures need.
 fn model(outline: &Outline) -> Model {
     let metadata = outline.metadata();
-    // Some keys are arrays, one number for each layer: such models count as ungrouped.
+    // Some keys are arrays with one number per layer: such models count as ungrouped.
     let number = |key: &str| metadata.arch_find::<u32>(key).ok().flatten().map(|n| n as usize);
     let heads = number("attention.head_count").unwrap_or(1);
     let keys = number("attention.head_count_kv").unwrap_or(heads).max(1);
@@ -168,7 +169,7 @@ fn choose(tensor: TensorOutline<'_>, mixture: Mixture, model: &Model) -> Result<
     match mixture.choose(tensor.name(), tensor.dims(), model) {
         Some(to) if to != from && !is_float(from) => {
             let got = format!("type {from}, to become {to}");
-            Err(wrong(got, "f32, f16 or bf16: quantizing blocks once more would add to their error"))
+            Err(wrong(got, "f32, f16 or bf16: quantizing blocks again would add to their error"))
         }
         Some(to) => Ok(to),
         None => Ok(from),
@@ -233,7 +234,7 @@ impl Conversion<'_> {
     }
 }
 
-/// Little-endian floats of a file as f32. The bytes may lie at any address.
+/// Little-endian floats of a file as f32. The bytes may have any alignment.
 fn widen(from: GgmlType, bytes: &[u8]) -> Vec<f32> {
     let two = |bytes: &[u8]| [bytes[0], bytes[1]];
     match from {

@@ -19,7 +19,7 @@ pub(crate) enum Source {
     Joined(Joined),
 }
 
-/// Pieces of other sources, one after the other.
+/// Concatenated pieces of other sources.
 pub(crate) struct Joined {
     pieces: Vec<(Arc<Source>, Range<usize>)>,
     /// A copy of all of them, made when they are first used as a whole.
@@ -43,7 +43,7 @@ impl Source {
         Ok(Self::Read(bytes))
     }
 
-    /// The length, without making a copy of what is joined.
+    /// The length, without copying joined pieces.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Joined(joined) => joined.pieces.iter().map(|(_, part)| part.len()).sum(),
@@ -62,12 +62,12 @@ impl Source {
         }
     }
 
-    /// Pieces as one source. Each must lie within its own.
+    /// Concatenates pieces. Each must lie within its source.
     pub(crate) fn joined(pieces: Vec<(Arc<Self>, Range<usize>)>) -> Self {
         Self::Joined(Joined { pieces, whole: OnceLock::new() })
     }
 
-    /// Part of a source, as part of the piece that it lies in if the source is joined of several.
+    /// Part of a source. If the source is joined from several pieces, it must lie within one of them.
     #[cfg(feature = "weights")]
     pub(crate) fn narrowed(this: &Arc<Self>, part: Range<usize>) -> (Arc<Self>, Range<usize>) {
         if let Self::Joined(Joined { pieces, .. }) = &**this {

@@ -1,6 +1,6 @@
 //! Models in several files: `NAME-00001-of-00003.gguf` and so on.
 //!
-//! The first part has the model's metadata, every part has `split.no`, `split.count` and tensors of its own.
+//! The first part has the model's metadata; every part has `split.no`, `split.count` and its own tensors.
 
 use std::path::{Path, PathBuf};
 
@@ -13,10 +13,10 @@ const NO: &str = "split.no";
 const COUNT: &str = "split.count";
 const TENSORS: &str = "split.tensors.count";
 
-/// Reads a model and everything that belongs to it: `path`, and the other parts if `path` is the first of several.
+/// Reads a model and all its parts: `path`, and the other parts if `path` is the first of several.
 ///
-/// The result looks as if all had been in one file: it has no keys of parts, and each tensor has the index of its file among
-/// the second values that `read` returned.
+/// The result looks as if the model were in one file: it has no `split` keys, and each tensor has the index
+/// of its file in the list of second values returned by `read`.
 pub(crate) fn load<X>(
     path: &Path,
     mut read: impl FnMut(&Path) -> Result<(Front, X)>,
@@ -52,7 +52,8 @@ fn sibling(path: &Path, no: u64, count: u64, wanted: u64) -> Result<PathBuf> {
     match name.strip_suffix(&ending(no)) {
         Some(stem) => Ok(path.with_file_name(format!("{stem}{}", ending(wanted)))),
         None => {
-            let wanted = format!("a name that ends in {}, by which the other parts are found", ending(no));
+            let wanted =
+                format!("a name that ends in {}, which is needed to find the other parts", ending(no));
             Err(Error::split(path, "file name", format_args!("{name:?}"), wanted))
         }
     }
@@ -70,7 +71,7 @@ fn check(part: &Path, model: &Metadata, other: &Metadata, no: u64, count: u64) -
         match model.value(key) {
             Some(wanted) if wanted == value => {}
             Some(wanted) => {
-                let wanted = format!("{wanted} as in the first part; it is of another model");
+                let wanted = format!("{wanted} as in the first part; it belongs to another model");
                 return Err(Error::split(part, format_args!("metadata key `{key}`"), value, wanted));
             }
             None => {
@@ -78,7 +79,7 @@ fn check(part: &Path, model: &Metadata, other: &Metadata, no: u64, count: u64) -
                     part,
                     format_args!("metadata key `{key}`"),
                     value,
-                    "the first part to have it too",
+                    "the same key in the first part",
                 ));
             }
         }
@@ -86,14 +87,14 @@ fn check(part: &Path, model: &Metadata, other: &Metadata, no: u64, count: u64) -
     Ok(())
 }
 
-/// Puts all tensors in order, counts them, and removes what tells of parts.
+/// Sorts all tensors, checks their count, and removes the `split` keys.
 fn finish(path: &Path, front: &mut Front) -> Result<()> {
     let tensors = &front.tensors;
     front.by_name = sort_by_name(tensors.iter().map(|tensor| &*tensor.name), |first, second| {
         let (first, second) = (&tensors[first], &tensors[second]);
         let got = format!("tensor `{}` in both", first.name);
         let what = format!("parts {} and {}", first.file + 1, second.file + 1);
-        Error::split(path, what, got, "it in one of them; they are not of one model")
+        Error::split(path, what, got, "it in only one of them; they belong to different models")
     })?;
     if let Some(wanted) = front.metadata.find::<u64>(TENSORS)?
         && wanted != front.tensors.len() as u64

@@ -116,7 +116,8 @@ impl<'a> Tensor<'a> {
         Ok(TensorData { held, of: PhantomData })
     }
 
-    /// Like [`data`](Tensor::data), but as bytes at any alignment, for programs that have the element type as a value.
+    /// Like [`data`](Tensor::data), but as bytes at any alignment, for programs that know the element type
+    /// only as a value.
     ///
     /// # Errors
     /// [`Error::TensorType`] if the tensor's type is unknown.
@@ -185,7 +186,7 @@ enum Storage<T> {
 }
 
 impl<T> TensorData<T> {
-    /// Whether this is the file's memory and not a copy.
+    /// Whether this is the file's memory rather than a copy.
     pub fn is_shared(&self) -> bool {
         matches!(self.held, Storage::Shared { .. })
     }

@@ -89,7 +89,7 @@ pub struct EncodeOptions {
     pub special: bool,
 }
 
-/// Ids of several tokens that end a text.
+/// Ids of further tokens that end a text.
 const ENDS: &str = "tokenizer.ggml.eos_token_ids";
 
 /// Control tokens that end a turn, for vocabularies whose metadata does not name one.
@@ -295,7 +295,7 @@ fn absent(name: &'static str) -> Error {
     Error::tokenizer(
         format_args!("`tokenizer.ggml.{name}_token_id`"),
         "no such key",
-        "the token that is to be added",
+        "the id of the token to add",
     )
 }
 

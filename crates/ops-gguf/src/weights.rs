@@ -41,7 +41,7 @@ pub struct Weights<'g, B> {
 }
 
 impl<'g, B: Backend> Weights<'g, B> {
-    /// Weights of this file on this backend.
+    /// Weights of this file, for this backend.
     pub fn new(backend: &'g B, gguf: &'g Gguf) -> Self {
         Weights { backend, gguf }
     }
@@ -55,7 +55,7 @@ impl<'g, B: Backend> Weights<'g, B> {
         self.read(&self.gguf.tensor(name)?, &dims)
     }
 
-    /// The same, in the order in which the backend reads it fastest in products computed in `T`.
+    /// The same, in the layout that the backend reads fastest in products computed in `T`.
     ///
     /// # Errors
     /// As [`matrix`](Self::matrix).
@@ -89,8 +89,8 @@ impl<'g, B: Backend> Weights<'g, B> {
         self.row_groups(name, dims, std::slice::from_ref(&rows))
     }
 
-    /// The same for several groups of rows, which follow each other in the result. Such is the part of each head in a matrix that
-    /// holds several parts head by head. More than one group is copied.
+    /// The same for several groups of rows, which are concatenated in the result. An example is the part of
+    /// each head in a matrix that holds several parts head by head. More than one group is copied.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -133,8 +133,8 @@ impl<'g, B: Backend> Weights<'g, B> {
         Ok(self.backend.any_tensor(dtype, &[count, columns], &joined)?)
     }
 
-    /// Matrices `[n, k]` of one type as one, one below the other: a product with it is that with each of them, such as query, key
-    /// and value.
+    /// Concatenates matrices `[n, k]` of one type, such as query, key and value: a product with the result
+    /// gives the products with all of them.
     ///
     /// ```
     /// # use ops_core::Backend;
@@ -221,7 +221,7 @@ impl<'g, B: Backend> Weights<'g, B> {
         })
     }
 
-    /// The file's own memory, if the backend computes on it and its elements are aligned as it needs them.
+    /// Uses the file's own memory if the backend computes on it and its elements are sufficiently aligned.
     fn upload(&self, data: TensorData<u8>, dtype: DType, dims: &[usize]) -> Result<AnyOf<B>> {
         let shared = self.backend.adopt(Arc::new(data.clone()))?;
         match AnyTensor::new(shared, dtype, Layout::contiguous(dims)?) {

@@ -24,8 +24,9 @@ const MAX_NAME: usize = 63;
 /// Maximum alignment that is written; larger ones would only add padding.
 const MAX_ALIGNMENT: usize = 1 << 16;
 
-/// Plans a GGUF file: its metadata and its tensors. [`Writer::create`] then writes everything before the tensor data and
-/// returns a [`Body`], which takes the data of one tensor after the other without holding it in memory.
+/// Plans a GGUF file: its metadata and its tensors. [`Writer::create`] then writes everything before the
+/// tensor data and returns a [`Body`], which takes the data of one tensor after another without holding it in
+/// memory.
 ///
 /// ```
 /// use ops_gguf::{Gguf, GgmlType, Writer};
@@ -98,7 +99,7 @@ impl Writer {
             return wrong(format!("a name of {} bytes", name.len()), &format!("1 to {MAX_NAME} bytes"));
         }
         if self.names.contains(name) {
-            return wrong("a second tensor of this name".to_owned(), "every name once");
+            return wrong("a second tensor of this name".to_owned(), "unique names");
         }
         if dims.len() > MAX_RANK {
             return wrong(format!("{} dimensions", dims.len()), &format!("at most {MAX_RANK}"));

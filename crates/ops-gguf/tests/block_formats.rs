@@ -69,7 +69,7 @@ fn rows_that_are_not_whole_blocks_are_errors_that_say_so() {
     let w = Weights::new(&cpu, &gguf).matrix("w", [3, 512]).unwrap();
     let x = cpu.tensor(&[1, 500], &[0.0f32; 500]).unwrap();
     let error = cpu.linear(&x, &w).unwrap_err().to_string();
-    assert!(error.contains("a multiple of 256, the values of a q4_k block"), "{error}");
+    assert!(error.contains("a multiple of 256, the number of values in a q4_k block"), "{error}");
     let error = Writer::new().tensor("w", GgmlType::Q6_K, &[1, 300]).map(drop).unwrap_err().to_string();
     assert!(error.contains("a multiple of 256 for q6_k"), "{error}");
 }

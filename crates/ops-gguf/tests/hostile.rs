@@ -174,6 +174,9 @@ fn flipped(victim: &Victim, front: usize) {
         }
         victim.file.write_all_at(&[victim.original[at]], at as u64).unwrap();
     }
-    assert!(opened > 100, "only {opened} flips left a readable file: texts and numbers are many");
+    assert!(
+        opened > 100,
+        "only {opened} flips left a readable file, although most bytes are texts and numbers"
+    );
     assert!(victim.open(&"restored", true));
 }

@@ -106,7 +106,7 @@ fn arrays_in_arrays_have_an_end() {
     }
     assert_eq!(value, Value::from(vec![5_u32, 6]));
     let error = refusal(nested(9));
-    assert!(error.contains("deeper arrays, wanted at most 8 arrays within each other"), "{error}");
+    assert!(error.contains("deeper arrays, wanted at most 8 levels of nested arrays"), "{error}");
     let error = refusal(nested(1_000_000));
     assert!(error.contains("deeper arrays"), "{error}");
 }
@@ -115,12 +115,12 @@ fn arrays_in_arrays_have_an_end() {
 fn names_that_occur_twice() {
     assert_eq!(
         refusal(Raw::v3(0, 3).pair("k", 1).pair("other", 2).pair("k", 1)),
-        "malformed GGUF: metadata key `k`, at byte 62: got a duplicate of the one at byte 24, wanted every key once"
+        "malformed GGUF: metadata key `k`, at byte 62: got a duplicate of the one at byte 24, wanted unique keys"
     );
     let twice = Raw::v3(2, 0).tensor("w", &[8], 0, 0).tensor("w", &[8], 0, 32).data(32, 64);
     assert_eq!(
         refusal(twice),
-        "malformed GGUF: name of tensor `w`, at byte 57: got a duplicate of the one at byte 24, wanted every name once"
+        "malformed GGUF: name of tensor `w`, at byte 57: got a duplicate of the one at byte 24, wanted unique names"
     );
 }
 
@@ -189,11 +189,11 @@ fn data_on_other_data() {
         Raw::v3(2, 0).tensor("a", &[16], 0, first).tensor("b", &[16], 0, second).data(32, 128)
     };
     assert!(Gguf::from_bytes(file(0, 64).0).is_ok());
-    assert!(Gguf::from_bytes(file(64, 0).0).is_ok(), "the order of the data is free");
+    assert!(Gguf::from_bytes(file(64, 0).0).is_ok(), "the data may be in any order");
     assert_eq!(
         refusal(file(0, 32)),
-        "malformed GGUF: data of tensor `b`, at byte 82: got bytes from 128, on those of `a` from 96 to 160, \
-         wanted a place of its own"
+        "malformed GGUF: data of tensor `b`, at byte 82: got bytes from 128, overlapping those of `a` from 96 to 160, \
+         wanted no overlap"
     );
     assert!(refusal(file(32, 32)).contains("data of tensor `b`"));
 }

@@ -6,7 +6,7 @@ use common::{MODEL, scratch};
 use ops_gguf::{Gguf, Metadata, Outline, Writer};
 use std::path::{Path, PathBuf};
 
-/// The bundled model in three parts, in a folder of its own that is removed at the end.
+/// The bundled model in three parts, in a separate folder that is removed at the end.
 struct Parts(PathBuf);
 
 impl Parts {
@@ -37,7 +37,7 @@ impl Parts {
         body.commit().unwrap();
     }
 
-    /// What opening the first part says, which is the same for all ways to open it.
+    /// The error of opening the first part, which is the same for all ways to open it.
     fn error(&self) -> String {
         let error = Gguf::open(self.path(0)).unwrap_err().to_string();
         assert_eq!(Outline::open(self.path(0)).err().expect("refused").to_string(), error);
@@ -136,7 +136,7 @@ fn parts_of_other_models_are_refused() {
 #[test]
 fn tensors_are_in_one_part_and_all_there() {
     let parts = Parts::new("twice");
-    // The second part once more, as the third.
+    // The second part again, as the third.
     let bytes = std::fs::read(parts.path(1)).unwrap();
     let at = bytes.windows(8).position(|w| w == b"split.no").unwrap();
     let mut third = bytes.clone();

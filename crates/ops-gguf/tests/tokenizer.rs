@@ -61,7 +61,7 @@ fn control_tokens_in_a_text_only_when_asked_for() {
         assert_eq!(tokenizer.decode_with(&ids, DecodeOptions { special: true }).unwrap(), text);
         differ += usize::from(plain != ids);
     }
-    assert!(differ > 3, "{differ} texts hold control tokens");
+    assert!(differ > 3, "{differ} texts contain control tokens");
     let ids = tokenizer.encode_with("<s>In</s>", special).unwrap();
     assert_eq!((ids[0], *ids.last().unwrap()), (0, 1));
     assert_eq!(tokenizer.decode(&ids).unwrap(), "In");
@@ -99,7 +99,7 @@ fn bos_and_eos_as_the_metadata_say() {
     let error =
         tokenizer.encode_with("x", EncodeOptions { bos: Some(true), ..BARE }).unwrap_err().to_string();
     let expected =
-        "tokenizer: `tokenizer.ggml.bos_token_id`: got no such key, wanted the token that is to be added";
+        "tokenizer: `tokenizer.ggml.bos_token_id`: got no such key, wanted the id of the token to add";
     assert_eq!(error, expected);
     meta.set("tokenizer.ggml.add_bos_token", true).unwrap();
     assert_eq!(Tokenizer::from_metadata(&meta).unwrap_err().to_string(), expected);
@@ -234,7 +234,7 @@ fn llama() -> Metadata {
 fn small_vocabularies_work() {
     let tokenizer = Tokenizer::from_metadata(&gpt2()).unwrap();
     assert_eq!(tokenizer.encode("abcab ca").unwrap(), [4, 3, 6, 2, 0]);
-    assert_eq!(tokenizer.encode("aé xb").unwrap(), [0, 7, 1], "added texts are found as they are");
+    assert_eq!(tokenizer.encode("aé xb").unwrap(), [0, 7, 1], "added texts are matched literally");
     assert_eq!(tokenizer.decode(&[0, 7, 1, 5]).unwrap(), "aé xb");
     let error = tokenizer.encode("ab x").unwrap_err().to_string();
     assert_eq!(error, "cannot encode the text at byte 3: the vocabulary has no token for the byte 0x78");
@@ -303,7 +303,7 @@ fn a_turn_ends_with_a_known_token() {
     let mut meta = gpt2();
     meta.set("tokenizer.ggml.tokens", ["a", "b", "c", "ab", "abc", "<end>", "Ġ", "<|im_end|>"].as_slice())
         .unwrap();
-    assert_eq!(Tokenizer::from_metadata(&meta).unwrap().eot(), None, "it is no control token");
+    assert_eq!(Tokenizer::from_metadata(&meta).unwrap().eot(), None, "it is not a control token");
     meta.set("tokenizer.ggml.token_type", vec![1, 1, 1, 1, 1, 3, 1, 3]).unwrap();
     let tokenizer = Tokenizer::from_metadata(&meta).unwrap();
     assert_eq!(tokenizer.eot(), Some(7));
@@ -368,7 +368,7 @@ fn vocabularies_that_do_not_hold_together() {
     );
     assert_eq!(
         refusal(gpt2(), "tokens", strings(&["a", "b", "c", "ab", "abc", "<end>", "", "a"])),
-        "tokenizer: `tokenizer.ggml.tokens`: got \"a\" as token 0 and as token 7, wanted every token once"
+        "tokenizer: `tokenizer.ggml.tokens`: got \"a\" as token 0 and as token 7, wanted unique tokens"
     );
     assert_eq!(
         refusal(gpt2(), "token_type", vec![1, 1, 1, 1, 1, 3, 1, 9]),

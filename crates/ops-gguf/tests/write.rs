@@ -1,4 +1,4 @@
-//! What is written is what is read, and nothing is left half written.
+//! Written files are read back unchanged, and no file is left half written.
 
 mod common;
 
@@ -30,7 +30,7 @@ fn the_bundled_model_comes_out_as_it_went_in() {
 }
 
 fn plain() -> impl Strategy<Value = Value> {
-    // Floats through their bits: every value but the NaNs, which do not equal themselves.
+    // Floats from their bits: every value except NaNs, which do not equal themselves.
     let f32s = any::<u32>().prop_map(f32::from_bits).prop_filter("not NaN", |x| !x.is_nan());
     let f64s = any::<u64>().prop_map(f64::from_bits).prop_filter("not NaN", |x| !x.is_nan());
     prop_oneof![
@@ -160,13 +160,13 @@ fn a_file_appears_whole_or_not_at_all() {
     body.write("a", &[1.0_f32, 2.0]).unwrap();
     assert!(!path.exists(), "not before it is complete");
     drop(body);
-    assert_eq!(files_like(&path), [] as [&str; 0], "nothing stays of an abandoned file");
+    assert_eq!(files_like(&path), [] as [&str; 0], "nothing is left of an abandoned file");
 
     let mut body = plan().create(&path).unwrap();
     body.write("a", &[1.0_f32, 2.0]).unwrap();
     let error = body.commit().unwrap_err().to_string();
     assert_eq!(error, "cannot write tensor `b`: got the end of the file, wanted the tensor's data");
-    assert_eq!(files_like(&path), [] as [&str; 0], "nothing stays of an incomplete file");
+    assert_eq!(files_like(&path), [] as [&str; 0], "nothing is left of an incomplete file");
 
     let mut body = plan().create(&path).unwrap();
     body.write("a", &[1.0_f32, 2.0]).unwrap();
@@ -174,8 +174,8 @@ fn a_file_appears_whole_or_not_at_all() {
     body.commit().unwrap();
     assert_eq!(files_like(&path).len(), 1);
 
-    // A mapping of the old file is not disturbed by the new one.
-    // SAFETY: the file is replaced, never changed in place.
+    // A mapping of the old file is unaffected by the new one. SAFETY: the file is replaced, never changed in
+    // place.
     let old = unsafe { Gguf::map(&path) }.unwrap();
     let mut body = plan().create(&path).unwrap();
     body.write("a", &[9.0_f32, 9.0]).unwrap();
@@ -208,7 +208,7 @@ fn data_of_the_wrong_size_or_out_of_order() {
     assert_eq!(error, "cannot write tensor `a`: got its data, wanted a file whose last write did not fail");
     assert!(broken.finish().is_err());
 
-    // Refused before anything was written: the file is still good.
+    // Refused before anything was written: the file is still valid.
     let mut body = body();
     assert!(body.write("b", &two).is_err());
     body.write("a", &two).unwrap();
@@ -236,7 +236,7 @@ fn what_the_format_cannot_hold() {
     assert!(tensor("w", GgmlType::F32, &[1]).is_ok());
     assert_eq!(
         tensor("w", GgmlType::F16, &[2]).unwrap_err(),
-        "cannot write tensor `w`: got a second tensor of this name, wanted every name once"
+        "cannot write tensor `w`: got a second tensor of this name, wanted unique names"
     );
     assert_eq!(
         tensor("q", GgmlType::Q8_0, &[2, 33]).unwrap_err(),

@@ -1,4 +1,4 @@
-//! What a model is made of.
+//! The configuration of a model.
 use crate::keys::Keys;
 use crate::{Error, Result};
 use ops_core::model::RopeScaling;
@@ -22,31 +22,32 @@ pub struct Config {
     pub heads: usize,
     /// Number of key and value heads; divides `heads`.
     pub kv_heads: usize,
-    /// Features of a head of queries and keys.
+    /// Features per head of queries and keys.
     pub head_dim: usize,
     /// How attention is compressed, if it is latent.
     pub latent: Option<Latent>,
-    /// Layers with linear attention in place of attention.
+    /// Layers with linear attention instead of attention.
     pub recurrent: Option<Recurrent>,
-    /// The result of attention is multiplied with the sigmoid of a gate, which the matrix of queries has beside each head.
+    /// Whether the result of attention is multiplied by the sigmoid of a gate. The query matrix then has the
+    /// gate next to each head.
     pub gated: bool,
     /// Width of the feed-forward block.
     pub ffn: usize,
     /// Context that the model was trained for, in tokens.
     pub context: usize,
-    /// The kind of all norms but those of heads, which are always root mean square.
+    /// The kind of all norms except those of heads, which are always root mean square.
     pub norm: NormKind,
     /// The `eps` of every norm.
     pub norm_eps: f64,
     /// How rotated features pair up.
     pub rope: RopeForm,
-    /// Features of a head that are rotated; the rest pass through.
+    /// Rotated features per head; the rest pass through.
     pub rope_dim: usize,
     /// Base of the rotary frequencies.
     pub rope_base: f64,
-    /// How positions map to angles. Lists of factors are empty here: they are in tensors.
+    /// How positions map to angles. Lists of factors are empty here: they are stored as tensors.
     pub rope_scaling: RopeScaling,
-    /// Layers whose attention reaches only so far.
+    /// Layers with windowed attention.
     pub window: Option<Window>,
     /// Factor on the embeddings.
     pub embedding_scale: f64,
@@ -58,20 +59,21 @@ pub struct Config {
     pub logit_softcap: Option<f64>,
     /// The function of the feed-forward block.
     pub activation: Activation,
-    /// Attention and feed-forward read the same input, and both are added to it.
+    /// Whether attention and feed-forward read the same input, and both are added to it.
     pub parallel: bool,
     /// The mixture of experts, if the feed-forward block is one.
     pub experts: Option<Experts>,
-    /// The name in files of the norm before the feed-forward block.
+    /// The name of the norm before the feed-forward block, in files.
     pub(crate) feed_norm: &'static str,
 }
 
-/// Attention whose keys and values of all heads are one compressed row for each token. A head's query is brought into the space
-/// of these rows, and its result out of it. DeepSeek-AI, "DeepSeek-V2", 2024.
+/// Attention in which the keys and values of all heads are a single compressed row per token. A head's query
+/// is mapped into the space of these rows, and its result out of it. DeepSeek-AI, "DeepSeek-V2", 2024.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Latent {
-    /// Features of a compressed row that are not rotated; the rotated ones follow them. They are the values as well.
+    /// Features of a compressed row that are not rotated; the rotated ones follow them. They also serve as
+    /// values.
     pub rank: usize,
     /// Width that queries are compressed to; `None` if they are not.
     pub query_rank: Option<usize>,
@@ -88,11 +90,11 @@ pub struct Latent {
 pub struct Recurrent {
     /// Whether each layer is one of these; the others have attention.
     pub layers: Vec<bool>,
-    /// Inputs that the convolution sees, the newest included.
+    /// Inputs that the convolution sees, including the newest.
     pub window: usize,
     /// Number of heads of queries and keys; divides `value_heads`.
     pub key_heads: usize,
-    /// Number of heads of values, each with a state of its own.
+    /// Number of value heads, each with its own state.
     pub value_heads: usize,
     /// Features of a head's query and key.
     pub key_dim: usize,
@@ -133,20 +135,21 @@ pub enum Activation {
     Relu,
 }
 
-/// Layers whose attention reaches only so far back.
+/// Layers with windowed attention.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Window {
-    /// Positions that a token sees, its own included.
+    /// Positions that a token sees, including its own.
     pub size: usize,
-    /// Every so-manieth layer is without a window; `usize::MAX` for none.
+    /// Every `period`-th layer has no window; `usize::MAX` means that every layer has one.
     pub period: usize,
-    /// The base of the rotary frequencies in these layers, which have no scaling; `None` if they rotate like the others.
+    /// The base of the rotary frequencies in these layers, which have no scaling; `None` if they rotate like
+    /// the others.
     pub rope_base: Option<f64>,
 }
 
 impl Recurrent {
-    /// What the metadata says of a model of so many layers.
+    /// Reads the metadata of a model with this many layers.
     pub(crate) fn read(keys: &Keys<'_>, layers: usize) -> Result<Self> {
         let layers = match keys.find::<&[bool]>("attention.recurrent_layers")? {
             Some(said) if said.len() == layers => said.to_vec(),
@@ -165,19 +168,24 @@ impl Recurrent {
         };
         let (key_heads, value_heads) = (keys.count("ssm.group_count")?, keys.count("ssm.time_step_rank")?);
         if !value_heads.is_multiple_of(key_heads) {
-            let wanted = format!("a divisor of the {value_heads} heads of values (ssm.time_step_rank)");
+            let wanted =
+                format!("a divisor of {value_heads}, the number of value heads (ssm.time_step_rank)");
             return Err(keys.wrong("ssm.group_count", key_heads, wanted));
         }
         let values = keys.count("ssm.inner_size")?;
         if !values.is_multiple_of(value_heads) {
-            return Err(keys.wrong("ssm.inner_size", values, format!("a width of {value_heads} heads")));
+            return Err(keys.wrong(
+                "ssm.inner_size",
+                values,
+                format!("a multiple of {value_heads}, the number of heads"),
+            ));
         }
         let key_dim = keys.count("ssm.state_size")?;
         if key_heads.checked_mul(key_dim).is_none_or(|width| width > u32::MAX as usize) {
             return Err(keys.wrong(
                 "ssm.state_size",
                 key_dim,
-                format!("a width that {key_heads} heads can have"),
+                format!("a multiple of {key_heads}, the number of heads"),
             ));
         }
         Ok(Recurrent {
@@ -191,7 +199,7 @@ impl Recurrent {
     }
 }
 
-/// Keys with an effect on results that no family has unless it says so.
+/// Keys that affect results and that a family does not support unless it says so.
 const REFUSED: [&str; 9] = [
     "attention.clamp_kqv",
     "attention.max_alibi_bias",
@@ -204,7 +212,7 @@ const REFUSED: [&str; 9] = [
     "rope.scaling.yarn_ext_factor",
 ];
 
-/// A key that only some families have, and whether this configuration leaves it unread.
+/// A key that only some families have, and whether this configuration ignores it.
 type FamilyKey = (&'static str, fn(&Config) -> bool);
 
 /// Keys that only some families have.
@@ -260,12 +268,12 @@ impl Config {
     pub(crate) fn check(&self, keys: &Keys<'_>) -> Result<()> {
         let Config { heads, kv_heads, head_dim, rope_dim, .. } = *self;
         if heads % kv_heads != 0 {
-            let wanted = format!("a divisor of the {heads} query heads");
+            let wanted = format!("a divisor of {heads}, the number of query heads");
             return Err(keys.wrong("attention.head_count_kv", kv_heads, wanted));
         }
         let (value_dim, wanted) = (keys.count_or("attention.value_length", head_dim)?, self.value_dim());
         if value_dim != wanted {
-            let why = if self.latent.is_some() { "the rank of latent attention" } else { "as keys have" };
+            let why = if self.latent.is_some() { "the rank of latent attention" } else { "as for keys" };
             return Err(keys.wrong("attention.value_length", value_dim, format!("{wanted}, {why}")));
         }
         if rope_dim % 2 != 0 || rope_dim > head_dim {
@@ -292,7 +300,7 @@ impl Config {
         self.latent.map_or(self.head_dim, |latent| latent.rank)
     }
 
-    /// The widths of all query heads, and of all key heads.
+    /// The total widths of the query heads and of the key heads.
     pub(crate) fn widths(&self) -> Result<(usize, usize)> {
         let width = |heads: usize| {
             heads.checked_mul(self.head_dim).ok_or_else(|| Error::Key {
@@ -305,7 +313,7 @@ impl Config {
     }
 }
 
-/// A window is in all layers unless the family says otherwise, as in Mistral.
+/// A window applies to all layers unless the family says otherwise, as in Mistral.
 fn all_layers_windowed(keys: &Keys<'_>) -> Result<Option<Window>> {
     let size = keys.find::<u32>("attention.sliding_window")?.filter(|size| *size > 0);
     Ok(size.map(|size| Window { size: size as usize, period: usize::MAX, rope_base: None }))

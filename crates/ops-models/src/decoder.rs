@@ -36,7 +36,7 @@ impl<B: Backend> Linear<B> {
     }
 }
 
-/// A norm of one of the kinds.
+/// A norm of any kind.
 pub(crate) struct Norm<B: Backend> {
     kind: NormKind,
     eps: f64,
@@ -85,7 +85,7 @@ struct Attend<B: Backend> {
     output: Linear<B>,
     query_norm: Option<TensorOf<B, f32>>,
     key_norm: Option<TensorOf<B, f32>>,
-    /// A score without a value for each head, in the type that the model computes in.
+    /// One score without a value for each head, in the type that the model computes in.
     sinks: Option<Weight<B::Space>>,
 }
 
@@ -100,10 +100,10 @@ enum AttentionPart<T: Float, B: Backend> {
 struct Layer<T: Float, B: Backend> {
     attention_norm: Norm<B>,
     attend: AttentionPart<T, B>,
-    /// The place of its memory among those of its kind in a [`State`].
+    /// The index of its memory among those of its kind in a [`State`].
     slot: usize,
     post_attention_norm: Option<Norm<B>>,
-    /// Absent where attention and feed-forward read the same input.
+    /// Absent if attention and feed-forward read the same input.
     feed_norm: Option<Norm<B>>,
     feed: FeedForward<B>,
     post_feed_norm: Option<Norm<B>>,
@@ -118,7 +118,7 @@ struct Rotation<B: Backend> {
 /// A model in a backend's memory. Its matrices are packed for the backend.
 pub struct Decoder<T: Float, B: Backend> {
     config: Config,
-    /// Not packed, because rows are looked up in it.
+    /// Not packed, because it is used for lookups.
     embedding: Weight<B::Space>,
     layers: Vec<Layer<T, B>>,
     output_norm: Norm<B>,
@@ -132,17 +132,18 @@ pub struct Decoder<T: Float, B: Backend> {
 impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     /// Loads the model in `gguf` for texts of up to `context` tokens.
     ///
-    /// Of longrope's two lists of factors ([`RopeScaling::LongRope`](ops_core::model::RopeScaling::LongRope)), the long one applies
-    /// to all texts if `context` is beyond the original context, and the short one otherwise.
+    /// If the model has longrope ([`RopeScaling::LongRope`](ops_core::model::RopeScaling::LongRope)), its
+    /// long list of factors applies to all texts if `context` is beyond the original context, and the short
+    /// one otherwise.
     ///
     /// # Errors
     /// [`Error::Family`](crate::Error::Family), [`Error::Key`](crate::Error::Key) and [`Error::Tensor`](crate::Error::Tensor) for
-    /// what this crate does not run; those of the file and of the backend.
+    /// what this crate does not run; errors of the file and of the backend.
     pub fn load(backend: &B, gguf: &Gguf, context: usize) -> Result<Self> {
         load::load(backend, gguf, context, &mut |_, _| ())
     }
 
-    /// Like [`load`](Self::load), and calls `progress` with the number of layers loaded and of all layers.
+    /// Like [`load`](Self::load), and calls `progress` with the number of layers loaded and the total.
     ///
     /// # Errors
     /// As [`load`](Self::load).
@@ -155,17 +156,17 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         load::load(backend, gguf, context, progress)
     }
 
-    /// What the model is made of.
+    /// The model's configuration.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Number of tokens that the model knows.
+    /// Number of tokens in the vocabulary.
     pub fn vocabulary(&self) -> usize {
         self.embedding.dims().first().copied().unwrap_or(0)
     }
 
-    /// Tokens that a text may have.
+    /// Maximum number of tokens in a text.
     pub fn context(&self) -> usize {
         self.rotation.cos.dims().first().copied().unwrap_or(0)
     }
@@ -173,7 +174,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     /// Allocates an empty state for `capacity` tokens.
     ///
     /// # Errors
-    /// Those of the backend.
+    /// Errors of the backend.
     pub fn state(&self, backend: &B, capacity: usize) -> Result<State<B::Space, T>> {
         State::new(backend, &self.config, capacity)
     }
@@ -189,10 +190,11 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         self.logits(b, h.as_ref().narrow(0, tokens.len() - 1, 1)?)
     }
 
-    /// A step of several texts, each with a state and tokens of its own: the logits for the token after each.
+    /// A step of several texts, each with its own state and tokens: returns the logits for the token after
+    /// each.
     ///
-    /// The tokens of all texts pass through each matrix together, so that a weight is read once; attention is each text's own,
-    /// and the texts may be of different lengths.
+    /// The tokens of all texts pass through each matrix together, so that a weight is read only once.
+    /// Attention is separate for each text, and the texts may have different lengths.
     ///
     /// # Errors
     /// As [`forward`](Self::forward).
@@ -207,11 +209,11 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         Ok(logits.chunks(self.vocabulary()).map(<[f32]>::to_vec).collect())
     }
 
-    /// A step of several texts, as [`forward_batch`](Self::forward_batch): the token drawn after each, with a counter for each. The
-    /// logits stay on the backend. `None` where all of them are NaN.
+    /// A step of several texts, as [`forward_batch`](Self::forward_batch): returns the token drawn after
+    /// each, with one counter per text. The logits stay on the backend. `None` if all of them are NaN.
     ///
     /// # Errors
-    /// As [`forward`](Self::forward), and those of [`SamplingOps::sample`].
+    /// As [`forward`](Self::forward), and the errors of [`SamplingOps::sample`].
     pub fn sample_batch(
         &self,
         b: &B,
@@ -236,7 +238,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         let logits = self.capped(b, self.logits_on(b, h.as_ref())?)?;
         let ids = b.sample(&logits, &b.tensor(&[counters.len()], counters)?, sample)?.to_vec(b)?;
         let check = |(i, id): (usize, u32)| {
-            // Of logits that are all NaN the first is drawn. Only then they are looked at.
+            // If all logits are NaN, the first id is drawn. Only then are the logits inspected.
             let drawn = id != 0 || logits.as_ref().narrow(0, i, 1)?.to_vec(b)?.iter().any(|v| !v.is_nan());
             Ok(drawn.then_some(id))
         };
@@ -253,7 +255,8 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         Ok(logits)
     }
 
-    /// Like [`forward`](Self::forward), but with logits after each of the tokens: a row of [`vocabulary`](Self::vocabulary) each.
+    /// Like [`forward`](Self::forward), but returns logits after each of the tokens, in rows of
+    /// [`vocabulary`](Self::vocabulary).
     ///
     /// # Errors
     /// As [`forward`](Self::forward).
@@ -286,7 +289,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         Ok(h)
     }
 
-    /// The normed output of the last layer for tokens that follow what `past` has, `[tokens, dim]`.
+    /// The normed output of the last layer for tokens that follow those in `past`, `[tokens, dim]`.
     fn through_layers(
         &self,
         b: &B,
@@ -300,7 +303,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         let norm_of = |i: usize| self.layers.get(i).map_or(&self.output_norm, |layer| &layer.attention_norm);
         let mut h = norm_of(0).apply(b, x.as_ref())?;
         for (i, layer) in self.layers.iter().enumerate() {
-            // The norm after a layer is that of the next layer, or the model's last one.
+            // The norm after a layer is the next layer's, or the model's final one.
             (h, x) = self.layer(b, (i, layer), past, (&h, &x), norm_of(i + 1))?;
         }
         Ok(h)

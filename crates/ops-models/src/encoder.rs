@@ -1,4 +1,4 @@
-//! Encoders: models that read a whole text at once and make one vector of it.
+//! Encoders: models that read a whole text at once and turn it into one vector.
 use crate::Result;
 use crate::decoder::feed_forward::Dense;
 use crate::decoder::{Linear, Norm};
@@ -26,11 +26,11 @@ struct Layer<B: Backend> {
     feed_norm: Norm<B>,
 }
 
-/// An encoder in the style of BERT in a backend's memory: embeddings of word, position and token type, then layers in which every
-/// token of a text sees every other. Its matrices are packed for the backend. Devlin et al., "BERT", 2018; Reimers and Gurevych,
-/// "Sentence-BERT", 2019.
+/// A BERT-style encoder in a backend's memory: embeddings of word, position and token type, then layers in
+/// which every token of a text sees every other. Its matrices are packed for the backend. Devlin et al.,
+/// "BERT", 2018; Reimers and Gurevych, "Sentence-BERT", 2019.
 ///
-/// All tokens are of type 0, as those of a single text are.
+/// All tokens have type 0, as in a single text.
 ///
 /// ```no_run
 /// use ops_models::Encoder;
@@ -43,25 +43,26 @@ struct Layer<B: Backend> {
 /// ```
 pub struct Encoder<T: Float, B: Backend> {
     config: EncoderConfig,
-    /// Not packed, because rows are looked up in it.
+    /// Not packed, because it is used for lookups.
     words: Weight<B::Space>,
-    /// What is added to the word at each position, `[max_tokens, dim]`: the embeddings of the position and of token type 0.
+    /// Added to the word at each position, `[max_tokens, dim]`: the embeddings of the position and of token
+    /// type 0.
     positions: TensorOf<B, T>,
     norm: Norm<B>,
     layers: Vec<Layer<B>>,
 }
 
 impl<T: Float, B: Transformer<T>> Encoder<T, B> {
-    /// Loads the encoder in `gguf`, which [`open`](crate::open) makes of a folder.
+    /// Loads the encoder in `gguf`, which [`open`](crate::open) creates from a folder.
     ///
     /// # Errors
     /// [`Error::Family`](crate::Error::Family), [`Error::Key`](crate::Error::Key) and [`Error::Tensor`](crate::Error::Tensor) for
-    /// what this crate does not run; those of the file and of the backend.
+    /// what this crate does not run; errors of the file and of the backend.
     pub fn load(backend: &B, gguf: &Gguf) -> Result<Self> {
         Self::load_with(backend, gguf, &mut |_, _| ())
     }
 
-    /// Like [`load`](Self::load), and calls `progress` with the number of layers loaded and of all layers.
+    /// Like [`load`](Self::load), and calls `progress` with the number of layers loaded and the total.
     ///
     /// # Errors
     /// As [`load`](Self::load).
@@ -69,17 +70,17 @@ impl<T: Float, B: Transformer<T>> Encoder<T, B> {
         load::load(backend, gguf, progress)
     }
 
-    /// What the model is made of.
+    /// The encoder's configuration.
     pub fn config(&self) -> &EncoderConfig {
         &self.config
     }
 
-    /// The embeddings of texts, given as their tokens, in one batch without padding: what each gives does not depend on the others.
-    /// For many texts, make several batches with [`batches`].
+    /// The embeddings of texts, given as tokens, in one batch without padding: the result for each text does
+    /// not depend on the others. For many texts, make several batches with [`batches`].
     ///
     /// # Errors
     /// [`Error::Text`](crate::Error::Text) for a text without tokens or with more than `max_tokens`, to which [`truncate`] cuts
-    /// it; those of the backend.
+    /// it; errors of the backend.
     pub fn embed(&self, b: &B, texts: &[&[u32]]) -> Result<Vec<Vec<f32>>> {
         if texts.is_empty() {
             return Ok(Vec::new());
@@ -118,7 +119,7 @@ impl<T: Float, B: Transformer<T>> Encoder<T, B> {
         let (extras, op) = (AttentionExtras::new(), Attention::full());
         if let Some(len) = batch.common_length {
             let by_head = |heads: usize| [batch.count, len, heads, dim / self.config.heads];
-            // The heads of query, key and value side by side, viewed as [texts, heads, tokens, features] without a copy.
+            // The heads of query, key and value are interleaved; views [texts, heads, tokens, features] need no copy.
             let part = |i: usize| {
                 let all = all.as_ref().reshape(&by_head(3 * heads))?.transpose(1, 2)?;
                 all.narrow(1, i * heads, heads)
@@ -159,7 +160,7 @@ impl<T: Float, B: Transformer<T>> Encoder<T, B> {
         if !self.config.normalize {
             return Ok(b.cast(pooled.any())?);
         }
-        // The square of the smallest length by which PyTorch divides.
+        // PyTorch clamps the length to this value before it divides; this is the square.
         let normalized: TensorOf<B, T> = b.l2_norm(pooled, L2Norm::eps(1e-24))?;
         Ok(b.cast(&normalized)?)
     }

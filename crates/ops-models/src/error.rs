@@ -4,15 +4,15 @@
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The family of the model is not among those of this crate.
+    /// The model's family is not supported by this crate.
     #[error("architecture {got:?} is not supported; this program runs {}", known.join(", "))]
     Family {
         /// The file's `general.architecture`, or `model_type` of a folder.
         got: String,
-        /// The architectures that this crate runs.
+        /// The architectures supported by this crate.
         known: Vec<&'static str>,
     },
-    /// A key of the metadata has a value that this crate cannot honour.
+    /// A metadata key has a value that this crate does not support.
     #[error("metadata key `{key}`: got {got}, wanted {wanted}")]
     Key {
         /// The whole key.
@@ -22,7 +22,7 @@ pub enum Error {
         /// What would be accepted.
         wanted: String,
     },
-    /// A tensor has no place in the model, or other extents than the metadata says.
+    /// A tensor does not belong to the model, or its extents differ from the metadata.
     #[error("tensor {name}: got {got}, wanted {wanted}")]
     Tensor {
         /// The tensor.
@@ -32,7 +32,7 @@ pub enum Error {
         /// What would be accepted.
         wanted: String,
     },
-    /// Something in a folder of model files cannot be honoured.
+    /// Something in a folder of model files is not supported.
     #[error("{}: {what}: got {got}, wanted {wanted}", path.display())]
     Folder {
         /// The file or the folder.
@@ -54,7 +54,7 @@ pub enum Error {
         /// Tokens that still fit.
         room: usize,
     },
-    /// A text cannot go back to an earlier token, because layers keep one state for all of its tokens.
+    /// A text cannot go back to an earlier token, because layers keep a single state for all of its tokens.
     #[error(
         "a text of {len} tokens cannot go back to {got}: recurrent layers keep no earlier state; truncate it to 0 and read its \
          tokens again"
@@ -66,19 +66,19 @@ pub enum Error {
         len: usize,
     },
     /// A model cannot use pages, or not these.
-    #[error("pages of a cache: got {got}, wanted {wanted}")]
+    #[error("pages: got {got}, wanted {wanted}")]
     Pages {
         /// The model or the pages given.
         got: String,
         /// What would be accepted.
         wanted: String,
     },
-    /// A text for an encoder has no tokens, or more than it takes.
-    #[error("a text of {got} tokens: wanted 1 to {max}; cut longer ones with `truncate`")]
+    /// A text for an encoder has no tokens, or too many.
+    #[error("a text of {got} tokens: wanted 1 to {max}; shorten longer ones with `truncate`")]
     Text {
         /// The number of tokens given.
         got: usize,
-        /// Tokens that a text may have.
+        /// Maximum number of tokens in a text.
         max: usize,
     },
     /// The file cannot be read.

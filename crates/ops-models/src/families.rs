@@ -1,4 +1,4 @@
-//! The families. A family is a file here: its name, and what its metadata does not say.
+//! The families. Each family is a file: its name, and what its metadata does not say.
 use crate::keys::Keys;
 use crate::{Config, Error, NormKind, Result};
 use ops_gguf::Metadata;
@@ -20,7 +20,8 @@ mod starcoder2;
 struct Family {
     /// Its `general.architecture`.
     name: &'static str,
-    /// Changes what differs from the common configuration: root mean square norms, rotation of halves, swiglu.
+    /// Changes what differs from the common configuration: root mean square norms, rotation of halves,
+    /// swiglu.
     adjust: fn(&Keys<'_>, &mut Config) -> Result<()>,
 }
 
@@ -40,7 +41,7 @@ const LIST: [Family; 12] = [
     deepseek2::FAMILY,
 ];
 
-/// The architectures that this crate runs, as GGUF files name them.
+/// The architectures supported by this crate, as GGUF files name them.
 ///
 /// ```
 /// assert!(ops_models::families().any(|name| name == "qwen3"));

@@ -1,7 +1,8 @@
-//! Models in folders as the Hugging Face Hub has them: `config.json`, safetensors files, `tokenizer.json`.
+//! Models in folders as on the Hugging Face Hub: `config.json`, safetensors files, `tokenizer.json`.
 //!
-//! A folder becomes what a GGUF file of the same model is: the configuration as its keys, tensors under its names and in their own
-//! memory. Families are therefore written once, and everything that reads a [`Gguf`] reads folders.
+//! A folder is converted to the equivalent of a GGUF file of the same model: the configuration as its keys,
+//! and the tensors under its names and in their own memory. Families are therefore written once, and
+//! everything that reads a [`Gguf`] reads folders.
 use crate::Result;
 use ops_gguf::{Assembly, Bytes, Gguf};
 use std::path::Path;
@@ -23,8 +24,8 @@ mod rope;
 mod tensors;
 mod tokenizer;
 
-/// Opens a model: a GGUF file, the first of split ones, or a folder with `config.json`, safetensors files and `tokenizer.json`.
-/// Files are read into memory.
+/// Opens a model: a GGUF file, the first of split ones, or a folder with `config.json`, safetensors files and
+/// `tokenizer.json`. Files are read into memory.
 ///
 /// ```no_run
 /// use ops_models::Decoder;
@@ -36,15 +37,15 @@ mod tokenizer;
 ///
 /// # Errors
 /// [`Error::File`](crate::Error::File) for files that cannot be read; for folders [`Error::Folder`](crate::Error::Folder), which
-/// names the option or tensor that this crate does not know how to honour, and [`Error::Family`](crate::Error::Family).
+/// names the option or tensor that this crate does not support, and [`Error::Family`](crate::Error::Family).
 pub fn open(path: impl AsRef<Path>) -> Result<Gguf> {
     open_with(path, &mut |file| Bytes::read(file))
 }
 
-/// The same, with the files of weights opened by `read`, such as one that maps them.
+/// The same, with the weight files opened by `read`, which may for example map them.
 ///
 /// # Errors
-/// As [`open`], and those of `read`.
+/// As [`open`], and errors of `read`.
 pub fn open_with(
     path: impl AsRef<Path>,
     read: &mut dyn FnMut(&Path) -> ops_gguf::Result<Bytes>,

@@ -1,4 +1,4 @@
-//! Metadata under the name of the architecture.
+//! Metadata keys prefixed with the architecture.
 use crate::{Error, Result};
 use ops_core::model::RopeScaling;
 use ops_gguf::{FromValue, Metadata};
@@ -28,23 +28,23 @@ impl<'a> Keys<'a> {
     pub(crate) fn count(&self, key: &str) -> Result<usize> {
         self.positive(key, self.metadata.arch_u32(key)?)
     }
-    /// A positive number, or what counts where the key is missing.
+    /// A positive number, or `otherwise` if the key is missing.
     pub(crate) fn count_or(&self, key: &str, otherwise: usize) -> Result<usize> {
         self.find::<u32>(key)?.map_or(Ok(otherwise), |n| self.positive(key, n))
     }
     fn positive(&self, key: &str, n: u32) -> Result<usize> {
         if n == 0 { Err(self.wrong(key, 0, "a positive number")) } else { Ok(n as usize) }
     }
-    /// The error for a value that cannot be honoured.
+    /// The error for an unsupported value.
     pub(crate) fn wrong(&self, key: &str, got: impl ToString, wanted: impl ToString) -> Error {
         let key = format!("{}.{key}", self.architecture);
         Error::Key { key, got: got.to_string(), wanted: wanted.to_string() }
     }
-    /// Refuses a key whose effect the family does not have.
+    /// Refuses a key whose effect the family does not implement.
     pub(crate) fn refuse(&self, key: &str) -> Result<()> {
         match self.metadata.value(&format!("{}.{key}", self.architecture)) {
             Some(value) if !is_neutral(&value.to_string()) => {
-                Err(self.wrong(key, value, "no such key: this family is run without it"))
+                Err(self.wrong(key, value, "no such key: this program runs this family without it"))
             }
             _ => Ok(()),
         }
@@ -77,7 +77,7 @@ impl<'a> Keys<'a> {
                 original_context: self.count("rope.scaling.original_context_length")? as f64,
                 beta_fast: self.float("rope.scaling.yarn_beta_fast")?.unwrap_or(32.0),
                 beta_slow: self.float("rope.scaling.yarn_beta_slow")?.unwrap_or(1.0),
-                // Only folders say it.
+                // Only folders give this.
                 truncate: self.find("rope.scaling.truncate")?.unwrap_or(true),
                 attention_factor: self.float("rope.scaling.attn_factor")?,
             }),
@@ -90,7 +90,7 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// Whether a value stands for the absence of what its key names.
+/// Whether a value means that what its key names is absent.
 fn is_neutral(value: &str) -> bool {
     let number = value.rsplit(' ').next().and_then(|n| n.parse::<f64>().ok());
     number == Some(0.0) || value.ends_with("false")

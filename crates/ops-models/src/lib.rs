@@ -1,18 +1,18 @@
 //! Decoder models of many families, and encoders of text, read from GGUF files or folders of safetensors and run on any backend.
 //!
 //! [`Decoder`] is one program for all of them, written over [`Transformer`](ops_core::model::Transformer). A [`Config`], read from
-//! the file's metadata, says what a model is made of: norms, rotation, windows, experts. A family is a file in `families/`: its
-//! name and what its metadata does not say.
+//! the file's metadata, describes a model: norms, rotation, windows, experts. A family is a file in
+//! `families/`: its name and what its metadata does not say.
 //!
-//! A text has a [`State`] of its own. For many texts at once there are [`Pages`]: a budget of blocks that texts take as they grow, and
-//! share where they begin alike.
+//! A text has its own [`State`]. For many texts at once there are [`Pages`]: a budget of blocks that texts
+//! take as they grow, and share if they have a common beginning.
 //!
 //! [`Encoder`] makes one vector of a text: models in the style of BERT, as `sentence-transformers` uses them.
 //!
 //! [`open`] reads GGUF files, split ones, and folders as the Hugging Face Hub has them, all with the same result.
 //!
-//! A file that has something which this crate does not know is refused, with the name of the key or tensor: a model never runs
-//! without a part of it.
+//! A file with anything that this crate does not know is refused, with the name of the key or tensor: a model
+//! never runs without a part of it.
 //!
 //! ```no_run
 //! use ops_gguf::Gguf;

@@ -1,8 +1,8 @@
-//! Compiles every unit of kernels for every target, and packs what comes out for `include_bytes!`.
+//! Compiles every kernel unit for every target, and packs the objects for `include_bytes!`.
 //!
-//! `OPS_ROCM_AOT` lists the targets, else they are those that every change is checked on; `CLANG` names the compiler,
-//! else it is clang-19. No ROCm is needed. Objects are kept by what they were made of, so a change compiles again what
-//! it concerns.
+//! `OPS_ROCM_AOT` lists the targets; the default is those that every change is checked on. `CLANG` names the
+//! compiler; the default is clang-19. No ROCm is needed. Objects are cached by their inputs, so a change
+//! recompiles only what it affects.
 use crate::fingerprint::Fingerprint;
 use ops_kernels::{Unit, source, target};
 use std::collections::{HashMap, HashSet};
@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 type Result<T> = std::result::Result<T, String>;
 
-/// Objects of one unit are nearly alike, so they are packed together; a program unpacks as far as it needs.
+/// The objects of one unit are very similar, so they are packed together; a program unpacks only as far as it
+/// needs.
 const LEVEL: i32 = 19;
 
 pub(crate) fn main() -> Result<()> {
@@ -49,7 +50,7 @@ pub(crate) fn main() -> Result<()> {
     fs::write(out.join("embedded.rs"), table).map_err(at(&out))
 }
 
-/// The targets that are asked for, each once.
+/// The requested targets, without duplicates.
 fn targets() -> Result<Vec<String>> {
     let asked = std::env::var("OPS_ROCM_AOT").unwrap_or_default();
     let mut list: Vec<String> =
@@ -61,7 +62,7 @@ fn targets() -> Result<Vec<String>> {
     list.retain(|target| seen.insert(target.clone()));
     match list.iter().find(|target| target::wave_of(target).is_none()) {
         Some(unknown) => Err(format!(
-            "OPS_ROCM_AOT names `{unknown}`, which is no gfx9 to gfx12 target; the default is {}",
+            "OPS_ROCM_AOT names `{unknown}`, which is not a gfx9 to gfx12 target; the default is {}",
             target::recorded().join(",")
         )),
         None => Ok(list),
@@ -92,12 +93,12 @@ impl Compiler {
         let output = output.map_err(|error| format!("{program}: {error}\n{advice}"))?;
         let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         if !output.status.success() || !version.contains("clang version") {
-            return Err(format!("{program} --version names no clang\n{advice}"));
+            return Err(format!("{program} --version does not report clang\n{advice}"));
         }
         Ok(Compiler { program, version })
     }
 
-    /// Whether it knows a target and can link for it, before hundreds of units fail one by one.
+    /// Checks that the compiler knows a target and can link for it, before hundreds of units fail one by one.
     fn check(&self, target: &str, out: &Path) -> Result<()> {
         target::check_clang(&self.version, target).map_err(|error| format!("{}: {error}", self.program))?;
         let (source, object) = (out.join("nothing.hip"), out.join("nothing.hsaco"));
@@ -120,7 +121,7 @@ impl Compiler {
         fs::write(&source, job.unit.text(&job.target)).map_err(at(&source))?;
         self.run(&job.target, &source, &part, &job.flags)?;
         fs::remove_file(&source).map_err(at(&source))?;
-        // A build that is stopped leaves no half of an object under its name.
+        // An interrupted build must not leave a partial object under its final name.
         fs::rename(&part, &job.object).map_err(at(&part))
     }
 
@@ -141,9 +142,9 @@ fn flags(target: &str) -> Result<Vec<String>> {
     source::clang_options(target).ok_or_else(|| format!("there are no kernels for {target}"))
 }
 
-/// Compiles what is not there yet, in as many processes as cargo allows.
+/// Compiles the missing objects, in as many processes as cargo allows.
 fn compile_all(compiler: &Compiler, jobs: &[Job]) -> Result<()> {
-    // SAFETY: nothing in this process has touched the descriptors that cargo handed down.
+    // SAFETY: nothing in this process has touched the file descriptors passed by cargo.
     let tokens = unsafe { jobserver::Client::from_env() };
     let threads = std::env::var("NUM_JOBS").ok().and_then(|n| n.parse().ok()).unwrap_or(1usize).max(1);
     let wanted: Vec<&Job> = jobs.iter().filter(|job| !job.object.exists()).collect();
@@ -171,7 +172,7 @@ fn compile_all(compiler: &Compiler, jobs: &[Job]) -> Result<()> {
     failure.into_inner().unwrap_or_else(|e| e.into_inner()).map_or(Ok(()), Err)
 }
 
-/// Objects of earlier sources.
+/// Removes objects of earlier sources.
 fn remove_old(folder: &Path, jobs: &[Job]) -> Result<()> {
     let current: HashSet<&Path> = jobs.iter().map(|job| job.object.as_path()).collect();
     for entry in fs::read_dir(folder).map_err(at(folder))? {
@@ -183,7 +184,7 @@ fn remove_old(folder: &Path, jobs: &[Job]) -> Result<()> {
     Ok(())
 }
 
-/// Packs a unit's objects one after the other, and says where each lies.
+/// Packs a unit's objects one after the other, and writes the table of their positions.
 fn pack(unit: &Unit, jobs: &[Job], out: &Path) -> Result<String> {
     let mut bytes = Vec::new();
     let mut known: HashMap<u128, (usize, usize)> = HashMap::new();

@@ -1,10 +1,11 @@
-//! Compiles units of kernels with the hipRTC at hand and prints the seconds that each takes. Needs no GPU.
+//! Compiles kernel units with the installed hipRTC and prints the seconds that each takes. Needs no GPU.
 //!
-//! `compile_units [--out DIR] GFX[,GFX] THREADS UNIT ...`: the units of these names. `NAME*` is every unit whose name begins so,
-//! and `FAMILY?` every unit of the family. Kernels that are joined by `+` are compiled as if they were a unit, and so is a file
-//! whose name ends in `.hip`. GFX may be `recorded`: the devices whose registers are recorded, with the features that they
-//! report by default. `--out` keeps each code object as `DIR/GFX/UNIT.hsaco`, GFX without features. `tools/lab/first-use.sh` and
-//! `tools/lab/hiprtc-registers.sh` give it ROCm's libraries.
+//! `compile_units [--out DIR] GFX[,GFX] THREADS UNIT ...`: compiles the units of these names. `NAME*` means
+//! every unit whose name starts with NAME, and `FAMILY?` every unit of the family. Kernels joined by `+` are
+//! compiled as if they were a unit, and so is a file whose name ends in `.hip`. GFX may be `recorded`: the
+//! devices whose registers are recorded, with the features that they report by default. `--out` stores each
+//! code object as `DIR/GFX/UNIT.hsaco`, GFX without features. `tools/lab/first-use.sh` and
+//! `tools/lab/hiprtc-registers.sh` run it with ROCm's libraries.
 
 use ops_kernels::target::recorded_with_hiprtc;
 use ops_kernels::{GfxTarget, Instance, Unit, source};
@@ -31,7 +32,7 @@ fn run(args: &[String]) -> Result<(), String> {
         all => (None, all),
     };
     let [targets, threads, names @ ..] = args else {
-        return Err("want [--out DIR] GFX[,GFX] THREADS UNIT ...".into());
+        return Err("usage: [--out DIR] GFX[,GFX] THREADS UNIT ...".into());
     };
     let threads: usize = threads.parse().map_err(|_| format!("{threads} is not a number of threads"))?;
     let hip = Hip::load().map_err(|e| e.to_string())?;
@@ -47,7 +48,7 @@ fn run(args: &[String]) -> Result<(), String> {
         let started = Instant::now();
         let queue = Mutex::new(units.iter());
         let work = || -> Result<(), String> {
-            // Each has a compiler of its own, which would otherwise take one source at a time.
+            // Each has its own compiler, since a compiler handles one source at a time.
             let compiler = Compiler::load(&hip).map_err(|e| e.to_string())?;
             loop {
                 let next = queue.lock().unwrap_or_else(|e| e.into_inner()).next();
@@ -68,7 +69,7 @@ fn run(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// The devices whose registers are recorded with hipRTC, as they report themselves unless they are set up otherwise.
+/// The devices whose registers are recorded with hipRTC, as they report themselves by default.
 fn recorded() -> Vec<String> {
     let name = |target: &GfxTarget| {
         let sramecc = if target.sramecc { ":sramecc+" } else { "" };
@@ -78,8 +79,8 @@ fn recorded() -> Vec<String> {
     recorded_with_hiprtc().map(name).collect()
 }
 
-/// Names and texts of what is to be compiled. A name that stands for nothing is an error; a unit that the target does not have
-/// is left out.
+/// Names and texts of the sources to compile. A name that matches nothing is an error; units that the target
+/// lacks are left out.
 fn sources(names: &[String], target: &str) -> Result<Vec<(String, String)>, String> {
     let all = Unit::all();
     let mut out = Vec::new();
@@ -106,7 +107,7 @@ fn stem(name: &str) -> &str {
     file.unwrap_or(name)
 }
 
-/// The text of a file, or of kernels that are joined by `+`.
+/// The text of a file, or of kernels joined by `+`.
 fn text(name: &str) -> Result<String, String> {
     if name.ends_with(".hip") {
         return std::fs::read_to_string(name).map_err(|e| format!("{name}: {e}"));

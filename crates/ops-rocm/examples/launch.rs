@@ -1,10 +1,12 @@
-//! What a call costs on the host until its kernel is enqueued: nanoseconds and allocations, with launches that do nothing.
+//! The cost of a call on the host until its kernel is enqueued: nanoseconds and allocations, with launches
+//! that do nothing.
 //!
 //! `tools/ci/launch.sh` runs it on the stand-in.
 //!
-//! "choice" asks who would compute a call. "call" makes it: shape rule, choice, binding and launch, less what HIP's own
-//! functions take. `--check` counts a call's instructions too, under valgrind, and fails where a call executes more than its budget or
-//! allocates. Nanoseconds depend on the machine and on what else it does, so no check relies on them.
+//! "choice" asks which provider would compute a call. "call" makes it: shape rule, choice, binding and
+//! launch, minus the time of HIP's own functions. `--check` also counts a call's instructions, under
+//! valgrind, and fails if a call executes more than its budget or allocates. Nanoseconds depend on the
+//! machine and its load, so no check relies on them.
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,18 +17,18 @@ use ops_core::{Backend, Error, Execute, Op, Operands, Result, f16};
 use ops_rocm::hip::{Compiler, HipError, Source};
 use ops_rocm::{Providers, Rocm};
 
-/// The system's allocator, counted.
+/// The system allocator with a counter.
 struct Counting;
 static COUNT: AtomicUsize = AtomicUsize::new(0);
-// SAFETY: everything is the system allocator's; the counter is beside it.
+// SAFETY: all methods forward to the system allocator; the counter is separate from it.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: as the caller promised.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promised.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(ptr, layout) }
     }
 }
@@ -49,15 +51,15 @@ fn measure(mut f: impl FnMut() -> Result<()>) -> Result<(f64, usize)> {
     Ok((best, (COUNT.load(Ordering::Relaxed) - before) / (100 * CALLS as usize)))
 }
 
-/// What is asked of a call.
+/// What to measure.
 enum Question<'a> {
-    /// How long it takes.
+    /// The time of every call.
     Time(&'a mut Vec<Row>),
-    /// Nothing: the named call is made [`COUNTED`] times, for valgrind to count its instructions.
+    /// Nothing: the named call is made [`COUNTED`] times, so that valgrind can count its instructions.
     Count(&'a str),
 }
 
-/// A call through the backend, in nanoseconds and allocations.
+/// The cost of a call through the backend, in nanoseconds and allocations.
 struct Row {
     call: &'static str,
     providers: usize,
@@ -65,19 +67,19 @@ struct Row {
     whole: (f64, usize),
 }
 
-/// So many calls are counted.
+/// Number of calls that are counted.
 const COUNTED: u32 = 1000;
 
-/// The instructions that a call may execute on x86-64, HIP's own functions on the stand-in included.
+/// Maximum number of instructions per call on x86-64, including HIP's own functions on the stand-in.
 const BUDGETS: [(&str, u64); 3] = [("rms_norm", 7000), ("add", 6200), ("attention", 8600)];
 
-/// Valgrind counts what is executed in this function.
+/// Valgrind counts the instructions executed in this function.
 #[inline(never)]
 fn counted(f: &mut dyn FnMut() -> Result<()>) -> Result<()> {
     (0..COUNTED).try_for_each(|_| f())
 }
 
-/// The instructions of a call, counted by valgrind in a process of its own.
+/// The instructions of a call, counted by valgrind in a separate process.
 fn instructions(call: &str) -> Result<u64> {
     let program = std::env::current_exe().map_err(|error| failed(format!("this program's path: {error}")))?;
     let mut valgrind = Command::new("valgrind");
@@ -93,7 +95,7 @@ fn instructions(call: &str) -> Result<u64> {
     }
 }
 
-/// Asks who would compute a call, and makes it.
+/// Measures the choice and the call.
 fn row<O: Op>(
     rocm: &Rocm,
     question: &mut Question<'_>,
@@ -123,7 +125,7 @@ where
     }
 }
 
-/// Puts the question for each call.
+/// Measures each call.
 fn ask(rocm: &Rocm, question: &mut Question<'_>) -> Result<()> {
     let half = |dims: &[usize]| rocm.zeros::<f16>(dims);
     let (x, weight, q) = (half(&[4, 512])?, half(&[512])?, half(&[1, 8, 4, 64])?);
@@ -149,7 +151,8 @@ fn ask(rocm: &Rocm, question: &mut Question<'_>) -> Result<()> {
     })
 }
 
-/// What HIP's own functions take of a launch on the stand-in: the current device and the launch itself.
+/// The time of HIP's own functions in a launch on the stand-in: setting the current device, and the launch
+/// itself.
 fn in_hip(rocm: &Rocm) -> Result<f64> {
     let hip = rocm.device().hip();
     let compiler = Compiler::load(hip).map_err(|error| failed(error.to_string()))?;
@@ -160,18 +163,19 @@ fn in_hip(rocm: &Rocm) -> Result<f64> {
         .map_err(|error| failed(error.to_string()))?;
     let bytes = code.to_bytes();
     let hip_failed = |error: HipError| failed(error.to_string());
-    // SAFETY: a whole code object, which outlives the module.
+    // SAFETY: a complete code object, which outlives the module.
     let module = unsafe { hip.module_load_data(bytes.as_ptr().cast()) }.map_err(hip_failed)?;
     // SAFETY: the module is live.
     let function = unsafe { hip.module_get_function(module, c"scale") }.map_err(hip_failed)?;
     let (time, _) = measure(|| {
         hip.current_device().map_err(hip_failed)?;
-        // SAFETY: kernel and stream are live and of one device; the kernel takes 32 bytes and scales no elements.
+        // SAFETY: kernel and stream are live and belong to one device; the kernel's arguments have 32 bytes,
+        // and it scales no elements.
         unsafe { hip.module_launch_kernel(function, [1; 3], [64, 1, 1], 0, rocm.stream().raw(), &[0; 32]) }
             .map_err(hip_failed)
     })?;
     rocm.synchronize()?;
-    // SAFETY: the kernel has run, and is used no more.
+    // SAFETY: the kernel has run, and is not used again.
     unsafe { hip.module_unload(module) }.map_err(hip_failed)?;
     Ok(time)
 }
@@ -208,7 +212,7 @@ fn main() -> Result<ExitCode> {
         );
         over |= executed.is_some_and(|count| count > budget) || allocations > 0;
     }
-    println!("HIP's own functions, {hip:.0} ns a launch on the stand-in, are taken off the nanoseconds.");
+    println!("The time of HIP's own functions, {hip:.0} ns per launch on the stand-in, is subtracted.");
     if over && check {
         eprintln!("a call executes more instructions than its budget, or allocates");
         return Ok(ExitCode::FAILURE);

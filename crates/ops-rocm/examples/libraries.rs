@@ -1,5 +1,5 @@
-//! Prints the ROCm libraries at hand: where they are, their versions, and what they lack of what is bound. With
-//! `--compile` hipRTC also compiles an empty kernel for every architecture known. Needs no GPU.
+//! Prints the installed ROCm libraries: where they are, their versions, and which bound functions they lack.
+//! With `--compile`, hipRTC also compiles an empty kernel for every known architecture. Needs no GPU.
 
 use std::process::ExitCode;
 
@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     if whole { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Whether the library is there and has everything.
+/// Whether the library was found and has every function.
 fn show<F: Functions>(name: &str, loaded: Result<Library<F>, LoadError>) -> bool {
     let library = match loaded {
         Ok(library) => library,

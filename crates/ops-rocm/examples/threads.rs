@@ -1,6 +1,6 @@
-//! Four threads with a queue each on one device, which pass tensors and events to each other: for tools that watch
-//! threads (`tools/ci/threads.sh`). The results are not looked at, so that launches may be stubs. With `--race` the threads
-//! also write a number without a lock, which the tool must see.
+//! Four threads, each with a queue on one device, which pass tensors and events to each other: for tools that
+//! watch threads (`tools/ci/threads.sh`). The results are ignored, so launches may be stubs. With `--race` the
+//! threads also write a number without a lock, which the tool must detect.
 
 use std::cell::UnsafeCell;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ const THREADS: usize = 4;
 
 type Values = Arc<Tensor<HipSpace, f32>>;
 
-/// One layer of a decoder: kernels of our own, rocBLAS and MIOpen where they are chosen.
+/// One layer of a decoder: our own kernels, and rocBLAS and MIOpen if they are chosen.
 fn layer(queue: &Rocm, x: &Values, weight: &Values) -> Result<Values> {
     let norm = queue.tensor(&[32], &[1.0f32; 32])?;
     let h = queue.rms_norm(x.as_ref().as_ref(), norm.as_ref(), RmsNorm::eps(1e-5))?;
@@ -47,7 +47,7 @@ fn work(queue: &Rocm, other: &Rocm, weight: &Values, rounds: usize) -> Result<()
 
 /// A number that is written without a lock.
 struct Raced(UnsafeCell<u64>);
-// SAFETY: it is not, and is only used to show that a tool sees it.
+// SAFETY: it is not, and is used only to show that a tool detects the race.
 unsafe impl Sync for Raced {}
 static RACED: Raced = Raced(UnsafeCell::new(0));
 
@@ -69,7 +69,7 @@ fn main() -> Result<()> {
                     thread::yield_now();
                 }
                 if race {
-                    // SAFETY: none, by intent.
+                    // SAFETY: none, intentionally.
                     unsafe { *RACED.0.get() += 1 };
                 }
                 work(&queue, &other, &weight, 4)

@@ -65,7 +65,8 @@ impl Backend for Rocm {
 }
 
 impl Rocm {
-    /// What a kernel of this queue recorded of an index out of range, once. The host has waited for the queue.
+    /// The index out of range that a kernel of this queue recorded, if any; it is reported once. The host
+    /// must have waited for the queue.
     pub(crate) fn index_fault(&self) -> Result<()> {
         match self.stream().take_index_fault()? {
             Some(fault) => Err(self.index_names().error(fault)),

@@ -1,8 +1,9 @@
-//! These ops on streams and memory of the crate `rocm-rs`, without copies: feature `rocm-rs`.
+//! Runs these ops on streams and memory of the crate `rocm-rs`, without copies: feature `rocm-rs`.
 //!
-//! A [`Bridge`] lends a backend on a stream of `rocm_rs::hip` for a [`scope`](Bridge::scope);
-//! [`tensor`](Bridge::tensor) and [`tensor_mut`](Bridge::tensor_mut) are views of its `DeviceMemory`, which stays where
-//! it is and stays its owner's. The functions of this module are the five most asked for, with plain argument lists.
+//! A [`Bridge`] is a backend on a stream of `rocm_rs::hip`, for the duration of a [`scope`](Bridge::scope);
+//! [`tensor`](Bridge::tensor) and [`tensor_mut`](Bridge::tensor_mut) are views of its `DeviceMemory`, which
+//! stays in place and keeps its owner. The functions of this module are the five most used ops, with plain
+//! argument lists.
 //!
 //! ```no_run
 //! use ops_core::ops::{NormOps, RmsNorm};
@@ -25,12 +26,12 @@
 //!
 //! # Order and life
 //!
-//! Work is enqueued on the stream and runs behind what the stream was given before. What uses the results elsewhere has
-//! to come after it: `Stream::synchronize`, or an event. `rocm-rs` frees memory with `hipFree`, which waits for the
-//! device, so memory may be dropped while work on it is going on.
+//! Work is enqueued on the stream, after everything already on it. Whatever uses the results elsewhere must
+//! wait for it: by `Stream::synchronize`, or an event. `rocm-rs` frees memory with `hipFree`, which waits for
+//! the device, so memory may be dropped while work on it is running.
 //!
-//! `rocm-rs` 0.5 destroys a stream with every copy of it that is dropped: a stream that was cloned must not be dropped
-//! before its last use. Its copy of the HIP runtime and this crate's must be one: of the same ROCm.
+//! `rocm-rs` 0.5 destroys a stream when any copy of it is dropped: do not drop a cloned stream before its
+//! last use. `rocm-rs` and this crate must load the same HIP runtime, from one ROCm installation.
 mod functions;
 mod tensor;
 
@@ -54,16 +55,16 @@ pub struct Bridge {
 impl Bridge {
     /// Calls `work` with a queue on a stream of the thread's current device, then waits for the stream.
     ///
-    /// What `work` keeps of the queue outlives the scope, and is of no use after it: a clone of the backend, an event or
-    /// memory gives an error instead of using the stream. Tensors of the backend's own can be used on other queues.
+    /// If `work` keeps clones of the backend, events or memory beyond the scope, they return errors instead
+    /// of using the stream. Tensors allocated by the backend can still be used on other queues.
     ///
     /// # Errors
-    /// As [`Rocm::new`]; those of the work on the stream.
+    /// As [`Rocm::new`], or an error of the work on the stream.
     pub fn scope<R>(stream: &theirs::Stream, work: impl FnOnce(&Bridge) -> R) -> Result<R> {
         let device = device()?;
-        // SAFETY: the stream is the current device's, as its owner says. It is borrowed until this function is left, and
-        // no way out of here, return or panic, leads past the end of the loan: `open` is a local variable that `work`
-        // never owns, so that nobody can forget it.
+        // SAFETY: the stream belongs to the current device, as its owner states. It is borrowed until this
+        // function returns, and every way out, return or panic, ends the loan first: `open` is a local
+        // variable that `work` never owns, so it cannot be forgotten.
         let stream = unsafe { Stream::borrow_raw(device.device(), stream.as_raw().cast()) };
         let open = Open(Bridge { rocm: device.with_stream(stream) });
         let value = work(&open.0);
@@ -105,34 +106,36 @@ impl Bridge {
 struct Open(Bridge);
 
 impl Drop for Open {
-    /// Ends the loan when `work` panics; else it has ended. Whoever catches the panic has an error already.
+    /// Ends the loan when `work` panics; otherwise it has already ended. Whoever catches the panic already
+    /// has an error.
     fn drop(&mut self) {
         if let Err(error) = self.0.rocm.end_loan() {
-            tracing::warn!("while a stream of rocm-rs was given back: {error}");
+            tracing::warn!("while returning a stream to rocm-rs: {error}");
         }
     }
 }
 
-/// The thread's current device, opened once for each.
+/// The thread's current device. Each device is opened once.
 fn device() -> Result<Rocm> {
     static DEVICES: Mutex<Option<HashMap<i32, Rocm>>> = Mutex::new(None);
     let current =
-        theirs::Device::current().map_err(|error| failed("asking rocm-rs for its device", error))?.id();
+        theirs::Device::current().map_err(|error| failed("getting the device from rocm-rs", error))?.id();
     let mut devices = DEVICES.lock();
     let devices = devices.get_or_insert_default();
     if let Some(rocm) = devices.get(&current) {
         return Ok(rocm.clone());
     }
-    let ordinal = u32::try_from(current).map_err(|_| failed("asking rocm-rs for its device", current))?;
+    let ordinal = u32::try_from(current).map_err(|_| failed("getting the device from rocm-rs", current))?;
     let rocm = Rocm::on(Device::open(ordinal)?)?;
     devices.insert(current, rocm.clone());
     Ok(rocm)
 }
 
-/// A queue on a stream that is not waited for: kept for as long as the process lives, under the stream's handle.
+/// A queue on a stream, without waiting for it. It is kept under the stream's handle for as long as the
+/// process lives.
 ///
-/// A handle that is given out again is a stream like the first. Memory of this queue's own would have to wait for the
-/// former stream's work; the functions here ask for none.
+/// If a handle is reused, the new stream is treated like the first. Memory allocated by this queue would have
+/// to wait for the former stream's work; the functions here allocate none.
 fn queue(stream: &theirs::Stream) -> Result<Rocm> {
     static QUEUES: Mutex<Option<HashMap<(u32, usize), Rocm>>> = Mutex::new(None);
     let rocm = device()?;
@@ -141,8 +144,8 @@ fn queue(stream: &theirs::Stream) -> Result<Rocm> {
     let mut queues = QUEUES.lock();
     let queues = queues.get_or_insert_default();
     let queue = queues.entry(key).or_insert_with(|| {
-        // SAFETY: the stream is live for this call, and later calls come here only with a live stream of this handle; the
-        // value is never dropped.
+        // SAFETY: the stream is live for this call, and later calls reach this line only with a live stream
+        // that has this handle; the value is never dropped.
         rocm.with_stream(unsafe { Stream::borrow_raw(rocm.device(), handle.cast()) })
     });
     Ok(queue.clone())

@@ -11,7 +11,7 @@ use ops_kernels::Tuning;
 use std::path::PathBuf;
 
 impl Rocm {
-    /// A queue on the best device: supported, not integrated if there is another, with the most memory.
+    /// A queue on the best device: supported, preferably not integrated, with the most memory.
     ///
     /// # Errors
     /// [`Error::Device`](ops_core::Error::Device): there is no ROCm or no device, with what was looked for and what to do, on
@@ -20,7 +20,7 @@ impl Rocm {
         Self::builder().build()
     }
 
-    /// A queue on a device that is open already.
+    /// A queue on a device that is already open.
     ///
     /// # Errors
     /// As [`new`](Rocm::new).
@@ -48,49 +48,49 @@ pub struct RocmBuilder {
 }
 
 impl RocmBuilder {
-    /// On this open device.
+    /// Uses this open device.
     pub fn device(self, device: Device) -> Self {
         RocmBuilder { device: Some(device), ..self }
     }
-    /// On the device of this number.
+    /// Uses the device with this number.
     pub fn ordinal(self, ordinal: u32) -> Self {
         RocmBuilder { ordinal: Some(ordinal), ..self }
     }
-    /// With this policy.
+    /// Uses this policy.
     pub fn policy(self, policy: Policy) -> Self {
         let policy = policy.at_least(self.policy.least());
         RocmBuilder { policy, ..self }
     }
-    /// Every call promises at least this level; a call for which no provider does is unsupported. Also a policy may ask for one, and
-    /// the higher of both counts.
+    /// Requires at least this level for every call; a call for which no provider reaches it is unsupported. A
+    /// policy may require a level too; the higher one counts.
     pub fn determinism(self, determinism: Determinism) -> Self {
         let policy = self.policy.at_least(determinism);
         RocmBuilder { policy, ..self }
     }
-    /// With kernels from there; otherwise as `OPS_ROCM_KERNELS` says, `jit` or `aot`, or from either.
+    /// Takes kernels from this source. The default is `OPS_ROCM_KERNELS`, `jit` or `aot`, or else either.
     pub fn kernels(self, source: KernelSource) -> Self {
         RocmBuilder { kernels: Some(source), ..self }
     }
-    /// With these code objects instead of those that the program was built with.
+    /// Uses these code objects instead of those built into the program.
     pub fn code_objects(self, objects: CodeObjects) -> Self {
         RocmBuilder { objects: Some(objects), ..self }
     }
-    /// With these values for launches, instead of what the table and measurements on the device say.
+    /// Uses these launch parameters instead of those from the table and from measurements on the device.
     pub fn tuning(self, tuning: Tuning) -> Self {
         RocmBuilder { tuning: Some(tuning), ..self }
     }
-    /// Caches compiled kernels in this folder, as many as fit in `OPS_ROCM_CACHE_MIB` (1024 MiB unless set): those that were
-    /// used longest ago are removed.
+    /// Caches compiled kernels in this folder, up to `OPS_ROCM_CACHE_MIB` (1024 MiB unless set): the least
+    /// recently used ones are removed.
     pub fn cache(self, folder: impl Into<PathBuf>) -> Self {
         RocmBuilder { cache: CacheFolder::At(folder.into()), ..self }
     }
-    /// Caches no compiled kernels.
+    /// Does not cache compiled kernels.
     pub fn no_cache(self) -> Self {
         RocmBuilder { cache: CacheFolder::Nowhere, ..self }
     }
 
-    /// With libraries that compute also what they are known to get wrong ([`denials`](crate::denials)). This is for finding
-    /// out whether a fault is still there: results may be wrong.
+    /// Uses libraries even for problems that they are known to get wrong ([`denials`](crate::denials)). This
+    /// is for finding out whether a bug still exists: results may be wrong.
     pub fn ignore_denials(self) -> Self {
         RocmBuilder { ignores_denials: true, ..self }
     }

@@ -1,4 +1,4 @@
-//! What decides who computes an op: the target, the policy, and decisions that can be read.
+//! How the provider of an op is chosen: by the target and the policy, as decisions that can be inspected.
 //!
 //! Whether a provider *can* is a fact, which it states with a reason
 //! ([`Provider::applicable`](crate::Provider::applicable)). Whether it *may* is a wish, the [`Policy`]. The first that can

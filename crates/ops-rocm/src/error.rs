@@ -1,4 +1,4 @@
-//! The HIP layer's errors as those of all backends.
+//! Converts the HIP layer's errors to those of all backends.
 use crate::hip;
 use ops_core::Error;
 use ops_core::replay::not_recorded;
@@ -6,7 +6,7 @@ use ops_core::replay::not_recorded;
 /// The backend's name in messages.
 pub(crate) const NAME: &str = "rocm";
 
-/// What a call of ours came to, with HIP's reason.
+/// The error for a failed call, with HIP's reason.
 pub(crate) fn failed(call: &'static str, why: impl ToString) -> Error {
     Error::Device { backend: NAME, call, status: why.to_string() }
 }
@@ -32,12 +32,12 @@ impl From<hip::Error> for Error {
             hip::Error::Compile(_) => failed("compiling a kernel", text),
             hip::Error::Module { .. } | hip::Error::NoKernel { .. } => failed("loading a kernel", text),
             hip::Error::Launch { .. } => failed("launching a kernel", text),
-            _ => failed("a call of HIP", text),
+            _ => failed("a HIP call", text),
         }
     }
 }
 
-/// What to do about a status of HIP's, where something can be done.
+/// Advice for a HIP status, if there is any.
 fn advice(code: u32) -> &'static str {
     use hip_sys::hip as sys;
     match code {

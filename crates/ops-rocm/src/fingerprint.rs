@@ -1,6 +1,6 @@
-//! A 128-bit hash that is the same in every process and version of Rust: for what is looked up by content.
+//! A 128-bit hash that is the same in every process and Rust version, for lookups by content.
 //!
-//! It is not made to withstand someone who looks for collisions.
+//! It does not resist deliberate collisions.
 use std::fmt;
 use std::hash::Hasher;
 
@@ -9,11 +9,11 @@ pub(crate) struct Fingerprint(u128);
 
 impl Fingerprint {
     pub(crate) fn new() -> Self {
-        // The fractional digits of pi, as good as any.
+        // The fractional digits of pi, an arbitrary choice.
         Fingerprint(0x243f_6a88_85a3_08d3_1319_8a2e_0370_7344)
     }
 
-    /// Of all these bytes together.
+    /// The hash of these bytes.
     pub(crate) fn of(bytes: &[u8]) -> u128 {
         let mut hash = Self::new();
         hash.write(bytes);
@@ -27,7 +27,7 @@ impl Fingerprint {
         last.0
     }
 
-    /// A text and its end, so that two texts in a row are not one.
+    /// Hashes a text and its end, so that two consecutive texts differ from their concatenation.
     pub(crate) fn text(&mut self, text: &str) {
         self.write(text.as_bytes());
     }
@@ -36,7 +36,7 @@ impl Fingerprint {
     fn word(&mut self, word: u64) {
         const ODD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
         let mixed = (self.0 ^ u128::from(word)).wrapping_mul(ODD);
-        // A product's high bits know all of the factors; the low ones must hear of it.
+        // The high bits of a product depend on all bits of the factors; this mixes them into the low bits.
         self.0 = mixed ^ (mixed >> 64);
     }
 }

@@ -1,7 +1,7 @@
 //! Devices, streams, events, memory, modules and launches over the HIP runtime.
 //!
-//! Three layers: `hip-sys` is the C interface, [`result`] gives each of its functions a `Result`, and the types of this
-//! module own what they need to outlive.
+//! There are three layers: `hip-sys` is the C interface, [`result`] wraps each of its functions to return a
+//! `Result`, and the types of this module own their handles and keep alive what those need.
 //!
 //! ```no_run
 //! use ops_rocm::hip::{Device, DeviceMemory};
@@ -18,32 +18,35 @@
 //!
 //! A module uses those above it in this list, and none below:
 //!
-//! 1. `result`; `borrowed_handle`; `raw`, the handles of streams and events; `track`, how far a stream has come; `diagnosis`
+//! 1. `result`; `borrowed_handle`; `raw`, the handles of streams and events; `track`, the progress of a stream;
+//!    `diagnosis`
 //! 2. `error`, `gfx`, `info`; `allocator` and `pinned`, the caches of device and host memory
 //! 3. `device`, which owns the caches, records marks and waits for them
 //! 4. `event`, then `stream`
-//! 5. `uses`, who comes after whom; `allocation`; `capture_log`, work that is noted instead of enqueued
+//! 5. `uses`, ordering between work on different streams; `allocation`; `capture_log`, work that is recorded
+//!    instead of enqueued
 //! 6. `staging`, the copies; `module`
-//! 7. `memory`; `kernel_memory`, then `index_record`; `rtc`; `graph`, what is made of a capture log
+//! 7. `memory`; `kernel_memory`, then `index_record`; `rtc`; `graph`, made from a capture log
 //!
 //! # Order
 //!
-//! A stream runs its work in order; work on different streams is ordered by events. A [`DeviceMemory`] has a home
-//! stream, and remembers its last uses there and elsewhere. A reader on another stream comes after the last write, a
-//! writer after all last uses, and the home stream after all of them before the memory is reused, so Rust's borrows are
-//! enough to keep programs free of races. No event is recorded until somebody has to wait for a use, and nobody waits
-//! twice. Memory that is dropped goes back to a cache and is reused
-//! on the same stream, whose order makes that right without waiting.
+//! A stream runs its work in order; events order work on different streams. A [`DeviceMemory`] has a home
+//! stream, and remembers its last uses there and elsewhere. A reader on another stream waits for the last
+//! write, a writer for all last uses, and the home stream for all of them before the memory is reused, so
+//! Rust's borrows are enough to prevent data races. An event is recorded only when something has to wait for
+//! a use, and no stream waits twice for the same use. Dropped memory goes back to a cache and is reused on
+//! the same stream, whose order makes this correct without waiting.
 //!
 //! # Errors
 //!
-//! No function of this module panics on what a device, a library or a caller does. A `Drop` cannot return its error: the
-//! device keeps it, and the next call that can fail returns it.
+//! No function of this module panics because of a device, a library or a caller. A `Drop` cannot return its
+//! error: the device keeps it, and the next call that can fail returns it.
 //!
 //! # Threads
 //!
-//! HIP's functions may be called from any thread, with any handle. What is per thread is the current device: each call
-//! that depends on it sets it and puts the former one back. All types here are `Send` and `Sync`.
+//! HIP's functions may be called from any thread, with any handle. Only the current device is per thread:
+//! each call that depends on it sets it and then restores the previous one. All types here are `Send` and
+//! `Sync`.
 
 mod allocation;
 mod allocator;

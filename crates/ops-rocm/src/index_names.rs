@@ -1,12 +1,12 @@
-//! Numbers for what kernels can only name by number: an index operand of an op.
+//! Numbers by which kernels identify an index operand of an op.
 //!
-//! Each backend has its own. A stream belongs to one backend at a time, and its record is emptied for the next one, so a
-//! number is always looked up where it was given.
+//! Each backend has its own. A stream belongs to one backend at a time, and its record is emptied for the
+//! next one, so a number is always looked up in the backend that assigned it.
 use crate::hip::IndexFault;
 use crate::sync::Mutex;
 use ops_core::Error;
 
-/// The index operands of ops that ran so far.
+/// The index operands of the ops that have run so far.
 #[derive(Debug, Default)]
 pub(crate) struct IndexNames {
     known: Mutex<Vec<(&'static str, &'static str)>>,
@@ -23,11 +23,11 @@ impl IndexNames {
         u32::try_from(at).unwrap_or(u32::MAX)
     }
 
-    /// What a kernel recorded, as an error.
+    /// The error for what a kernel recorded.
     pub(crate) fn error(&self, fault: IndexFault) -> Error {
         let known = self.known.lock();
         let names = usize::try_from(fault.op).ok().and_then(|at| known.get(at));
-        let (op, operand) = names.copied().unwrap_or(("a kernel of the program's own", "an index"));
+        let (op, operand) = names.copied().unwrap_or(("a kernel of the program", "an index"));
         let count = |value: u64| usize::try_from(value).unwrap_or(usize::MAX);
         Error::Index {
             op,

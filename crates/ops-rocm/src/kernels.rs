@@ -1,4 +1,5 @@
-//! This project's kernels on a device: compiled with the program, or on first use and then kept in memory and on disk.
+//! This project's kernels on a device: either compiled with the program, or compiled on first use and then
+//! kept in memory and on disk.
 mod count;
 mod disk;
 mod embedded;
@@ -30,17 +31,18 @@ use std::time::Instant;
 /// Where compiled kernels come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KernelSource {
-    /// As [`Aot`](KernelSource::Aot) where this program has code for the device, else as [`Jit`](KernelSource::Jit).
+    /// As [`Aot`](KernelSource::Aot) if this program has code for the device, otherwise as
+    /// [`Jit`](KernelSource::Jit).
     #[default]
     Either,
     /// hipRTC compiles them for the device on first use; code objects are cached on disk.
     Jit,
-    /// They were compiled with this program, by feature `aot`, for the device or for its generic target.
+    /// They were compiled with this program, by feature `aot`, for the device or its generic target.
     Aot,
 }
 
 impl KernelSource {
-    /// What `OPS_ROCM_KERNELS` says.
+    /// The value of `OPS_ROCM_KERNELS`.
     pub(crate) fn from_env() -> Result<Self> {
         match std::env::var("OPS_ROCM_KERNELS").as_deref() {
             Ok("") | Err(_) => Ok(KernelSource::Either),
@@ -53,13 +55,13 @@ impl KernelSource {
 
 const AHEAD_OF_TIME: &str = "loading kernels compiled ahead of time";
 
-/// Most units that are compiled at a time. Each takes a process of a few hundred megabytes.
+/// Maximum number of units compiled at a time. Each takes a process of a few hundred megabytes.
 const MAX_WORKERS: usize = 8;
 
 // The counters of a stream suffice for every launch.
 const _: () = assert!(ops_kernels::attention::ARRIVALS as usize <= hip::ARRIVALS);
 
-/// What to say where a program has no code for a device.
+/// The message when a program has no code for a device.
 fn absent(objects: &CodeObjects, gfx: &Gfx) -> String {
     if objects.is_empty() {
         return "this program embeds no kernels: build it with feature `aot`".into();
@@ -81,7 +83,7 @@ pub(crate) struct Kernels {
     disk: OnceLock<Option<Disk>>,
     folder: CacheFolder,
     limit: CacheLimit,
-    /// By the place of their instance in the table.
+    /// By index of their instance in the table.
     functions: Box<[OnceLock<Function>]>,
     units: Mutex<HashMap<Unit, Arc<Mutex<Option<Module>>>>>,
 }
@@ -100,8 +102,10 @@ impl Kernels {
         }
         let (gfx, wave) = (&device.info().gfx, device.info().wave_size);
         if wave != gfx.wave_size() {
-            let why =
-                format!("{gfx} has waves of {wave}, kernels for it are compiled for {}", gfx.wave_size());
+            let why = format!(
+                "{gfx} has waves of {wave} lanes, but kernels for it are compiled for {} lanes",
+                gfx.wave_size()
+            );
             return Err(failed("choosing kernels", why));
         }
         Ok(Kernels {
@@ -117,7 +121,7 @@ impl Kernels {
         })
     }
 
-    /// The kernel of an instance, compiled if it was not yet.
+    /// The kernel of an instance, compiled if necessary.
     fn function(&self, instance: &'static Instance) -> Result<&Function> {
         let place = &self.functions[instance.index];
         if let Some(function) = place.get() {
@@ -137,7 +141,7 @@ impl Kernels {
         Ok(place.get_or_init(|| function))
     }
 
-    /// The module of a unit. Of several threads that want the same one, the first makes it.
+    /// The module of a unit. If several threads need the same one, the first makes it.
     fn module(&self, unit: Unit, worker: &mut Worker) -> Result<(Module, KernelOrigin)> {
         let place = {
             let mut units = self.units.lock();
@@ -151,7 +155,8 @@ impl Kernels {
         Ok((place.insert(module).clone(), origin))
     }
 
-    /// Runs `calls` and returns, besides its result, the units that it would use. Nothing is launched; see [`rehearsal`].
+    /// Runs `calls` and returns their result and the units that they would use. Nothing is launched; see
+    /// [`rehearsal`].
     pub(crate) fn rehearse<R>(&self, calls: impl FnOnce() -> R) -> Result<(R, Vec<Unit>)> {
         rehearsal::rehearse(self, calls)
     }
@@ -161,7 +166,8 @@ impl Kernels {
         rehearsal::is_on(self)
     }
 
-    /// Loads units, several at a time. `report` is told of each when it is ready, with how many are and how many there are.
+    /// Loads units, several at a time. Calls `report` when each is ready, with the number ready and the
+    /// total.
     pub(crate) fn load_all(
         &self,
         units: &[Unit],
@@ -169,7 +175,7 @@ impl Kernels {
     ) -> Result<Vec<LoadedUnit>> {
         let threads =
             std::thread::available_parallelism().map_or(1, |n| n.get()).min(MAX_WORKERS).min(units.len());
-        // Kernels for matrix units take the longest: begun last, one of them would keep the others waiting.
+        // Kernels for matrix units take the longest: if one began last, everything would wait for it.
         let mut ordered: Vec<&Unit> = units.iter().collect();
         ordered.sort_by_key(|unit| !unit.family().needs_matrix());
         let queue = Mutex::new(ordered.into_iter());
@@ -225,7 +231,7 @@ impl Kernels {
         }
     }
 
-    /// The module compiled with the program, or why there is none that can be used.
+    /// The module compiled with the program, or why there is no usable one.
     fn embedded(&self, unit: &Unit) -> Result<Result<Module, String>> {
         let gfx = &self.device.info().gfx;
         let Some(found) = self.objects.find(unit, gfx) else { return Ok(Err(absent(&self.objects, gfx))) };
@@ -238,13 +244,10 @@ impl Kernels {
             Ok(Err(error)) => return Err(error.into()),
             Err(why) => why,
         };
-        let why = format!(
-            "the code of {} that was compiled for {} does not load: {why}",
-            unit.name(),
-            found.target
-        );
+        let why =
+            format!("the code of {} compiled for {} cannot be loaded: {why}", unit.name(), found.target);
         if self.source != KernelSource::Aot {
-            tracing::warn!("{why}; hipRTC is to compile it");
+            tracing::warn!("{why}; hipRTC will compile it");
         }
         Ok(Err(why))
     }
@@ -264,9 +267,9 @@ impl Kernels {
         {
             match Module::load(&self.device, code) {
                 Ok(module) => return Ok((module, KernelOrigin::Cached)),
-                // Whole, and yet not for this device: made anew.
+                // Complete, but not for this device: compile it again.
                 Err(hip::Error::Module { source, .. }) if source.call() == "hipModuleLoadData" => {
-                    tracing::warn!("a cached kernel does not load: {source}");
+                    tracing::warn!("a cached kernel cannot be loaded and is compiled again: {source}");
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -297,11 +300,11 @@ impl Kernels {
     /// Enqueues a kernel, or only notes it inside [`rehearse`](Self::rehearse).
     ///
     /// # Errors
-    /// The kernel does not compile or load; HIP's.
+    /// The kernel cannot be compiled or loaded, or an error from HIP.
     ///
     /// # Safety
-    /// `args` were made by this launch's function of `ops-kernels` for views that lie in their memory, which is lent to
-    /// the stream until this has returned.
+    /// `args` were made by this launch's function of `ops-kernels` for views that lie in their memory, which
+    /// this stream may access until this has returned.
     pub(crate) unsafe fn launch<A: KernelArgs + Arguments>(
         &self,
         stream: &Stream,
@@ -321,12 +324,12 @@ impl Kernels {
         }
         let function = self.function(instance)?;
         let sizes = Launch { grid: launch.grid, block: [launch.block, 1, 1], dynamic_lds: 0 };
-        // SAFETY: the structure is the kernel's, as compared above; the rest is the caller's promise.
+        // SAFETY: the structure is the kernel's, as compared above; the rest is guaranteed by the caller.
         Ok(unsafe { function.launch(stream, sizes, args) }?)
     }
 }
 
-/// The compiler's options for an architecture, which it is given separately.
+/// The compiler's options for an architecture, which is passed separately.
 fn options_for(gfx: &Gfx) -> Result<Vec<String>> {
     let options = ops_kernels::source::hiprtc_options(gfx.full());
     let mut options =

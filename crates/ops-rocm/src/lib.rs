@@ -1,12 +1,12 @@
 //! Transformer operations on AMD GPUs.
 //!
 //! [`Rocm`] is a backend of [`ops_core`]: a queue on a device. ROCm's libraries are opened at run time, so the crate
-//! builds, documents and tests without ROCm; [`Rocm::new`] then answers with an error that says what was looked for and
-//! what to do.
+//! builds, documents and tests without ROCm; [`Rocm::new`] then returns an error that says what was searched
+//! for and what to do.
 //!
-//! Each op has several providers: this project's kernels, and hipBLASLt, rocBLAS and MIOpen where they have the
-//! op. Which one
-//! computes is a matter of facts, stated with reasons, and of a [`Policy`]; nothing falls back silently, see [`Decision`].
+//! Each op has several providers: this project's kernels, and hipBLASLt, rocBLAS and MIOpen where they have
+//! the op. Which one computes a call depends on facts, stated with reasons, and on a [`Policy`]; nothing
+//! falls back silently, see [`Decision`].
 //!
 //! ```no_run
 //! # use ops_core::{Layout, Operand, Operands, Role, DType, ops::{Softmax, SoftmaxOps}, Backend};

@@ -1,27 +1,28 @@
-//! Whether a device's matrix units work as the kernels take them to: each instruction on one known product.
+//! Checks that a device's matrix units work as the kernels assume, with one known product per instruction.
 use crate::hip::Purpose;
 use crate::{Result, Rocm};
 use ops_core::{Backend, Scalar, bf16, f16};
 use ops_kernels::mma_unit::{MmaUnitArgs, prepare_unit};
 use ops_kernels::{ElementType, Matrix};
 
-/// What one instruction made of a known product.
+/// The result of one instruction on a known product.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MatrixCheck {
     /// Its name, such as `WMMA 16x16x16 f16`.
     pub instruction: String,
-    /// The type that it multiplies.
+    /// The element type of its operands.
     pub dtype: &'static str,
-    /// Where it differs, if it does.
+    /// The first difference, if there is one.
     pub wrong: Option<String>,
 }
 
 impl Rocm {
-    /// Runs every matrix instruction that this device's kernels use, on matrices that no transpose and no exchange of
-    /// lanes leaves alike. Empty where there are no matrix units, or none that the kernels know.
+    /// Runs every matrix instruction that this device's kernels use, on matrices that every transpose and
+    /// every exchange of lanes would change. Empty if there are no matrix units, or none that the kernels
+    /// know.
     ///
     /// # Errors
-    /// A kernel cannot be compiled or launched; HIP's.
+    /// A kernel cannot be compiled or launched, or an error from HIP.
     pub fn check_matrix_units(&self) -> Result<Vec<MatrixCheck>> {
         let Some(matrix) = self.target().launch_device().matrix else { return Ok(Vec::new()) };
         let mut checks = Vec::new();
@@ -62,7 +63,7 @@ fn check<T: Scalar, S: Scalar>(
         let to = product.buffer().memory().access(stream, Purpose::Write)?;
         let [a, b, c] = [&from[0], &from[1], &from[2]].map(|access| access.address() as u64);
         let args = MmaUnitArgs { a, b, c, d: to.address() as u64 };
-        // SAFETY: the four matrices have the sizes that the kernel is for, and are lent to the stream.
+        // SAFETY: the four matrices have the sizes that the kernel expects, and the stream may access them.
         unsafe { rocm.kernels().launch(stream, &launch, &args) }?;
     }
     let got = product.as_ref().to_vec(rocm)?;

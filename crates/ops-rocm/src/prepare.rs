@@ -1,4 +1,4 @@
-//! Having kernels before they are needed.
+//! Compiling and loading kernels before they are needed.
 use crate::hip::Gfx;
 use crate::{Error, KernelOrigin, LoadedUnit, Rocm};
 use std::fmt;
@@ -13,19 +13,19 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// The units, in the order in which they were ready.
+    /// The units, in the order in which they became ready.
     pub fn units(&self) -> &[LoadedUnit] {
         &self.units
     }
-    /// How many units came from there.
+    /// The number of units from this origin.
     pub fn count(&self, origin: KernelOrigin) -> usize {
         self.units.iter().filter(|unit| unit.origin == origin).count()
     }
-    /// How many units were compiled, by this process or by others.
+    /// The number of units compiled by this process or by helpers.
     pub fn compiled(&self) -> usize {
         self.count(KernelOrigin::Compiled) + self.count(KernelOrigin::CompiledByHelper)
     }
-    /// How long it took to load all of them, without the calls that named them.
+    /// The time to load all of them, without the calls that used them.
     pub fn time(&self) -> Duration {
         self.time
     }
@@ -50,16 +50,18 @@ impl fmt::Display for Prepared {
 }
 
 impl Rocm {
-    /// Compiles and loads the kernels that `calls` needs, so that no later call waits for the compiler. In programs that call
-    /// [`compile_helper`](crate::compile_helper) several are compiled at a time.
+    /// Compiles and loads the kernels that `calls` needs, so that no later call waits for the compiler.
+    /// Programs that call [`compile_helper`](crate::compile_helper) compile several at a time.
     ///
-    /// `calls` makes the calls that the program will make, for example one step of a model with a prompt and one with a
-    /// single token: which kernels run depends on types and shapes. It is called on this thread and uses this queue, or any
-    /// other on the same device. Ops check, allocate and copy as ever, and rocBLAS and MIOpen compute, which makes them load
-    /// kernels of their own. **This project's kernels are not launched**: what the calls write has no defined contents, so
-    /// do not pass tensors that are still needed, and do not act on results. Other threads are not affected.
+    /// `calls` makes the calls that the program will make, for example one step of a model with a prompt and
+    /// one with a single token: which kernels run depends on types and shapes. It is called on this thread
+    /// and uses this queue, or any other on the same device. Ops check, allocate and copy as usual, and
+    /// rocBLAS and MIOpen do compute, which makes them load their own kernels. **This project's kernels are
+    /// not launched**: outputs are undefined, so do not pass tensors that are still needed, and do not act on
+    /// results. Other threads are not affected.
     ///
-    /// Compiled kernels go to the [cache](crate::CacheFolder); if all are there already, this takes milliseconds.
+    /// Compiled kernels go to the [cache](crate::CacheFolder); if all are already there, this takes
+    /// milliseconds.
     ///
     /// ```no_run
     /// use ops_core::{Backend, f16, ops::{LinearOps, RmsNorm, NormOps}};
@@ -79,7 +81,7 @@ impl Rocm {
     /// ```
     ///
     /// # Errors
-    /// What `calls` returns; a kernel does not compile or load; `calls` itself calls this.
+    /// The error of `calls`; a kernel that cannot be compiled or loaded; a nested call of this function.
     pub fn prepare<E: From<Error>>(&self, calls: impl FnOnce() -> Result<(), E>) -> Result<Prepared, E> {
         self.prepare_with(calls, |_, _, _| ())
     }

@@ -1,4 +1,4 @@
-//! Providers of ops, and how a call finds its own.
+//! Providers of ops, and how a call is matched with its provider.
 use crate::choice::{Candidate, Decision, Policy, Ranking, Target, Verdict, describe};
 use crate::error::{NAME, failed};
 use crate::{Error, HipSpace, ProviderId, Rocm};
@@ -9,38 +9,42 @@ pub trait Provider<O: Op>: Sync {
     /// Its name in policies and reports.
     fn id(&self) -> ProviderId;
 
-    /// Whether this provider computes the right result for this problem on this device. Nothing is allocated on the
-    /// device and nothing enqueued.
+    /// Whether this provider computes this problem correctly on this device. Must not allocate or enqueue
+    /// anything on the device.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why not.
     fn applicable(&self, target: &Target, op: &O, on: &dyn Operands) -> Result<(), Reason>;
 
-    /// What it promises about the bits of the result of a problem that it can compute, on a target whose launches
-    /// [sum by row](Target::sums_by_row) or do not. Results of ops that are exact are [`Determinism::Exact`] without its word.
+    /// The determinism it guarantees for this problem, given whether the target [sums by
+    /// row](Target::sums_by_row). Exact ops are always [`Determinism::Exact`]; their providers need not say
+    /// so.
     fn determinism(&self, target: &Target, op: &O, on: &dyn Operands) -> Determinism;
 
-    /// How it would compute a problem that it can compute, if it has more than one way.
+    /// How it would compute this problem, if it has more than one way. Called only if it is applicable.
     fn how(&self, _target: &Target, _op: &O, _on: &dyn Operands) -> Option<String> {
         None
     }
 
-    /// Why another provider should compute a problem that this one can compute, such as that the other is faster. It is then
-    /// asked after those that say nothing, unless a policy has an order for the problem.
+    /// Why another provider should compute a problem that this one can compute, for example because the other
+    /// is faster. It is then asked after those that do not defer, unless a policy has an order for the
+    /// problem.
     fn defer(&self, _target: &Target, _op: &O, _on: &dyn Operands) -> Option<String> {
         None
     }
 
-    /// Whether the library on this device has a kernel for a problem, if only the library knows, and if so, what it says of that
-    /// kernel, in place of [`how`](Self::how). Asked of a provider that would be chosen, before it is.
+    /// Whether the library on this device has a kernel for a problem, if only the library knows. Returns the
+    /// library's description of that kernel, which replaces [`how`](Self::how). Called on the candidate just
+    /// before it is chosen.
     ///
     /// # Errors
-    /// Why it cannot compute the problem. A failure of the library is not a reason: the launch reports it.
+    /// The reason why it cannot compute the problem. A failure of the library is not a reason: the launch
+    /// reports it.
     fn probe(&self, _rocm: &Rocm, _op: &O, _on: &dyn Operands) -> Result<Option<String>, Reason> {
         Ok(None)
     }
 
-    /// Enqueues the op. It was found applicable.
+    /// Enqueues the op. Called only if the op is applicable.
     ///
     /// # Errors
     /// On [`Error::Unsupported`](ops_core::Error::Unsupported) no output was touched.
@@ -49,7 +53,7 @@ pub trait Provider<O: Op>: Sync {
 
 /// The providers of an op, best first: all that [`Rocm`] needs to execute it.
 ///
-/// Other crates add ops of their own: `impl Providers<MyOp> for Rocm { const LIST: .. = &[&MyProvider]; }`
+/// Other crates can add their own ops: `impl Providers<MyOp> for Rocm { const LIST: .. = &[&MyProvider]; }`
 #[diagnostic::on_unimplemented(
     message = "`Rocm` has no providers for `{O}`",
     note = "write `impl Providers<{O}> for Rocm`, or wrap the backend as `Fallback::new(rocm, Cpu::new())`"
@@ -89,7 +93,8 @@ fn ids_of(count: usize, id: &dyn Fn(usize) -> ProviderId) -> Vec<ProviderId> {
     (0..count).map(id).collect()
 }
 
-/// The providers of an op, to be asked about one problem. It does not know the op's type, so it is compiled once.
+/// The providers of an op, to be asked about one problem. It does not depend on the op's type, so it is
+/// compiled once.
 struct Asked<'p> {
     /// The op's name for this problem.
     name: &'static str,
@@ -160,7 +165,8 @@ impl Asked<'_> {
 }
 
 impl Rocm {
-    /// Which provider would compute an op for these operands, and why the others would not. Nothing runs or is counted.
+    /// Which provider would compute an op for these operands, and why the others would not. Runs and counts
+    /// nothing.
     pub fn explain<O: Op>(&self, op: &O, on: &dyn Operands) -> Decision
     where
         Rocm: Providers<O>,
@@ -177,7 +183,8 @@ impl Rocm {
         self.decided().place(op, on, runs, || decide(list, self.policy(), self.target(), Some(self), op, on))
     }
 
-    /// Policies made in code, and those for ops of other crates, are checked when the op is called.
+    /// Checks policies made in code, and those for ops of other crates; this is only possible when the op is
+    /// called.
     fn check_policy<O: Op>(&self, op: &O, on: &dyn Operands) -> Result<(), String>
     where
         Rocm: Providers<O>,
@@ -190,7 +197,7 @@ impl Rocm {
     }
 }
 
-/// Which provider would compute an op for these operands on a target, which need not be present.
+/// Which provider would compute an op for these operands on a target that need not be present.
 pub fn explain<O: Op>(target: &Target, policy: &Policy, op: &O, on: &dyn Operands) -> Decision
 where
     Rocm: Providers<O>,

@@ -3,14 +3,14 @@ use std::fmt;
 
 /// The name of a provider, in policies, messages and reports.
 ///
-/// A vendor library's id is declared beside the library, in its module under `vendor`.
+/// A vendor library's id is declared with the library, in its module under `vendor`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProviderId(&'static str);
 
 impl ProviderId {
     /// This project's kernels.
     pub const HIP: ProviderId = ProviderId("hip");
-    /// The ops that a fused op is made of.
+    /// The parts of a fused op.
     pub const PARTS: ProviderId = ProviderId("parts");
 
     /// A provider of this name.

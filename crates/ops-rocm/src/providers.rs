@@ -1,8 +1,8 @@
-//! Who computes what: the providers, and for each op the list of those it has, best first.
+//! The providers, and for each op the list of its providers, best first.
 //!
-//! This project's kernels come first where they are at least as good: norms, rope, softmax, activations, everything that
-//! moves memory. For products of matrices hipBLASLt comes first on targets that it is tuned for, and rocBLAS on others,
-//! unless the products have few rows.
+//! This project's kernels come first where they are at least as good: norms, rope, softmax, activations, and
+//! everything that moves memory. For matrix products, hipBLASLt comes first on targets that it is tuned for,
+//! and rocBLAS on others, unless the products have few rows.
 pub(crate) mod hip;
 mod hipblaslt;
 mod miopen;
@@ -43,7 +43,7 @@ pub(crate) fn known() -> Vec<ProviderId> {
     std::iter::once(ProviderId::HIP).chain(vendors).chain([ProviderId::PARTS]).collect()
 }
 
-/// The providers of an op that this crate computes, in their default order; `None` for any other name.
+/// The providers of an op that this crate computes, in default order; `None` for any other name.
 pub fn providers_of(op: &str) -> Option<Vec<ProviderId>> {
     ROWS.iter().find_map(|row| row(op))
 }
@@ -57,8 +57,8 @@ where
     known.then(|| <Rocm as Providers<O>>::LIST.iter().map(|provider| provider.id()).collect())
 }
 
-/// Writes `impl Providers` for ops: their generic parameters, the op, its providers, best first, and, for
-/// [`providers_of`], one of each that has a name of its own.
+/// Writes `impl Providers` for ops, from their generic parameters, the op, its providers, best first, and,
+/// for [`providers_of`], one op per name.
 macro_rules! lists {
     ($([$($g:ident: $bound:ident)?] $op:ty: $($provider:expr),+; $ops:expr;)+) => {
         $(

@@ -6,11 +6,12 @@ use crate::{Error, ProviderId, Result, Rocm};
 use ops_core::replay::{CAPTURE, REPLAY, not_recorded};
 use ops_core::{Reason, Replay};
 
-/// Calls become nodes of a graph of HIP's (`hipGraph`).
+/// Calls become nodes of a HIP graph (`hipGraph`).
 ///
-/// Memory that is allocated and dropped between recorded calls is used again by later ones, as it is outside a recording. This
-/// project's kernels are recorded, and so are fills and copies on the device. A call that rocBLAS, hipBLASLt or MIOpen would
-/// compute is refused, because their launches are not this crate's to keep: choose a policy that has `hip` compute that op.
+/// As outside a recording, memory that is allocated and dropped between recorded calls is reused by later
+/// ones. This project's kernels are recorded, and so are fills and copies on the device. A call that rocBLAS,
+/// hipBLASLt or MIOpen would compute is refused, because this crate cannot record their launches: choose a
+/// policy that makes `hip` compute that op.
 ///
 /// ```no_run
 /// use ops_core::{Backend, Replay, ops::*};
@@ -30,7 +31,7 @@ impl Replay for Rocm {
 
     fn capture<R, E: From<Error>>(&self, calls: impl FnOnce() -> Result<R, E>) -> Result<(Graph, R), E> {
         if self.kernels().is_rehearsing() {
-            let why = "`prepare` launches nothing, so there is nothing to record; call it before";
+            let why = "`prepare` launches nothing, so there is nothing to record; call it before the capture";
             return Err(not_recorded(CAPTURE, NAME, why).into());
         }
         let recorder = self.stream().record_work().map_err(Error::from)?;
@@ -41,8 +42,7 @@ impl Replay for Rocm {
 
     fn replay(&self, graph: &Graph) -> Result<()> {
         if graph.stream() != self.stream() {
-            let why =
-                "the graph is of another queue; replay it on the queue, or a clone of it, that recorded it";
+            let why = "the graph belongs to another queue; replay it on the queue that recorded it, or a clone of that";
             return Err(not_recorded(REPLAY, NAME, why));
         }
         Ok(graph.replay()?)
@@ -56,7 +56,7 @@ impl Rocm {
             return Ok(());
         }
         let why = format!(
-            "{provider} computes it, and its launches cannot be recorded; choose a policy that has hip compute it"
+            "{provider} computes it, and its launches cannot be recorded; choose a policy that makes hip compute it"
         );
         Err(Reason::Because(why))
     }

@@ -12,9 +12,9 @@ use std::sync::Arc;
 
 /// A queue on an AMD GPU.
 ///
-/// A clone is the same queue; [`fork`](ops_core::Backend::fork) makes another on the same device. Each op is computed by
-/// the first of its [`Providers`](crate::Providers) that can and may: see [`explain`](Rocm::explain) and
-/// [`decisions`](Rocm::decisions).
+/// A clone is the same queue; [`fork`](ops_core::Backend::fork) makes another on the same device. Each op is
+/// computed by the first of its [`Providers`](crate::Providers) that can and may compute it: see
+/// [`explain`](Rocm::explain) and [`decisions`](Rocm::decisions).
 ///
 /// ```no_run
 /// use ops_core::{Backend, ops::{NormOps, RmsNorm}};
@@ -33,7 +33,7 @@ pub struct Rocm {
     queue: Arc<Queue>,
 }
 
-/// What all queues on a device have in common.
+/// What all queues on a device share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) device: Device,
@@ -44,7 +44,7 @@ pub(crate) struct Shared {
     pub(crate) index_names: IndexNames,
 }
 
-/// What each queue has of its own. Handles are dropped before the stream they work on.
+/// What belongs to a single queue. Handles are dropped before the stream they work on.
 #[derive(Debug)]
 struct Queue {
     handles: Handles,
@@ -63,7 +63,7 @@ impl Rocm {
         Rocm { shared: Arc::new(shared), queue: Arc::new(Queue::new(stream)) }
     }
 
-    /// The devices that the process sees, unsupported ones too.
+    /// The devices that the process sees, including unsupported ones.
     ///
     /// # Errors
     /// As [`new`](Rocm::new).
@@ -80,36 +80,36 @@ impl Rocm {
     pub fn stream(&self) -> &Stream {
         &self.queue.stream
     }
-    /// What providers decide by.
+    /// What providers base their decisions on.
     pub fn target(&self) -> &Target {
         &self.shared.target
     }
-    /// Which providers may compute what.
+    /// Which providers may compute which ops.
     pub fn policy(&self) -> &Policy {
         &self.shared.policy
     }
-    /// Counts of the device's memory.
+    /// Statistics of the device's memory.
     pub fn memory_stats(&self) -> MemoryStats {
         self.shared.device.memory_stats()
     }
     /// Waits for all work on the device and frees cached memory.
     ///
     /// # Errors
-    /// HIP's.
+    /// Errors from HIP.
     pub fn trim(&self) -> Result<()> {
         Ok(self.shared.device.trim()?)
     }
 
-    /// Every kind of decision so far, in order of first appearance, with the number of calls.
+    /// Every distinct decision so far, in order of first appearance, with the number of calls.
     pub fn decisions(&self) -> Vec<Decision> {
         self.shared.decisions.list()
     }
 
-    /// The values that launches depend on.
+    /// The launch parameters.
     pub fn tuning(&self) -> &Tuning {
         &self.target().launch_device().tuning
     }
-    /// Stores values for this device, which programs started later use; returns the file.
+    /// Stores launch parameters for this device, for programs started later; returns the file.
     ///
     /// # Errors
     /// The file cannot be written, or `OPS_ROCM_CACHE` is empty.
@@ -126,14 +126,15 @@ impl Rocm {
     pub(crate) fn index_names(&self) -> &IndexNames {
         &self.shared.index_names
     }
-    /// Calls a vendor library with this queue's handle, and with the device as the thread's current one. If the library says
-    /// that device memory is exhausted, the cache is given back and `call` is made once more, so it must be of one piece.
+    /// Calls a vendor library with this queue's handle, and with the device as the thread's current one. If
+    /// the library reports that device memory is exhausted, the cache is freed and `call` is made again, so
+    /// it must not have side effects before it fails.
     pub(crate) fn with_library<V: Vendor, R>(
         &self,
         call: impl FnMut(&Lib<V>, &mut V::Handle) -> std::result::Result<R, Failure>,
     ) -> Result<R> {
-        let why = "its launches are not this backend's to keep; choose a policy that has hip compute the op";
-        self.stream().require_unrecorded("a call of a library", why)?;
+        let why = "this backend cannot record its launches; choose a policy that makes hip compute the op";
+        self.stream().require_unrecorded("a library call", why)?;
         self.queue.handles.with::<V, R>(self.stream(), || self.target().lib::<V>(), call)
     }
     /// Another queue on the same device.
@@ -141,8 +142,8 @@ impl Rocm {
         Rocm { shared: self.shared.clone(), queue: Arc::new(Queue::new(stream)) }
     }
 
-    /// Ends the loan of a queue's borrowed stream: waits for its work, after which clones of the queue give errors. Nobody
-    /// waits for the queue after that, so an index out of range is returned here.
+    /// Ends the loan of a queue's borrowed stream: waits for its work, after which clones of the queue return
+    /// errors. No later wait could report an index out of range, so this returns it.
     #[cfg(feature = "rocm-rs")]
     pub(crate) fn end_loan(&self) -> Result<()> {
         let queue = &*self.queue;

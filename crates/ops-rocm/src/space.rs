@@ -7,7 +7,7 @@ use ops_core::{Element, Space};
 #[derive(Clone, Copy, Debug)]
 pub struct HipSpace;
 
-/// Owned device memory for elements. It is freed behind the work that uses it.
+/// Owned device memory for elements. It is freed after the work that uses it.
 #[derive(Debug)]
 pub struct HipBuffer<T> {
     memory: DeviceMemory,
@@ -15,7 +15,7 @@ pub struct HipBuffer<T> {
     element: PhantomData<fn() -> T>,
 }
 
-/// A run of elements in device memory, for reading.
+/// Contiguous elements in device memory, for reading.
 #[derive(Debug)]
 pub struct HipRef<'a, T> {
     memory: &'a DeviceMemory,
@@ -24,7 +24,7 @@ pub struct HipRef<'a, T> {
     element: PhantomData<fn() -> T>,
 }
 
-/// A run of elements in device memory, for writing: no other view covers them.
+/// Contiguous elements in device memory, for writing: no other view covers them.
 #[derive(Debug)]
 pub struct HipMut<'a, T> {
     memory: &'a DeviceMemory,
@@ -41,7 +41,7 @@ impl<T> Clone for HipRef<'_, T> {
 impl<T> Copy for HipRef<'_, T> {}
 
 impl<T: Element> HipBuffer<T> {
-    /// The memory as elements: as many as fit it.
+    /// The memory as elements, as many as fit.
     pub fn new(memory: DeviceMemory) -> Self {
         let len = memory.len() / size_of::<T>().max(1);
         HipBuffer { memory, len, element: PhantomData }
@@ -69,11 +69,11 @@ impl<T: Element> HipBuffer<T> {
 }
 
 impl<'a, T: Element> HipRef<'a, T> {
-    /// The memory that the run lies in, to be lent to a kernel by [`DeviceMemory::access`].
+    /// The memory that holds the elements; [`DeviceMemory::access`] makes it available to a kernel.
     pub fn memory(&self) -> &'a DeviceMemory {
         self.memory
     }
-    /// Where in it the run starts, in bytes.
+    /// Offset of the first element in it, in bytes.
     pub fn offset(&self) -> usize {
         self.start * size_of::<T>()
     }
@@ -118,7 +118,7 @@ impl Space for HipSpace {
         view
     }
     fn split_at<T: Element>(view: Self::Mut<'_, T>, mid: usize) -> (Self::Mut<'_, T>, Self::Mut<'_, T>) {
-        // Beyond the end the second run is empty.
+        // Beyond the end, the second part is empty.
         let mid = mid.min(view.len);
         let part = |start, len| HipMut { memory: view.memory, start, len, element: PhantomData };
         (part(view.start, mid), part(view.start + mid, view.len - mid))
@@ -143,12 +143,12 @@ impl Space for HipSpace {
         HipBuffer::new(buffer.into_memory())
     }
     fn aligned(bytes: Self::Ref<'_, u8>, align: usize) -> bool {
-        // An allocation starts at a multiple of 16 or more, which is enough for every element.
+        // An allocation is aligned to at least 16 bytes, which is enough for every element.
         bytes.start.is_multiple_of(align)
     }
 }
 
-/// A run of bytes as one of elements, where it starts and ends with one.
+/// A range of bytes as a range of elements, if it starts and ends on element boundaries.
 fn elements<T: Element>(start: usize, len: usize) -> Option<(usize, usize)> {
     let size = size_of::<T>().max(1);
     (start.is_multiple_of(size) && len.is_multiple_of(size)).then_some((start / size, len / size))

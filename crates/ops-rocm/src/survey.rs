@@ -1,12 +1,12 @@
-//! What a machine has for AMD GPUs: libraries, devices, kernels, and problems.
+//! A survey of a machine's AMD GPUs: libraries, devices, kernels, and problems.
 use crate::hip::{Compiler, DeviceInfo, Hip, remarks};
 use crate::kernels::{CacheFolder, CacheLimit, CodeObjects, KernelCount, KernelSource};
 use crate::vendor::VENDORS;
 use crate::{Policy, Version};
 use std::path::PathBuf;
 
-/// What this machine has for AMD GPUs, found without running anything. It never fails: what is absent is part of the
-/// result.
+/// What this machine has for AMD GPUs, found without running anything. It never fails: whatever is absent is
+/// part of the result.
 #[derive(Clone, Debug)]
 pub struct Survey {
     /// HIP, hipRTC and the vendor libraries.
@@ -15,11 +15,11 @@ pub struct Survey {
     pub devices: Vec<SurveyedDevice>,
     /// Targets of the kernels that were compiled with this program.
     pub targets: Vec<String>,
-    /// Bytes of these kernels.
+    /// Size of these kernels in bytes.
     pub embedded_bytes: usize,
     /// The folder of kernels that hipRTC compiled.
     pub cache: Option<PathBuf>,
-    /// Problems, each with what to do.
+    /// Problems, each with advice.
     pub warnings: Vec<String>,
 }
 
@@ -69,7 +69,7 @@ impl Survey {
             Err(error) => {
                 survey.libraries.push(SurveyedLibrary { name: "HIP", found: Err(error.to_string()) });
                 let others = ["hipRTC"].into_iter().chain(VENDORS.iter().map(|vendor| vendor.name));
-                let found = || Err("not looked for without HIP".to_owned());
+                let found = || Err("not searched for without HIP".to_owned());
                 survey.libraries.extend(others.map(|name| SurveyedLibrary { name, found: found() }));
                 survey.warnings.extend(remarks(&[]));
             }
@@ -127,7 +127,7 @@ impl Survey {
         }
     }
 
-    /// Warns if the device cannot have all its kernels.
+    /// Warns if kernels are not available for the device.
     fn check_kernels(
         &mut self,
         info: &DeviceInfo,
@@ -144,7 +144,7 @@ impl Survey {
             ));
         } else if kernels.to_compile > 0 && !compiler {
             self.warnings.push(format!(
-                "device {ordinal} ({gfx}) cannot have its kernels: there is no hipRTC to compile them; install it, or \
+                "device {ordinal} ({gfx}) has no kernels, and there is no hipRTC to compile them; install it, or \
                  build this program with feature `aot` and OPS_ROCM_AOT={target}"
             ));
         }

@@ -1,8 +1,9 @@
-//! The standard library's locks, for data that is consistent at every point: a panic elsewhere while one was held does
-//! no harm, so none is ever poisoned.
+//! The standard library's locks, for data that is consistent at every point: a panic while one is held does
+//! no harm, so poisoning is ignored.
 //!
-//! With debug assertions they tell valgrind's drd what happens before what. It sees the locks of C, and takes these, which
-//! are made of atomics and futexes, for none. Outside valgrind what they tell it is a few instructions that do nothing.
+//! With debug assertions they tell valgrind's drd about happens-before relations. drd recognises pthread
+//! locks but not the standard library's, which are made of atomics and futexes. Outside valgrind these
+//! requests are a few instructions that do nothing.
 use std::ops::{Deref, DerefMut};
 use std::sync::{self, PoisonError, TryLockError};
 
@@ -29,7 +30,7 @@ impl<T> Mutex<T> {
 #[derive(Debug, Default)]
 pub(crate) struct RwLock<T>(sync::RwLock<T>);
 
-/// An [`RwLock`] that is held for reading.
+/// An [`RwLock`] held for reading.
 pub(crate) type ReadGuard<'l, T> = Guard<sync::RwLockReadGuard<'l, T>>;
 
 impl<T> RwLock<T> {
@@ -56,7 +57,7 @@ impl<T> RwLock<T> {
     }
 }
 
-/// A lock that is held.
+/// A held lock.
 #[derive(Debug)]
 pub(crate) struct Guard<G> {
     held: G,
@@ -91,12 +92,12 @@ impl<G> Drop for Guard<G> {
 
 #[cfg(all(debug_assertions, target_os = "linux", target_arch = "x86_64"))]
 mod watched {
-    //! valgrind's requests, as its headers `valgrind.h` and `drd.h` have them.
+    //! valgrind's requests, as defined in its headers `valgrind.h` and `drd.h`.
 
     /// `VG_USERREQ_TOOL_BASE('H', 'G') + 256`
     const BASE: u64 = 0x4847_0000 + 256;
 
-    /// What this thread has done so far happens before what others do after [`after`] at this address.
+    /// Everything this thread has done so far happens before what others do after [`after`] at this address.
     pub(super) fn before<T>(at: *const T) {
         request(BASE + 33, at.addr() as u64);
     }
@@ -107,8 +108,8 @@ mod watched {
 
     fn request(kind: u64, address: u64) {
         let args = [kind, address, 0, 0, 0, 0];
-        // SAFETY: rotations of rdi by 128 bits in all and an exchange of rbx with itself change nothing but the flags;
-        // under valgrind the six words are read, and rdx is what it answers.
+        // SAFETY: rotations of rdi by 128 bits in all and an exchange of rbx with itself change nothing but
+        // the flags; under valgrind the six words are read, and rdx receives the answer.
         unsafe {
             core::arch::asm!(
                 "rol rdi, 3", "rol rdi, 13", "rol rdi, 61", "rol rdi, 51", "xchg rbx, rbx",

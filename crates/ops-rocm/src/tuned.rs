@@ -1,7 +1,7 @@
-//! What was measured on a device, in a file beside the compiled kernels.
+//! Launch parameters measured on a device, in a file next to the compiled kernels.
 //!
-//! One file a device, in TOML; it names the device and the version of this crate that measured it, and is passed over,
-//! with a warning, where either is another.
+//! There is one TOML file per device. It names the device and the version of this crate that measured it; if
+//! either differs, the file is ignored with a warning.
 use crate::error::failed;
 use crate::hip::DeviceInfo;
 use crate::kernels::CacheFolder;
@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Where the values of a device are kept; `None` where nothing is kept.
+/// Where a device's parameters are stored; `None` if nothing is stored.
 pub(crate) fn file(folder: &CacheFolder, info: &DeviceInfo) -> Option<PathBuf> {
     let name = format!("tuning-{}-{}.toml", info.gfx.name(), info.compute_units);
     folder.path().map(|folder| folder.join(name))
 }
 
-/// The table's values for a device, with those that were measured on it.
+/// The table's parameters for a device, overridden by those measured on it.
 pub(crate) fn load(folder: &CacheFolder, info: &DeviceInfo) -> Tuning {
     let table = Tuning::of(info.gfx.name());
     let Some(path) = file(folder, info) else { return table };
@@ -31,7 +31,7 @@ pub(crate) fn load(folder: &CacheFolder, info: &DeviceInfo) -> Tuning {
 }
 
 fn passed_over(path: &Path, why: &str, table: Tuning) -> Tuning {
-    tracing::warn!("{} is passed over: {why}; `ops tune --backend rocm` writes it anew", path.display());
+    tracing::warn!("{} is ignored: {why}; run `ops tune --backend rocm` to write it again", path.display());
     table
 }
 
@@ -39,7 +39,7 @@ fn read(text: &str, info: &DeviceInfo, mut tuning: Tuning) -> std::result::Resul
     let file: toml::Table = text.parse().map_err(|error: toml::de::Error| error.message().to_owned())?;
     let word = |key: &str| file.get(key).and_then(toml::Value::as_str).unwrap_or_default();
     if word("version") != VERSION {
-        return Err(format!("version {:?} measured it, this is {VERSION}", word("version")));
+        return Err(format!("it was measured by version {:?}, this is {VERSION}", word("version")));
     }
     let compute_units = file.get("compute_units").and_then(toml::Value::as_integer).unwrap_or_default();
     let there = (word("device"), word("gfx"), compute_units);
@@ -51,24 +51,24 @@ fn read(text: &str, info: &DeviceInfo, mut tuning: Tuning) -> std::result::Resul
     for (knob, value) in values {
         let number = value.as_integer().and_then(|n| u32::try_from(n).ok()).unwrap_or_default();
         if !tuning.set(knob, number) {
-            return Err(format!("there is nothing to set `{knob}` to {value:?}"));
+            return Err(format!("`{knob}` cannot be set to {value:?}"));
         }
     }
     Ok(tuning)
 }
 
-/// Keeps values for a device; where.
+/// Stores parameters for a device; returns the file.
 pub(crate) fn store(folder: &CacheFolder, info: &DeviceInfo, tuning: &Tuning) -> Result<PathBuf> {
-    let doing = "keeping what was measured";
+    let doing = "storing the measured values";
     let path =
-        file(folder, info).ok_or_else(|| failed(doing, "OPS_ROCM_CACHE is empty: it names the folder"))?;
+        file(folder, info).ok_or_else(|| failed(doing, "OPS_ROCM_CACHE is empty; set it to a folder"))?;
     let part = path.with_extension(format!("part-{}", std::process::id()));
     let written = fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))
         .and_then(|()| fs::write(&part, render(info, tuning)))
         .and_then(|()| fs::rename(&part, &path));
     written.map_err(|error| {
         let _gone = fs::remove_file(&part);
-        failed(doing, format!("{}: {error}; OPS_ROCM_CACHE names another folder", path.display()))
+        failed(doing, format!("{}: {error}; set OPS_ROCM_CACHE to another folder", path.display()))
     })?;
     Ok(path)
 }
@@ -77,7 +77,7 @@ fn render(info: &DeviceInfo, tuning: &Tuning) -> String {
     let DeviceInfo { name: device, gfx, compute_units, .. } = info;
     let gfx = gfx.name();
     let mut out = format!(
-        "# Measured by `ops tune`; without this file the table's values hold.\nversion = {VERSION:?}\n\
+        "# Measured by `ops tune`; without this file the table's values apply.\nversion = {VERSION:?}\n\
          device = {device:?}\ngfx = {gfx:?}\ncompute_units = {compute_units}\n\n[values]\n"
     );
     for knob in &KNOBS {
@@ -119,7 +119,7 @@ mod tests {
         let stored = store(&folder, &one, &tuning).unwrap();
         assert_eq!(load(&folder, &one), tuning);
         assert_eq!(load(&folder, &other), table, "of another device");
-        assert_eq!(fs::read_dir(&path).unwrap().count(), 1, "no part of a file is left");
+        assert_eq!(fs::read_dir(&path).unwrap().count(), 1, "no partial file is left");
         let text = fs::read_to_string(&stored).unwrap();
         let damaged = [
             text.replace(VERSION, "0.0.0"),

@@ -1,8 +1,8 @@
-//! AMD's libraries: one module each, and one row each in [`VENDORS`].
+//! AMD's libraries: one module and one row in [`VENDORS`] for each.
 //!
-//! Everything that handles all libraries alike reads the list: what a target has open, the handles of a queue, the
-//! survey of a machine, the known faults, and the names that a policy may use. Nothing here knows ops or tensors; which
-//! ops a library computes is said in `providers`.
+//! All code that treats all libraries alike reads this list: a target's open libraries, a queue's handles,
+//! the survey of a machine, the known defects, and the names allowed in policies. Nothing here knows ops or
+//! tensors; `providers` says which ops a library computes.
 mod denial;
 mod handle;
 mod hipblaslt;
@@ -25,16 +25,16 @@ use hip_sys::LoadError;
 use hip_sys::hip;
 use library::OpenLibrary;
 
-/// The libraries, in the order in which reports list them.
+/// The libraries, in the order of reports.
 pub(crate) const VENDORS: &[Row] =
     &[row::<RocBlasLibrary>(), row::<HipBlasLtLibrary>(), row::<MiOpenLibrary>()];
 
-/// A vendor without its type: what the list says of it.
+/// A vendor without its type, as in the list.
 pub(crate) struct Row {
     pub(crate) id: ProviderId,
     pub(crate) name: &'static str,
     pub(crate) denials: &'static [Denial],
-    /// Opens the library beside a HIP runtime.
+    /// Opens the library that belongs to a HIP runtime.
     pub(crate) load: fn(&hip::Lib) -> Result<Box<dyn AnyLibrary>, LoadError>,
     /// A queue's handle, which is created on first use.
     handle: fn() -> Box<dyn AnyHandle>,

@@ -1,5 +1,5 @@
-//! The bridge to `rocm-rs` against the reference. Programs with `rocm-rs` link ROCm, so this is built and run by
-//! `tools/ci/bridge.sh`, which links the stand-in.
+//! The bridge to `rocm-rs`, compared with the reference. Programs with `rocm-rs` link ROCm, so
+//! `tools/ci/bridge.sh` builds and runs this, linking the stand-in.
 use ops_core::ops::*;
 use ops_core::{Backend, View};
 use ops_cpu::Reference;
@@ -106,7 +106,7 @@ fn any_op_runs_on_their_memory_and_stream() {
 }
 
 unsafe extern "C" {
-    /// Of the stand-in.
+    /// A function of the stand-in.
     safe fn standin_misuses() -> u64;
 }
 
@@ -131,7 +131,7 @@ fn nothing_of_a_scope_uses_the_stream_after_it() {
         Bridge::scope(&stream, |bridge| {
             let rocm = bridge.backend().clone();
             let other = rocm.fork().unwrap();
-            // A library's handle, a buffer, one that both queues used, and an event.
+            // A library's handle, a buffer, a buffer that both queues used, and an event.
             let kept = product(&rocm);
             let foreign = product(&other);
             rocm.add(foreign.as_ref(), kept.as_ref()).unwrap();
@@ -147,7 +147,7 @@ fn nothing_of_a_scope_uses_the_stream_after_it() {
     is_over(rocm.mark().map(drop));
     is_over(rocm.fork().map(drop));
     is_over(kept.as_ref().to_vec(&rocm));
-    // The results are there for a queue that lives.
+    // A queue that is still alive can read the results.
     assert!(event.is_reached().unwrap());
     event.synchronize().unwrap();
     other.wait(&event).unwrap();

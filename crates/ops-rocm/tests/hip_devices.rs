@@ -1,4 +1,4 @@
-//! Which device is taken, several devices in one process, and streams of other code, on the stand-in.
+//! Which device is chosen, several devices in one process, and streams of other code, on the stand-in.
 
 mod common;
 
@@ -68,7 +68,7 @@ fn a_stream_of_another_device_is_refused() {
         let error = memory.access(&second.stream().unwrap(), Purpose::Read).unwrap_err();
         assert!(matches!(error, Error::OtherDevice { stream: 1, owner: 0, .. }), "{error}");
         assert!(
-            error.to_string().contains("a stream of device 1 was given for what belongs to device 0"),
+            error.to_string().contains("the stream belongs to device 1, the other object to device 0"),
             "{error}"
         );
     });
@@ -83,7 +83,8 @@ fn a_stream_of_other_code_is_used_and_left_alone() {
             let device = standin.device();
             let theirs = standin.hip.stream_create().unwrap();
             {
-                // SAFETY: the stream is of the first device, and is destroyed after the last copy is gone.
+                // SAFETY: the stream belongs to the first device, and is destroyed after the last clone is
+                // gone.
                 let stream = unsafe { Stream::borrow_raw(&device, theirs) };
                 let mut memory = DeviceMemory::new(&stream, 1000).unwrap();
                 memory.fill(&stream, 0, 1000, 4).unwrap();
@@ -91,7 +92,7 @@ fn a_stream_of_other_code_is_used_and_left_alone() {
                 assert_eq!(memory.read(&other, 0, 1000).unwrap(), [4; 1000]);
             }
             assert_eq!(device.memory_stats().reserved(), 0);
-            // SAFETY: live, and used no more.
+            // SAFETY: live, and not used again.
             unsafe { standin.hip.stream_destroy(theirs) }.unwrap();
         },
     );
@@ -103,7 +104,7 @@ fn nothing_uses_a_stream_after_its_loan() {
     with_standin("nothing_uses_a_stream_after_its_loan", &slow, |standin| {
         let device = standin.device();
         let (own, theirs) = (device.stream().unwrap(), standin.hip.stream_create().unwrap());
-        // SAFETY: the stream is of the first device, and is destroyed after its loan has ended.
+        // SAFETY: the stream belongs to the first device, and is destroyed after its loan has ended.
         let lent = unsafe { Stream::borrow_raw(&device, theirs) };
         let mut at_home = DeviceMemory::new(&lent, 1000).unwrap();
         let mut elsewhere = DeviceMemory::new(&own, 1000).unwrap();
@@ -112,7 +113,7 @@ fn nothing_uses_a_stream_after_its_loan() {
         let (event, download) = (lent.record().unwrap(), at_home.download(&lent, 0, 1000).unwrap());
         let dropped = at_home.download(&lent, 0, 1000).unwrap();
         lent.end_loan().unwrap();
-        // SAFETY: live, and used no more.
+        // SAFETY: live, and not used again.
         unsafe { standin.hip.stream_destroy(theirs) }.unwrap();
 
         let refused = [
@@ -130,7 +131,7 @@ fn nothing_uses_a_stream_after_its_loan() {
         for result in refused {
             assert!(matches!(result, Err(Error::LoanEnded { .. })), "{result:?}");
         }
-        // What the stream did is done, and other streams go on with it.
+        // The stream's work is done, and other streams continue with its results.
         assert!(event.is_reached().unwrap());
         event.synchronize().unwrap();
         own.wait(&event).unwrap();
@@ -146,18 +147,18 @@ fn nothing_uses_a_stream_after_its_loan() {
     });
 }
 
-/// Asking HIP for an event follows it to its stream, which belongs to other code.
+/// Querying HIP for an event follows it to its stream, which belongs to other code.
 #[test]
 fn a_borrowed_stream_is_not_asked_while_its_owner_captures_it() {
     let slow = [("HIP_STANDIN_DELAY_US", "500")];
     with_standin("a_borrowed_stream_is_not_asked_while_its_owner_captures_it", &slow, |standin| {
         let device = standin.device();
         let (own, theirs) = (device.stream().unwrap(), standin.hip.stream_create().unwrap());
-        // SAFETY: the stream is of the first device, and is destroyed after its loan has ended.
+        // SAFETY: the stream belongs to the first device, and is destroyed after its loan has ended.
         let lent = unsafe { Stream::borrow_raw(&device, theirs) };
         let mut at_home = DeviceMemory::new(&lent, 1000).unwrap();
         let mut other = DeviceMemory::new(&own, 1000).unwrap();
-        // Pinned memory, whose next user has to know whether these copies are done.
+        // Pinned memory, whose next user must know whether these copies are done.
         at_home.write(&lent, 0, &[4; 1000]).unwrap();
         drop(at_home.download(&lent, 0, 1000).unwrap());
         standin.capture(theirs, true);
@@ -169,7 +170,7 @@ fn a_borrowed_stream_is_not_asked_while_its_owner_captures_it() {
         assert_eq!(at_home.read(&lent, 0, 1000).unwrap(), [4; 1000]);
         drop(at_home);
         lent.end_loan().unwrap();
-        // SAFETY: live, and used no more.
+        // SAFETY: live, and not used again.
         unsafe { standin.hip.stream_destroy(theirs) }.unwrap();
         for round in 0..20 {
             other.write(&own, 0, &[round; 1000]).unwrap();

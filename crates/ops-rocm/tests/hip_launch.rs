@@ -1,4 +1,4 @@
-//! Compiling, loading and launching kernels on the stand-in, and what is left when something fails.
+//! Compiling, loading and launching kernels on the stand-in, and what remains when something fails.
 
 mod common;
 
@@ -20,7 +20,7 @@ struct Scale {
     reserved: u32,
 }
 
-// SAFETY: field by field the structure in kernels.hip, which has no padding.
+// SAFETY: matches, field by field, the structure in kernels.hip, which has no padding.
 unsafe impl KernelArgs for Scale {}
 
 #[repr(C)]
@@ -46,7 +46,7 @@ fn bytes_of<T: Copy>(values: &[T]) -> Vec<u8> {
     unsafe { std::slice::from_raw_parts(values.as_ptr().cast::<u8>(), size_of_val(values)) }.to_vec()
 }
 
-/// `y = factor x`, on a stream that need not be home to either.
+/// `y = factor x`, on a stream that need not be the home of either.
 fn scale(
     function: &Function,
     stream: &Stream,
@@ -57,7 +57,7 @@ fn scale(
     let count = (x.len() / 4) as u64;
     let (from, to) = (x.access(stream, Purpose::Read)?, y.access(stream, Purpose::Write)?);
     let args = Scale { x: from.address().cast(), y: to.address().cast(), count, factor, reserved: 0 };
-    // SAFETY: the kernel reads and writes `count` floats, which is what both have, and both are lent.
+    // SAFETY: the kernel reads and writes `count` floats, which both have, and the stream may access both.
     unsafe { function.launch(stream, Launch::line(count.div_ceil(256) as u32, 256), &args) }
 }
 
@@ -85,7 +85,7 @@ fn a_kernel_is_compiled_loaded_and_launched_on_waves_of_32() {
     with_standin("a_kernel_is_compiled_loaded_and_launched_on_waves_of_32", &variables, launch_and_compare);
 }
 
-/// Whichever device is current: AMD's runtime crashes when it is asked about a kernel of another one.
+/// Works with any current device: AMD's runtime crashes when it is asked about a kernel of another device.
 #[test]
 fn kernels_run_on_both_devices_whichever_is_current() {
     let variables = [("HIP_STANDIN_DEVICES", "gfx1036:integrated,gfx1100"), ("HIP_STANDIN_DELAY_US", "2000")];
@@ -135,7 +135,7 @@ fn the_compilers_words_are_in_the_error() {
 fn a_code_object_of_another_device_and_an_unknown_kernel_are_errors() {
     with_standin("a_code_object_of_another_device_and_an_unknown_kernel_are_errors", &[], |standin| {
         let device = standin.device();
-        // SAFETY: the stand-in looks at a code object's first bytes before it believes it.
+        // SAFETY: the stand-in checks a code object's first bytes before it uses the rest.
         let foreign = unsafe { CodeObject::from_bytes(&[0x7f; 4096]) };
         let error = Module::load(&device, foreign).unwrap_err();
         assert!(
@@ -157,7 +157,7 @@ fn impossible_sizes_are_refused_before_hip_sees_them() {
         let args = Scale { x: std::ptr::null(), y: std::ptr::null_mut(), count: 0, factor: 0.0, reserved: 0 };
         let too_much_lds = Launch { dynamic_lds: 1 << 30, ..Launch::line(1, 32) };
         for launch in [Launch::line(0, 256), Launch::line(1, 0), Launch::line(1, 1025), too_much_lds] {
-            // SAFETY: the kernel is not run, and would touch no memory.
+            // SAFETY: the kernel is not run, and would not access memory.
             let error = unsafe { function.launch(&stream, launch, &args) }.unwrap_err();
             assert!(matches!(&error, Error::Launch { kernel, .. } if kernel == "scale"), "{error}");
         }
@@ -199,7 +199,7 @@ fn an_index_out_of_range_is_told_once_on_the_stream_that_met_it() {
     });
 }
 
-/// Takes all of the device's memory and leaves it in the cache.
+/// Allocates all of the device's memory and leaves it in the cache.
 fn fill_cache(stream: &Stream) {
     let blocks: Vec<_> = std::iter::from_fn(|| DeviceMemory::new(stream, 16 << 10).ok()).collect();
     assert!(blocks.len() > 50, "{} blocks", blocks.len());
@@ -219,7 +219,7 @@ fn what_takes_device_memory_is_given_what_is_cached() {
         other.index_check().unwrap();
         assert_eq!((device.memory_stats().retries, device.memory_stats().trims), (3, 3));
 
-        // What is in use is not given back, and the error says what to do.
+        // Memory in use is not freed, and the error says what to do.
         let held: Vec<_> = std::iter::from_fn(|| DeviceMemory::new(&stream, 16 << 10).ok()).collect();
         let error = device.stream().unwrap_err();
         assert!(error.to_string().contains("hipErrorOutOfMemory"), "{error}");
@@ -232,7 +232,7 @@ fn what_takes_device_memory_is_given_what_is_cached() {
     });
 }
 
-/// What a step of a program does: memory, copies, a launch on a second stream, and a result.
+/// The operations of a typical program: memory, copies, a launch on a second stream, and a result.
 fn step(device: &Device, function: &Function) -> Result<Vec<u8>> {
     let (home, other) = (device.stream()?, device.stream()?);
     let values: Vec<f32> = (0..600).map(|i| i as f32).collect();
@@ -281,7 +281,7 @@ fn every_call_of_a_step_may_fail_and_nothing_is_lost() {
                 let result = step(&device, &function).and_then(|_| device.synchronize());
                 let reached = standin.count(name) - before >= nth;
                 standin.fail("");
-                // One allocation that fails is made again, by design, after the cache was given back.
+                // By design, a failed allocation is retried after freeing the cache.
                 let mended = device.memory_stats().retries > retries;
                 assert_eq!(result.is_err(), reached && !mended, "{name}:{nth}{onwards}: {result:?}");
                 let again = (0..3).find_map(|_| step(&device, &function).ok());

@@ -5,7 +5,7 @@ mod common;
 use common::with_standin;
 use ops_rocm::hip::{Device, DeviceInfo, DeviceMemory, Error};
 
-/// Bytes that no shorter period hides in.
+/// Bytes that do not repeat with a shorter period.
 fn pattern(bytes: usize) -> Vec<u8> {
     (0..bytes).map(|i| (i.wrapping_mul(2654435761) >> 13) as u8).collect()
 }

@@ -1,4 +1,4 @@
-//! Order between streams on the stand-in: who waits for what, how often, and when memory is reused.
+//! Order between streams on the stand-in: which stream waits for what, how often, and when memory is reused.
 
 mod common;
 
@@ -7,7 +7,7 @@ use ops_rocm::hip::{DeviceMemory, Purpose};
 
 #[test]
 fn streams_see_each_others_writes_in_the_order_of_the_program() {
-    // Each piece of work is late, so that an order that is not enforced is not kept.
+    // All work is delayed, so that an order that is not enforced breaks.
     let variables = [("HIP_STANDIN_DELAY_US", "3000")];
     with_standin("streams_see_each_others_writes_in_the_order_of_the_program", &variables, |standin| {
         let (device, home) = standin.device_and_stream();
@@ -45,7 +45,7 @@ fn a_reader_elsewhere_waits_for_the_write_and_not_for_the_queue() {
     });
 }
 
-/// Events and waits so far.
+/// Numbers of events and waits so far.
 fn events(standin: &Standin<'_>) -> [u64; 2] {
     ["hipEventRecord", "hipStreamWaitEvent"].map(|function| standin.count(function))
 }
@@ -63,7 +63,7 @@ fn repeated_reads_elsewhere_record_nothing_and_wait_for_nothing() {
             [after[0] - before[0], after[1] - before[1]]
         };
         for round in 0..3 {
-            // The copy to pinned memory leaves an event behind it, of which readers make use; a fill leaves none.
+            // The copy to pinned memory leaves an event after it, which readers use; a fill leaves none.
             let upload = round == 1;
             if upload {
                 weight.write(&home, 0, &[round; 64]).unwrap();
@@ -83,7 +83,7 @@ fn repeated_reads_elsewhere_record_nothing_and_wait_for_nothing() {
             home.synchronize().unwrap();
             assert_eq!(out.read(&other, 0, 64).unwrap(), [round; 64]);
         }
-        // What the host has waited for is over.
+        // Work that the host has waited for is over.
         weight.fill(&home, 0, 64, 9).unwrap();
         home.synchronize().unwrap();
         other.synchronize().unwrap();

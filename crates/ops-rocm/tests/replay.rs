@@ -1,6 +1,7 @@
-//! Recorded calls on the stand-in for ROCm: a replay equals the calls, and what cannot be recorded is refused.
+//! Recorded calls on the stand-in for ROCm: a replay equals the calls, and calls that cannot be recorded are
+//! refused.
 
-use ops_core::combine::{Traced, TracedCall, Recorder, Timed};
+use ops_core::combine::{Recorder, Timed, Traced, TracedCall};
 use ops_core::ops::*;
 use ops_core::{Backend, Checked, Either, Error, Fallback, Operand, Replay, Result, TensorOf, View};
 use ops_cpu::{Cpu, Reference};
@@ -10,7 +11,7 @@ use standin_testing::with_standin;
 use std::sync::Arc;
 
 const WAVES_OF_64: &[(&str, &str)] = &[("HIP_STANDIN_WAVE", "64")];
-/// Rows of the cache, and the most tokens of a text.
+/// Rows of the cache, and the maximum number of tokens in a text.
 const CONTEXT: usize = 12;
 const VOCABULARY: usize = 40;
 const DIM: usize = 32;
@@ -20,7 +21,7 @@ fn ramp(n: usize, seed: usize) -> Vec<f32> {
     (0..n).map(|i| ((i * 31 + seed * 7) % 23) as f32 / 16.0 - 0.7).collect()
 }
 
-/// Backends that make the steps of [`Texts`].
+/// Backends that can make the steps of [`Texts`].
 trait Steps:
     Replay
     + EmbeddingOps<f32>
@@ -54,8 +55,8 @@ impl<B> Steps for B where
 {
 }
 
-/// A small decoder whose texts are read and continued on the device: a step reads ids, positions, slots and counters from
-/// there, and leaves those of the next step.
+/// A small decoder whose texts are read and continued on the device: a step reads ids, positions, slots and
+/// counters there, and writes those of the next step.
 struct Texts<B: Backend> {
     table: TensorOf<B, f32>,
     norm: TensorOf<B, f32>,
@@ -91,7 +92,7 @@ impl<B: Steps> Texts<B> {
         })
     }
 
-    /// One token more of each text. Intermediate results are dropped.
+    /// Adds one token to each text. Intermediate results are dropped.
     fn step(&mut self, b: &B) -> Result<()> {
         let x = EmbeddingOps::<f32>::embedding(b, &self.table, &self.ids)?;
         let h = b.rms_norm(&x, &self.norm, RmsNorm::eps(1e-5))?;
@@ -116,14 +117,14 @@ impl<B: Steps> Texts<B> {
         b.copy_into(&next, &mut self.counters)
     }
 
-    /// Everything that changed, bit for bit.
+    /// Everything that a step changes, bit for bit.
     fn state(&self, b: &B) -> Result<(Vec<u32>, Vec<u32>, Vec<u32>)> {
         let keys = self.keys.to_vec(b)?.into_iter().map(f32::to_bits).collect();
         Ok((self.ids.to_vec(b)?, self.positions.to_vec(b)?, keys))
     }
 }
 
-/// A backend whose products are recordable.
+/// A backend whose products can be recorded.
 fn open() -> Rocm {
     Rocm::builder().policy(Policy::parse("linear=hip;matmul=hip").unwrap()).build().unwrap()
 }
@@ -143,7 +144,7 @@ fn check_replays() {
     for at in 0..CONTEXT {
         eager.step(&b).unwrap();
         b.replay(&graph).unwrap();
-        // Other calls and allocations of the queue come in between.
+        // Other calls and allocations of the queue happen in between.
         let noise = b.tensor(&[DIM], &ramp(DIM, at)).unwrap();
         ElementwiseOps::<f32>::add(&b, &noise, &noise).unwrap();
         let (want, got) = (eager.state(&b).unwrap(), texts.state(&b).unwrap());
@@ -204,7 +205,7 @@ fn memory_of_a_graph_stays_with_it() {
             })
             .unwrap()
         };
-        // Whatever is allocated now, and filled with other values, is not the graph's.
+        // Memory allocated now, and filled with other values, does not belong to the graph.
         let others: Vec<_> = (0..16).map(|i| b.tensor(&[4], &[i as f32; 4]).unwrap()).collect();
         b.replay(&graph).unwrap();
         assert_eq!(y.to_vec(&b).unwrap(), [4.0, 16.0, 36.0, 64.0]);
@@ -215,7 +216,7 @@ fn memory_of_a_graph_stays_with_it() {
         b.replay(&graph).unwrap();
         let in_use = b.memory_stats().in_use;
         drop(graph);
-        assert!(b.memory_stats().in_use < in_use, "the graph gives its memory back");
+        assert!(b.memory_stats().in_use < in_use, "the graph frees its memory");
         assert_eq!(standin.live_of("graph instance"), 0);
     });
 }
@@ -235,14 +236,14 @@ fn intermediate_results_share_memory() {
                 Ok::<_, Error>(y)
             })
             .unwrap();
-        // The result, and the one before it.
+        // The result, and the previous one.
         assert!(b.memory_stats().in_use - before <= 2 * (4 << 18) + (1 << 16), "{:?}", b.memory_stats());
         b.replay(&graph).unwrap();
         assert!(y.to_vec(&b).unwrap().iter().all(|v| *v == 22.0));
     });
 }
 
-/// What refused a recording.
+/// The error that refused a recording.
 fn refusal<R>(done: Result<(Graph, R)>) -> String {
     match done.map(drop) {
         Err(error @ Error::Unsupported { .. }) => error.to_string(),
@@ -264,7 +265,7 @@ fn what_waits_for_the_host_is_refused_with_a_reason() {
         says(refusal(b.capture(|| b.mark())), "one queue");
         says(refusal(b.capture(|| b.wait(&event))), "one queue");
         says(refusal(b.capture(|| b.capture(|| Ok::<_, Error>(())))), "recording already");
-        // An error that the calls pass over is one all the same.
+        // An error that the calls ignore still counts.
         let passed_over = b.capture(|| {
             let _ = x.to_vec(&b);
             b.add(&x, &x)
@@ -341,11 +342,11 @@ fn combinators_do_what_they_say() {
         let checked = Checked::new(b.clone(), Reference::new());
         says(checked.capture(|| Ok::<_, Error>(())).map(drop), "compared with the reference");
         let recorded = Traced::new(b.clone(), Arc::new(Nothing));
-        says(recorded.capture(|| Ok::<_, Error>(())).map(drop), "told of every call");
+        says(recorded.capture(|| Ok::<_, Error>(())).map(drop), "must see every call");
         let off = recorded.on(false);
         off.replay(&off.capture(|| Ok::<_, Error>(())).unwrap().0).unwrap();
 
-        // A call that falls back is refused, and others are recorded.
+        // A call that falls back is refused; others are recorded.
         let b = Rocm::builder().policy(Policy::parse("softmax=miopen").unwrap()).build().unwrap();
         let fallback = Fallback::new(b, Cpu::new());
         let x = fallback.tensor(&[1, 2], &[1.0f64, 2.0]).unwrap();
@@ -405,7 +406,7 @@ fn queues_wait_for_replays_as_for_calls() {
             let want = (2 * round) as f32;
             assert_eq!(y.to_vec(&other).unwrap(), [want; 256], "round {round}");
         }
-        // And what it writes is there for the next replay.
+        // And the next replay sees what it writes.
         other.affine_inplace(&mut x, 0.0, 100.0).unwrap();
         b.replay(&graph).unwrap();
         assert_eq!(x.to_vec(&b).unwrap(), [101.0; 256]);
@@ -432,7 +433,7 @@ fn two_threads_record_and_replay_on_queues_of_their_own() {
                             (0..CONTEXT).try_for_each(|_| queue.replay(&graph)).unwrap();
                             drop(graph);
                         } else {
-                            // Neither is disturbed by calls, nor by waits for the device.
+                            // Neither calls nor waits for the device disturb the other.
                             (0..CONTEXT).try_for_each(|_| texts.step(&queue)).unwrap();
                             queue.trim().unwrap();
                         }
@@ -441,7 +442,7 @@ fn two_threads_record_and_replay_on_queues_of_their_own() {
                 });
             }
         });
-        // A clone of the queue in another thread runs its calls at once while this one records.
+        // A clone of the queue in another thread runs its calls immediately while this one records.
         let x = b.tensor(&[2], &[1.0f32, 2.0]).unwrap();
         let (_graph, at_once) = b
             .capture(|| {
@@ -462,7 +463,7 @@ fn every_call_of_a_capture_and_a_replay_may_fail() {
         let want = eager.state(&b).unwrap();
         let begun = ["hipStreamCreateWithFlags:1+", "hipStreamBeginCapture:1", "hipModuleLaunchKernel:1"];
         let ended = ["hipModuleLaunchKernel:7", "hipStreamEndCapture:1", "hipGraphInstantiate:1+"];
-        // Where memory may be exhausted, a call is tried again.
+        // If memory may be exhausted, a call is retried.
         for fault in begun.iter().chain(&ended) {
             let mut texts = Texts::new(&b).unwrap();
             standin.fail(fault);
@@ -470,7 +471,7 @@ fn every_call_of_a_capture_and_a_replay_may_fail() {
             standin.fail("");
             let text = failed.expect_err(fault).to_string();
             assert!(text.contains(fault.split(':').next().unwrap()), "{fault}: {text}");
-            // The queue goes on, and the same calls can be recorded.
+            // The queue still works, and the same calls can be recorded.
             let graph = capture(&b, &mut texts).unwrap();
             b.replay(&graph).unwrap();
             assert!(texts.state(&b).unwrap() == want, "{fault}");
@@ -482,7 +483,7 @@ fn every_call_of_a_capture_and_a_replay_may_fail() {
         assert!(b.replay(&graph).unwrap_err().to_string().contains("hipGraphLaunch"));
         b.replay(&graph).unwrap();
         assert!(texts.state(&b).unwrap() == want);
-        // A kernel that fails is told by the next wait.
+        // The next wait reports a kernel that failed.
         standin.fail("kernel:3");
         b.replay(&graph).unwrap();
         let failed = b.synchronize();

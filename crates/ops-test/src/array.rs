@@ -51,7 +51,7 @@ impl Array {
         if !bytes.len().is_multiple_of(size) {
             let got = bytes.len();
             return Err(CallError::Malformed(format!(
-                "{got} bytes are no whole number of {dtype} of {size}"
+                "{got} bytes are not a whole number of {dtype} elements of {size} bytes"
             )));
         }
         let mut array = Self::zeroed(dtype, bytes.len() / size)?;
@@ -70,7 +70,7 @@ impl Array {
     /// Converts to the nearest values of a scalar type, by the cast rules.
     pub(crate) fn from_wide(dtype: DType, values: impl Iterator<Item = Wide>) -> Result<Self, CallError> {
         with_type!(scalars, dtype, T => Self::from_slice(&values.map(T::from_wide).collect::<Vec<_>>()), _ => {
-            Err(CallError::Unsupported(format!("not offered in {dtype}")))
+            Err(CallError::Unsupported(format!("not available in {dtype}")))
         })
     }
 
@@ -87,21 +87,21 @@ impl Array {
     /// # Errors
     /// The elements are blocks.
     pub fn to_wide(&self) -> Result<Vec<Wide>, CallError> {
-        let blocks = || CallError::Unsupported(format!("not offered in {}", self.dtype));
+        let blocks = || CallError::Unsupported(format!("not available in {}", self.dtype));
         (0..self.len).map(|at| self.dtype.number(self.element(at)).ok_or_else(blocks)).collect()
     }
 
     /// Quantizes values to the nearest blocks of a format.
     ///
     /// # Errors
-    /// As [`Array::zeroed`], and if the type is not a block type or only read.
+    /// As [`Array::zeroed`], and if the type is not a block type or is read-only.
     pub(crate) fn quantized(format: DType, values: &[f32]) -> Result<Self, CallError> {
         let info = block_info(format)?;
         let mut blocks = Self::zeroed(format, values.len().div_ceil(info.values()))?;
         for (at, values) in values.chunks(info.values()).enumerate() {
             if !info.encode(values, blocks.element_mut(at)) {
                 return Err(CallError::Unsupported(format!(
-                    "nothing is quantized to {format}, which is only read"
+                    "values cannot be quantized to {format}, which is read-only"
                 )));
             }
         }
@@ -124,14 +124,14 @@ impl Array {
     /// Converts the values to another type, if that changes none of them.
     ///
     /// # Errors
-    /// Some value is not representable in that type, or one of the types is a block type.
+    /// Some value cannot be represented in that type, or one of the types is a block type.
     pub fn to_equal(&self, dtype: DType) -> Result<Self, CallError> {
         let wide = self.to_wide()?;
         let cast = Self::from_wide(dtype, wide.iter().copied())?;
         if let Some(at) = wide.iter().zip(cast.to_wide()?).position(|(a, b)| !same(*a, b)) {
             let value = wide[at];
             return Err(CallError::Unsupported(format!(
-                "{value:?} of {} has no equal in {dtype}",
+                "{value:?} of {} cannot be represented in {dtype}",
                 self.dtype
             )));
         }
@@ -206,7 +206,9 @@ impl Array {
         self.covers(layout)?;
         if (values.dtype, values.len) != (self.dtype, layout.len()) {
             let (got, dtype) = (values.len, values.dtype);
-            return Err(CallError::Malformed(format!("{got} elements of {dtype} for a view {layout}")));
+            return Err(CallError::Malformed(format!(
+                "{got} elements of {dtype} do not fit a view {layout}"
+            )));
         }
         for (from, to) in layout.positions().enumerate() {
             self.element_mut(to).copy_from_slice(values.element(from));

@@ -40,7 +40,7 @@ impl Case {
         self.operands.iter_mut().find(|o| o.name == name)
     }
     pub(crate) fn expect(&self, name: &str) -> Result<&Operand, CallError> {
-        let missing = || CallError::Malformed(format!("{} wants an operand `{name}`", self.op));
+        let missing = || CallError::Malformed(format!("{} requires an operand `{name}`", self.op));
         self.operand(name).ok_or_else(missing)
     }
     /// The element type of an operand.
@@ -60,7 +60,8 @@ impl Case {
 /// The result of running a case on a backend.
 #[derive(Clone, Debug)]
 pub struct RunResult {
-    /// The backend's answer beforehand; `Ok` if the operands violate the shape rule, because it is then not asked.
+    /// The backend's answer to `support`; `Ok` if the operands violate the shape rule, because it is then not
+    /// asked.
     pub support: Result<(), Reason>,
     /// The result of the call, or of waiting for it.
     pub result: Result<(), Error>,
@@ -149,7 +150,8 @@ impl Params {
     pub(crate) fn dtype(&self, name: &str) -> Result<Option<DType>, CallError> {
         self.word(name, registry::dtype)
     }
-    /// One of the words that `known` accepts. A later build may know more, so unknown words are not malformed.
+    /// One of the words that `known` accepts. Later builds may know more, so unknown words do not make a case
+    /// malformed.
     pub(crate) fn word<T>(
         &self,
         name: &str,

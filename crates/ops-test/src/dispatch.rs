@@ -1,8 +1,8 @@
 //! Runs a case on a backend: converts names and types as values to an op and its arguments.
 //!
-//! No op can ignore part of a case. Options are read through [`CallOptions`], which records their names. Operands are uploaded
-//! only after every option of the case has been read and every operand is known to the op. Anything left over makes the
-//! case unsupported.
+//! No op can ignore part of a case. Options are read through [`CallOptions`], which records their names.
+//! Operands are uploaded only after every option of the case has been read and every operand is known to the
+//! op. Anything left over makes the case unsupported.
 use crate::erased::{ErasedCall, Outline, erased};
 use crate::options::CallOptions;
 use crate::{Array, CallError, Case, RunResult};
@@ -65,7 +65,7 @@ impl<'c> Caller<'c> {
         Caller { case, options: CallOptions::new(&case.op, &case.params, types) }
     }
 
-    /// The elements of an operand: of its type, and present unless the operand is optional.
+    /// The elements of an operand. Checks its type, and that it is present unless it is optional.
     fn elements(&self, slot: &OperandSlot) -> Result<Option<&'c crate::Operand>, CallError> {
         let Case { op, dtype, .. } = self.case;
         if slot.optional && self.case.operand(slot.name).is_none() {
@@ -81,7 +81,7 @@ impl<'c> Caller<'c> {
         }
     }
 
-    /// Checks that the op writes every operand that the case wants written.
+    /// Checks that the op writes every operand that is an output of the case.
     fn check_roles(&self, slots: &[OperandSlot]) -> Result<(), CallError> {
         for OperandSlot { name, .. } in slots.iter().filter(|slot| slot.role == Role::In) {
             if self.case.operand(name).is_some_and(|o| o.role != Role::In) {
@@ -121,7 +121,7 @@ fn attempt<B: Backend>(
     tensors: &mut NamedTensors<B::Space>,
 ) -> Result<Attempt, CallError> {
     let outline = Outline::of(tensors);
-    // `support` may only be asked about operands that keep the op's rule.
+    // `support` may only be called with operands that follow the op's rule.
     let support = if call.infer(&outline).is_ok() { call.support(b, &outline) } else { Ok(()) };
     let mut result = Ok(());
     call.prepare(b, tensors, &mut |call| {

@@ -1,7 +1,8 @@
-//! Ops as objects: what a suite or a command needs of an op that it knows by name.
+//! Ops as objects: what a suite or a command needs of an op that it knows only by name.
 //!
-//! An op's type is a static one, so whatever is generic over it is compiled for every op, element type and backend. This is the
-//! only such code of the suite, of replay and of the `ops` command; everything else calls these objects.
+//! An op's type is static, so whatever is generic over it is compiled for every op, element type and backend.
+//! This is the only such code of the suite, of replay and of the `ops` command; everything else calls these
+//! objects.
 use ops_core::ops::registry::{self, AllOps, Options, Visit};
 use ops_core::{
     AnyTensor, Backend, DType, Element, Error, Execute, Layout, NamedTensors, Op, Operand, OperandSlot,
@@ -12,26 +13,26 @@ use ops_core::{
 pub trait ErasedOp {
     /// The operands, in order of declaration.
     fn slots(&self) -> &'static [OperandSlot];
-    /// The shapes of the outputs by the op's rule. Of outputs in `outline` only the element types count.
+    /// The shapes of the outputs by the op's rule. For outputs in `outline`, only the element types matter.
     ///
     /// # Errors
     /// An operand is missing or has the wrong element type, or the inputs break the rule.
     fn infer(&self, outline: &Outline) -> Result<Vec<Shape>>;
-    /// How far an output may lie from the exact result.
+    /// How far an output may be from the exact result.
     fn tolerance(&self, output: &'static str, dtype: DType, outline: &Outline) -> Tolerance;
 }
 
 /// An op on a backend, without the op's type.
 pub trait ErasedCall<B: Backend>: ErasedOp {
-    /// Whether the backend would run the op on operands that keep the op's rule.
+    /// Whether the backend would run the op on these operands, which must follow the op's rule.
     ///
     /// # Errors
     /// Why not.
     fn support(&self, backend: &B, outline: &Outline) -> Result<(), Reason>;
-    /// Makes arguments of `tensors` and hands out the call, which may be made any number of times.
+    /// Builds arguments from `tensors` and passes the call to `with`, which may make it any number of times.
     ///
     /// # Errors
-    /// An operand is missing or has the wrong element type; and what `with` returns.
+    /// An operand is missing or has the wrong element type; errors of `with`.
     fn prepare(
         &self,
         backend: &B,
@@ -50,7 +51,7 @@ impl Prepared<'_> {
     /// Runs the op and waits for the backend.
     ///
     /// # Errors
-    /// What the op or the backend reports.
+    /// Errors of the op or the backend.
     pub fn run(&mut self) -> Result<()> {
         self.enqueue()?;
         self.wait()
@@ -58,14 +59,14 @@ impl Prepared<'_> {
     /// Calls the op, which may still run afterwards.
     ///
     /// # Errors
-    /// What the op reports.
+    /// Errors of the op.
     pub fn enqueue(&mut self) -> Result<()> {
         (self.enqueue)()
     }
     /// Waits until all calls are done.
     ///
     /// # Errors
-    /// What the backend reports.
+    /// Errors of the backend.
     pub fn wait(&self) -> Result<()> {
         (self.wait)()
     }
@@ -79,7 +80,7 @@ pub fn erase<B: Execute<O>, O: Op>(op: O) -> Box<dyn ErasedCall<B>> {
 /// The object for the op of this name that runs in `dtype`.
 ///
 /// # Errors
-/// Those of [`registry::by_name`].
+/// As [`registry::by_name`].
 pub fn erased<B: AllOps, O: Options>(
     name: &str,
     dtype: DType,
@@ -136,7 +137,7 @@ impl<O: Op, B: Execute<O>> ErasedCall<B> for Typed<O> {
     }
 }
 
-/// An error here is a bug in the backend's [`Space`]: arguments that were made once can be reborrowed.
+/// An error here is a bug in the backend's [`Space`]: arguments that were built once can be reborrowed.
 #[cold]
 fn lost(op: &'static str, backend: &'static str) -> Error {
     Error::Unsupported { op, backend, reason: Reason::Because("its arguments are lost".to_owned()) }
@@ -160,12 +161,12 @@ impl Outline {
             |(name, x): (_, &AnyTensor<S>)| Outlined { name, dtype: x.dtype(), layout: *x.layout() };
         Outline(tensors.iter().map(outlined).collect())
     }
-    /// Adds an operand, in place of one of the same name.
+    /// Adds an operand, replacing one of the same name.
     pub fn set(&mut self, name: &'static str, dtype: DType, layout: Layout) {
         self.0.retain(|known| known.name != name);
         self.0.push(Outlined { name, dtype, layout });
     }
-    /// The operands of an op that were given, as a backend sees them.
+    /// The given operands of an op, as a backend sees them.
     pub fn operands<'o>(&'o self, slots: &'static [OperandSlot]) -> impl Operands + 'o {
         OutlineOperands { slots, outline: self }
     }

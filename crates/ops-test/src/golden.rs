@@ -109,7 +109,7 @@ impl Golden {
 /// The result of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// The results are right.
+    /// The results are correct.
     Ok,
     /// A result is wrong, or memory outside a view was written.
     Fail,
@@ -165,7 +165,7 @@ impl fmt::Display for CaseResult {
 
 /// The element type with this name; in a file, it may also be a block format.
 fn dtype(name: &str) -> Result<DType, CallError> {
-    registry::dtype(name).ok_or_else(|| CallError::Unsupported(format!("not offered in {name}")))
+    registry::dtype(name).ok_or_else(|| CallError::Unsupported(format!("not available in {name}")))
 }
 
 #[cfg(test)]

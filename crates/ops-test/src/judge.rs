@@ -40,7 +40,7 @@ impl Want {
 /// Compares values with expected values, which may have another type.
 fn judge(got: &Array, want: &Array, tolerance: Tolerance) -> Result<Verdict, CallError> {
     if got.len() != want.len() {
-        return Err(CallError::Malformed(format!("{} results for {} wanted", got.len(), want.len())));
+        return Err(CallError::Malformed(format!("{} results, wanted {}", got.len(), want.len())));
     }
     if tolerance == Tolerance::Exact {
         let bad = match (got.to_wide(), want.to_wide()) {
@@ -74,7 +74,9 @@ pub(crate) fn stray_write(case: &Case, ran: &RunResult) -> Option<String> {
 /// Describes how the backend's behaviour contradicts its answer beforehand, if it does.
 pub(crate) fn contradicted_support(ran: &RunResult) -> Option<String> {
     match (&ran.support, &ran.result) {
-        (Ok(()), Err(e @ Error::Unsupported { .. })) => Some(format!("support was promised, then: {e}")),
+        (Ok(()), Err(e @ Error::Unsupported { .. })) => {
+            Some(format!("support was promised, but the call failed: {e}"))
+        }
         (Err(reason), Ok(())) => Some(format!("support was declined ({reason}), yet the op ran")),
         _ => None,
     }

@@ -54,7 +54,7 @@ impl<'c> CallOptions<'c> {
 impl Options for CallOptions<'_> {
     type Error = CallError;
     fn operand(&self, name: &'static str) -> Result<DType, CallError> {
-        let missing = || CallError::Malformed(format!("{} wants an operand `{name}`", self.op));
+        let missing = || CallError::Malformed(format!("{} requires an operand `{name}`", self.op));
         self.types.iter().find(|(known, _)| *known == name).map(|(_, dtype)| *dtype).ok_or_else(missing)
     }
     fn number(&self, name: &'static str) -> Result<Option<f64>, CallError> {
@@ -116,7 +116,7 @@ fn json_value(value: &OptionValue) -> Value {
         OptionValue::Flag(flag) => json!(flag),
         OptionValue::Window((left, right)) => json!([left, right]),
         OptionValue::Word(word) => json!(word),
-        // A kind that this function does not know would be read as an option of the wrong kind, which is an error.
+        // An unknown kind would be read as an option of the wrong kind, which is an error.
         other => json!(format!("{other:?}")),
     }
 }
@@ -165,7 +165,7 @@ mod tests {
             Ok(Some(-2))
         }
         fn counts(&self, name: &'static str) -> Result<Option<Vec<usize>>, Refused> {
-            // No two options are alike.
+            // All options differ.
             let two = [name.len(), name.len() + 1];
             Ok(Some(two[usize::from(self.entry.name.ends_with("1d"))..].to_vec()))
         }

@@ -135,7 +135,7 @@ struct Suite<'r> {
     runner: &'r dyn Runner,
     filter: &'r Filter,
     before: &'r mut dyn FnMut(&str),
-    /// Cases of an op and type that came by.
+    /// Number of cases seen so far, by op and type.
     seen: BTreeMap<(String, DType), usize>,
     report: Report,
 }
@@ -152,7 +152,7 @@ impl Suite<'_> {
         types.into_iter().filter(|d| self.wants(op, *d)).collect()
     }
 
-    /// Whether it is the turn of the next case of this op and type.
+    /// Whether the next case of this op and type should run.
     fn has_turn(&mut self, op: &str, dtype: DType) -> bool {
         let Some(count) = self.filter.one_case_in else { return true };
         let seen = self.seen.entry((op.to_owned(), dtype)).or_default();

@@ -1,4 +1,4 @@
-//! Traces: the op calls of a run in a file, in their order, to be run again elsewhere.
+//! Traces: the op calls of a run, in order, in a file, so that they can be run again elsewhere.
 //!
 //! `docs/optrace.md` describes the format. [`TraceRecorder`] writes it from the calls of a
 //! [`Traced`](ops_core::combine::Traced) backend, and [`Trace`] reads it.
@@ -36,14 +36,14 @@ pub use write::{TraceRecorder, TraceSummary};
 pub const VERSION: u64 = 1;
 /// What every trace starts with.
 const START: &str = "{\"optrace\":";
-/// Integers of an operand that are stored one by one.
+/// Maximum number of integers of an operand that are stored individually.
 const MAX_VALUES: usize = 1024;
-/// Calls in a record of the order.
+/// Number of calls in a record of the order.
 const RUN_LENGTH: usize = 4096;
-/// Bytes of a record, data aside: far above what this crate writes.
+/// Maximum bytes of a record, excluding data: far above what this crate writes.
 const MAX_RECORD: u64 = 1 << 20;
 
-/// Whether a file that begins like this is a trace.
+/// Whether a file with this beginning is a trace.
 pub fn is_trace(start: &[u8]) -> bool {
     start.starts_with(START.as_bytes())
 }
@@ -55,11 +55,11 @@ pub struct TracedCall {
     pub op: String,
     /// The name of the type that it runs in.
     pub dtype: String,
-    /// The rest, or why this build cannot know it.
+    /// The rest, or why this build cannot interpret it.
     pub detail: Result<CallDetail, CallError>,
 }
 
-/// What a call was made with.
+/// The details of a call.
 #[derive(Debug)]
 pub struct CallDetail {
     /// The type that the op runs in.
@@ -77,22 +77,22 @@ pub struct TracedOperand {
     pub name: String,
     /// The element type.
     pub dtype: DType,
-    /// Where its elements are in its memory, which starts with the lowest of them.
+    /// Where its elements lie in its memory, which starts at the lowest one.
     pub layout: Layout,
-    /// What is known of its memory before the call.
+    /// What is known about its memory before the call.
     pub memory: Memory,
 }
 
-/// What a trace knows of an operand's memory, from its lowest element to its highest.
+/// What a trace has of an operand's memory, from its lowest element to its highest.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Memory {
-    /// Nothing, as for operands that are written and for floats in a trace without inputs.
+    /// Nothing, as for outputs, and for floats in a trace without inputs.
     Unknown,
     /// The bytes.
     Bytes(Vec<u8>),
     /// The number of the block of data that has the bytes, see [`Blocks::read`].
     Block(usize),
-    /// The least and the greatest of its integers.
+    /// The smallest and the largest of its integers.
     Bounds(i64, i64),
 }
 
@@ -103,7 +103,7 @@ pub struct NotRecorded {
     pub op: String,
     /// Number of calls.
     pub calls: u64,
-    /// Why they are not.
+    /// Why they are not in the trace.
     pub reason: String,
 }
 
@@ -114,18 +114,18 @@ pub enum TraceError {
     /// The file cannot be read.
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
-    /// The file is something else.
+    /// The file is not a trace.
     #[error("is not a trace: it does not start with {START}")]
     NotATrace,
-    /// The file is of another version of the format.
+    /// The file has another version of the format.
     #[error("is a trace of version {0}, and this build reads version {VERSION}: record it again")]
     Version(String),
-    /// A record cannot be read.
+    /// A record is invalid.
     #[error("record {number}: {why}")]
     Record {
         /// The number of the record, from 1; the line of the file, if it has no data.
         number: usize,
-        /// What is wrong.
+        /// What is wrong with it.
         why: String,
     },
 }

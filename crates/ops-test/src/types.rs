@@ -18,8 +18,8 @@ pub(crate) fn block_types() -> impl Iterator<Item = DType> {
     Group::Blocks.members().iter().copied()
 }
 
-/// Formats whose blocks differ in how their bytes are moved: the first of each alignment that a block's size allows, and the
-/// formats of the first files. Moving a block does not depend on what its bytes mean.
+/// Formats with different code paths for moving their blocks: the first of each alignment that a block's size
+/// allows, and the formats of the first files. Moving a block does not depend on the meaning of its bytes.
 pub(crate) fn moved_block_types() -> impl Iterator<Item = DType> {
     let alignment = |format: &DType| format.size().trailing_zeros().min(4);
     let first =

@@ -79,11 +79,12 @@ pub fn load_from(hip: &hip::Lib, search: &Search) -> Result<Lib, LoadError> {
 
 fn version(rocblas: &Functions) -> Option<Version> {
     let mut text: [c_char; 256] = [0; 256];
-    // SAFETY: rocblas_get_version_string writes at most the given number of characters, one fewer than the array has.
+    // SAFETY: rocblas_get_version_string writes at most the given number of characters, which is one less
+    // than the array's length.
     let status = unsafe { rocblas.rocblas_get_version_string(text.as_mut_ptr(), text.len() - 1) };
     if status != Ok(rocblas_status_success) {
         return None;
     }
-    // SAFETY: the array ends in a zero, because rocBLAS was given one character fewer than its length.
+    // SAFETY: the array ends with a zero, because rocBLAS was given one character less than its length.
     Version::parse(unsafe { CStr::from_ptr(text.as_ptr()) }.to_str().ok()?)
 }

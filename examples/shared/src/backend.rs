@@ -1,4 +1,4 @@
-//! Gives a job the backend and the element type that the command names.
+//! Runs a job with the backend and the element type chosen on the command line.
 use crate::{Result, stats};
 use clap::ValueEnum;
 use rocm_ops::combine::{OpTime, Timed};
@@ -25,9 +25,9 @@ pub enum Type {
     Bf16,
 }
 
-/// The model's steps, on a state of their own.
+/// The model's steps, on a separate state.
 pub type Steps<'s> = dyn FnMut() -> Result<()> + 's;
-/// Readies a backend for these steps.
+/// Prepares a backend for these steps.
 pub type Prepare<'p> = dyn Fn(&mut Steps<'_>) -> Result<()> + 'p;
 
 /// What a program computes, on any backend and with any element type.
@@ -43,8 +43,8 @@ pub trait Job {
     ) -> Result<Self::Output>;
 }
 
-/// Runs the job on a backend that promises this much about bits; afterwards writes statistics to standard error, if they are
-/// wanted. The reference always computes each row by itself.
+/// Runs the job on a backend with at least this determinism; then writes statistics to standard error, if
+/// requested. The reference always computes each row independently.
 pub fn run<J: Job>(
     job: &mut J,
     on: On,
@@ -53,7 +53,7 @@ pub fn run<J: Job>(
     stats: bool,
 ) -> Result<J::Output> {
     match on {
-        // One type for all three, so that everything below is compiled once for them.
+        // One type for all three, so that everything below is compiled only once.
         On::Cpu | On::Checked | On::Reference => {
             let cpu = || Cpu::builder().determinism(determinism).build().map(EitherHost::Cpu);
             let (name, host) = match on {
@@ -95,7 +95,7 @@ fn print(stats: bool, times: &[OpTime], providers: impl FnOnce() -> Vec<(String,
     }
 }
 
-/// Compiles the kernels of these steps, and says so if that took time.
+/// Compiles the kernels of these steps, and reports it if that took time.
 #[cfg(feature = "rocm")]
 fn compile_kernels(rocm: &rocm_ops::Rocm, steps: &mut Steps<'_>) -> Result<()> {
     let prepared = rocm.prepare(steps)?;

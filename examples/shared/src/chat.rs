@@ -1,4 +1,4 @@
-//! Chat templates: Jinja, as model files carry them.
+//! Chat templates: Jinja, as stored in model files.
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, Error, ErrorKind, Value};
 use rocm_ops::gguf::Tokenizer;
@@ -46,8 +46,8 @@ fn apply(
     jinja.render_named_str("template", &without_marks(template), Value::from_pairs(context))
 }
 
-/// The template with blocks in place of `{% generation %}` and `{% endgeneration %}`, which mark answers for training and print
-/// nothing.
+/// The template without `{% generation %}` and `{% endgeneration %}`, which mark answers for training and
+/// print nothing; plain blocks replace them.
 fn without_marks(template: &str) -> String {
     let mut parts = template.split("{%");
     let mut text = parts.next().unwrap_or_default().to_owned();
@@ -64,7 +64,7 @@ fn without_marks(template: &str) -> String {
     text
 }
 
-/// A date in UTC by the usual letters.
+/// A UTC date formatted with the usual letters.
 fn date(format: &str, at: SystemTime) -> Result<String, Error> {
     const MONTHS: [&str; 12] = [
         "January",
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_conversation_is_written_as_the_template_says() {
-        // Blocks on lines of their own, which leave no line. The results are those of Jinja with the settings of `transformers`.
+        // Blocks on separate lines, which must not leave an empty line. The expected results are those of Jinja with the settings of `transformers`.
         let template = "{{ bos_token }}{%- for message in messages %}\n    {%- if message.role == 'user' %}\n{{ '<|user|>' + \
                         message['content'].strip() + '<|end|>' }}\n    {%- else %}\n<|{{ message.role }}|>{{ message.content }}\n\
                         {%- endif %}\n{%- endfor %}\n{% if add_generation_prompt %}\n<|assistant|>{{ eos_token }}\n{% endif %}";

@@ -1,8 +1,8 @@
-//! How far loading has come.
+//! Progress of loading.
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-/// Says how far loading has come if it takes more than a second.
+/// Shows progress if loading takes more than a second.
 #[derive(Debug)]
 pub struct Progress {
     begin: Instant,

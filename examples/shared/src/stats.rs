@@ -1,10 +1,10 @@
-//! What a run took.
+//! Statistics of a run.
 use rocm_ops::combine::OpTime;
 
-/// Writes a line for each op, the longest first, and who computed it, to standard error.
+/// Writes a line for each op, the slowest first, and which provider computed it, to standard error.
 pub(crate) fn print(times: &[OpTime], providers: &[(String, String)]) {
     if let Some(peak) = peak_memory() {
-        eprintln!("memory of this process: {:.0} MiB at most", peak as f64 / 1024.0);
+        eprintln!("peak memory of this process: {:.0} MiB", peak as f64 / 1024.0);
     }
     let all: f64 = times.iter().map(|time| time.time.as_secs_f64()).sum();
     let mut times = times.to_vec();
@@ -20,11 +20,11 @@ pub(crate) fn print(times: &[OpTime], providers: &[(String, String)]) {
     }
 }
 
-/// Each kind of problem that an AMD GPU was given, and who computed it. Its memory first.
+/// Peak device memory, then each kind of problem on an AMD GPU and its provider.
 #[cfg(feature = "rocm")]
 pub(crate) fn providers(rocm: &rocm_ops::Rocm) -> Vec<(String, String)> {
     let memory = rocm.memory_stats().peak_in_use as f64 / f64::from(1 << 20);
-    let mut lines = vec![("of device memory at most".to_owned(), format!("{memory:.0} MiB"))];
+    let mut lines = vec![("peak device memory".to_owned(), format!("{memory:.0} MiB"))];
     lines.extend(rocm.decisions().into_iter().map(|decision| {
         let who = decision.chosen.map_or("nobody".to_owned(), |provider| provider.to_string());
         (format!("{} ({}), {} calls", decision.op, decision.problem, decision.calls), who)
@@ -32,7 +32,7 @@ pub(crate) fn providers(rocm: &rocm_ops::Rocm) -> Vec<(String, String)> {
     lines
 }
 
-/// Kibibytes of memory at the most, where the system says.
+/// Peak memory in kibibytes, if the system reports it.
 fn peak_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

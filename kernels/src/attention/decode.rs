@@ -1,4 +1,4 @@
-//! The kernels for attention of few queries, and the arguments that only they read.
+//! The kernels for attention with few queries, and the arguments that only they read.
 use super::args::AttentionArgs;
 use crate::instances::Declare;
 use crate::{Divider, ElementType, Refused, StridedPointer};
@@ -7,7 +7,7 @@ use crate::{Divider, ElementType, Refused, StridedPointer};
 pub(crate) const BLOCK: u32 = 128;
 /// Elements of a head per lane; `SLICE` in the source.
 const SLICE: u64 = 8;
-/// Bytes of an access.
+/// Bytes per access.
 const PACK: u64 = 16;
 
 /// Bits of [`AttentionArgs::flags`].
@@ -20,11 +20,11 @@ const GROUPS_IN_BLOCKS: u64 = 8;
 pub(crate) struct Decode {
     pub(crate) variant: &'static str,
     pub(crate) ragged: &'static str,
-    /// The part of the family that each of them is in.
+    /// The parts of the family that contain them.
     parts: [&'static str; 2],
-    /// Lanes that share a key, eight elements each.
+    /// Number of lanes that share a key, eight elements each.
     lanes: u64,
-    /// Rows of a block.
+    /// Rows per block.
     pub(crate) rows: u64,
 }
 
@@ -35,7 +35,7 @@ const fn decode(variants: [&'static str; 2], parts: [&'static str; 2], lanes: u6
 const DECODE64: [&str; 2] = ["head64", "ragged64"];
 const DECODE128: [&str; 2] = ["head128", "ragged128"];
 const DECODE256: [&str; 2] = ["head256", "ragged256"];
-/// All of them, by head size and by rows.
+/// All of these kernels, by head size and number of rows.
 pub(crate) const DECODES: [Decode; 6] = [
     decode(["decode64_rows1", "ragged_decode64_rows1"], DECODE64, 8, 1),
     decode(["decode64_rows4", "ragged_decode64_rows4"], DECODE64, 8, 4),
@@ -46,11 +46,12 @@ pub(crate) const DECODES: [Decode; 6] = [
 ];
 
 impl Decode {
-    /// The kernel for heads of a width, for one row of a key head or for several. In f64, each row is computed for itself.
+    /// The kernel for heads of this width, for one or for several rows per key head. In f64, each row is
+    /// computed separately.
     pub(crate) fn of(t: ElementType, widest: u64, single: bool) -> &'static Decode {
         let rows = if single || t == ElementType::F64 { 1 } else { 4 };
         let fits = |kernel: &&Decode| kernel.rows == rows && widest <= kernel.lanes * 8;
-        // The widest heads of a call for few queries fit the last kernels.
+        // The widest heads of a call with few queries fit the last kernels.
         DECODES.iter().find(fits).unwrap_or(&DECODES[if rows == 1 { 4 } else { 5 }])
     }
 
@@ -61,7 +62,7 @@ impl Decode {
         slots as u32 * if t == ElementType::F64 { 8 } else { 4 }
     }
 
-    /// Declares all kernels over batch entries, or over sequences that differ.
+    /// Declares all kernels, over batch entries, or over sequences of different lengths.
     pub(crate) fn declare(decode: &mut Declare<'_>, ragged: bool) {
         let template = if ragged { "decode_ragged" } else { "attention_decode" };
         for t in ElementType::FLOATS {
@@ -76,7 +77,7 @@ impl Decode {
     }
 }
 
-/// Whether every lane can read its part of a row of this width as packs.
+/// Whether every lane can read its part of a row of this width in packs.
 fn in_packs(t: ElementType, rows: &StridedPointer, width: u64) -> bool {
     let pack = (PACK / t.bytes() as u64) as i64;
     let [.., batch, heads, along, step] = rows.stride;
@@ -87,7 +88,8 @@ fn in_packs(t: ElementType, rows: &StridedPointer, width: u64) -> bool {
         && [batch, heads, along].iter().all(|stride| stride % pack == 0)
 }
 
-/// Whether blocks of a paged cache hold whole groups of keys that a group of lanes takes at a time.
+/// Sets whether blocks of a paged cache contain whole groups of the keys that a lane group processes at a
+/// time.
 pub(crate) fn hold_groups(args: &mut AttentionArgs, t: ElementType, block: u64) {
     // `decode_keys` in the source, for waves of 32; waves of 64 take half as many.
     if block.is_multiple_of(16 / t.bytes() as u64) {
@@ -95,7 +97,8 @@ pub(crate) fn hold_groups(args: &mut AttentionArgs, t: ElementType, block: u64) 
     }
 }
 
-/// Sets what the kernels need to find their work. A key head has `rows` rows in so many blocks; the second number is that of all.
+/// Sets what the kernels need to find their work. A key head has `rows` rows in the given number of blocks;
+/// the second number is the total.
 pub(crate) fn divide(
     args: &mut AttentionArgs,
     t: ElementType,

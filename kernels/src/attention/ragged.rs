@@ -1,5 +1,6 @@
-//! Attention over sequences that differ in length, whose keys lie side by side or in the blocks of a cache. The kernels are those
-//! of [`crate::attention`]; they read on the device where each sequence begins and ends.
+//! Attention over sequences of different lengths, whose keys are concatenated or in the blocks of a cache.
+//! The kernels are those of [`crate::attention`]; they read on the device where each sequence begins and
+//! ends.
 use super::decode::{self, Decode};
 use crate::attention::{self, Attention, AttentionArgs, DECODE_KEYS, FEW_ROWS, WHOLE_HEAD};
 use crate::index::{Report, kind_of};
@@ -8,9 +9,9 @@ use crate::launch::need;
 use crate::{Device, ElementType, Family, Launch, OperandView, Refused};
 
 const BLOCK: u32 = 256;
-/// What division by a block's keys is exact for.
+/// The division by a block's number of keys is exact below this.
 const MAX_KEYS: u64 = 1 << 31;
-/// Their numbers have 32 bits in the kernels.
+/// The kernels use 32-bit block numbers.
 const MAX_BLOCKS: u64 = 1 << 32;
 
 /// Arguments of the kernels.
@@ -56,7 +57,7 @@ const MMA_VARIANTS: [(&str, u64, u64); 3] =
     [("ragged_mma64", 64, 128), ("ragged_mma128", 128, 128), ("ragged_mma256", 256, 64)];
 
 pub(crate) fn declare(table: &mut Table) {
-    // Two tiles of `MMA_KEYS` places of 8 bytes: `places` in the source.
+    // Two tiles of `MMA_KEYS` positions of 8 bytes: `places` in the source.
     attention::declare_mma::<RaggedArgs>(table, "ragged_mma", MMA_VARIANTS, 2 * 32 * 8);
     let mut tiled = table.of::<RaggedArgs>(Family::Attention, BLOCK);
     for t in ElementType::FLOATS {
@@ -71,7 +72,7 @@ pub(crate) fn declare(table: &mut Table) {
 /// Where the keys and values of the sequences are.
 #[derive(Clone, Copy, Debug)]
 pub enum Keys<'a> {
-    /// k\[m, h_kv, d\] and v\[m, h_kv, dv\], with the rows between two entries of `cu_k`, of u32.
+    /// k\[m, h_kv, d\] and v\[m, h_kv, dv\], whose rows are between two entries of `cu_k`, u32.
     SideBySide {
         /// One entry more than there are sequences.
         cu_k: OperandView<'a>,
@@ -82,13 +83,13 @@ pub enum Keys<'a> {
     Blocks {
         /// The blocks of each sequence, of an index type: \[b, width\].
         table: OperandView<'a>,
-        /// Keys of each sequence, of the same type: \[b\].
+        /// Number of keys of each sequence, of the same type: \[b\].
         lengths: OperandView<'a>,
-        /// Entries of a row of the table.
+        /// Number of entries in a row of the table.
         width: u64,
-        /// Blocks of the cache.
+        /// Number of blocks in the cache.
         blocks: u64,
-        /// Keys of a block.
+        /// Number of keys per block.
         block: u64,
     },
 }
@@ -100,7 +101,7 @@ pub struct Ragged<'a> {
     pub sequences: u64,
     pub heads: u64,
     pub kv_heads: u64,
-    /// Queries of all sequences.
+    /// Number of queries of all sequences.
     pub n: u64,
     pub d: u64,
     pub dv: u64,
@@ -108,7 +109,7 @@ pub struct Ragged<'a> {
     pub k: OperandView<'a>,
     pub v: OperandView<'a>,
     pub o: OperandView<'a>,
-    /// Where the queries of each sequence begin, of u32: \[sequences + 1\].
+    /// Where the queries of each sequence begin, u32: \[sequences + 1\].
     pub cu_q: OperandView<'a>,
     pub keys: Keys<'a>,
     /// Alibi slopes\[h\] of q's type.
@@ -131,9 +132,9 @@ pub struct Ragged<'a> {
 pub struct Plan {
     /// The attention kernel.
     pub main: Launch,
-    /// Bytes of device memory that `args.attention.partial` must point to. 0 if the keys are not split. If they are,
-    /// `args.attention.arrivals` must point to [`ARRIVALS`](crate::attention::ARRIVALS) counters, which are 0, and which the kernel
-    /// leaves at 0.
+    /// Bytes of device memory that `args.attention.partial` must point to; 0 if the keys are not split. If
+    /// they are, `args.attention.arrivals` must point to [`ARRIVALS`](crate::attention::ARRIVALS) counters
+    /// that are 0; the kernel resets them to 0.
     pub workspace: u64,
     /// Arguments, with `partial` and `arrivals` still 0.
     pub args: RaggedArgs,
@@ -149,7 +150,7 @@ fn strides<const N: usize>(view: OperandView<'_>, at: [isize; N]) -> Result<[i64
         .map(|axis| usize::try_from(axis).ok().and_then(|axis| view.strides.get(axis)).copied().unwrap_or(0)))
 }
 
-/// The most keys that a sequence can have.
+/// The maximum number of keys of a sequence.
 fn most_keys(call: &Ragged<'_>) -> Result<u64, Refused> {
     let (width, block) = match call.keys {
         Keys::SideBySide { rows, .. } => return Ok(rows),
@@ -171,7 +172,7 @@ fn magic(block: u64) -> (u32, u32) {
     (u32::try_from(magic).unwrap_or(u32::MAX), shift)
 }
 
-/// The largest value of an index type, which names no block.
+/// The largest value of an index type, which never is a block.
 fn no_block(t: ElementType) -> u64 {
     match t {
         ElementType::U8 => u64::from(u8::MAX),
@@ -181,7 +182,7 @@ fn no_block(t: ElementType) -> u64 {
     }
 }
 
-/// The arguments that say where the sequences are.
+/// The arguments that describe where the sequences are.
 fn places(call: &Ragged<'_>, attention: AttentionArgs) -> Result<RaggedArgs, Refused> {
     let step = |view: OperandView<'_>| strides(view, [0]).map(|[step]| step);
     let starts = |cu: OperandView<'_>| match cu.dtype {
@@ -233,7 +234,7 @@ fn places(call: &Ragged<'_>, attention: AttentionArgs) -> Result<RaggedArgs, Ref
     Ok(args)
 }
 
-/// The call as attention of one batch entry of all queries, which is what its strides are.
+/// The call as attention of a single batch entry with all queries; its strides are those of the call.
 fn arguments(call: &Ragged<'_>, most_keys: u64) -> Result<(AttentionArgs, u64), Refused> {
     const ROWS: [isize; 4] = [-1, 1, 0, 2];
     let of_keys = match call.keys {
@@ -269,7 +270,8 @@ fn arguments(call: &Ragged<'_>, most_keys: u64) -> Result<(AttentionArgs, u64), 
     Ok((args, visible))
 }
 
-/// Blocks of a decode kernel that check the indices: one for each thousand, but no more than the device runs at once.
+/// Blocks of a decode kernel that check the indices: one per thousand, but at most as many as the device runs
+/// at once.
 fn checkers(call: &Ragged<'_>, args: &RaggedArgs, device: &Device) -> u64 {
     let of_each = 1 + args.attention.s / args.block;
     let indices = if args.table == 0 { call.sequences } else { call.sequences.saturating_mul(of_each) };

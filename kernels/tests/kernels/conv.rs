@@ -247,7 +247,7 @@ fn few_channels_and_other_types_are_left_to_vector_units() {
     assert_eq!(on(&BASE, ElementType::F16, units, false), ("mma64", None));
     let said = |(variant, why): (&str, Option<&str>)| format!("{variant}: {}", why.expect("a reason"));
     assert_eq!(said(on(&BASE, ElementType::F16, None, false)), "tile: there are no matrix units");
-    assert_eq!(said(on(&BASE, ElementType::F32, units, false)), "tile: matrix units take f16 and bf16");
+    assert_eq!(said(on(&BASE, ElementType::F32, units, false)), "tile: matrix units need f16 or bf16");
     let transposed = Case { channels: [16, 16], ..BASE };
     assert!(said(on(&transposed, ElementType::F16, units, true)).contains("transposed"));
     let thin = Case { channels: [64, 8], ..BASE };

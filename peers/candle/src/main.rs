@@ -1,4 +1,4 @@
-//! Times candle's CPU backend: reads the name of a case a line, answers microseconds, or `none` where
+//! Times candle's CPU backend: reads case names, one per line, and answers with microseconds, or `none` if
 //! candle has no such operation.
 use candle_core::quantized::{GgmlDType, QMatMul, QTensor, gguf_file};
 use candle_core::{DType, Device, IndexOp, Module, Result, Tensor};
@@ -27,7 +27,7 @@ fn main() {
         } else if name == "embed" {
             embed::embed(model).map(|us| format!("{us}"))
         } else {
-            // One case at a time: memory of the last is free again.
+            // One case at a time, so that the memory of the previous one is free again.
             if !cases.contains_key(name) {
                 cases.clear();
             }
@@ -58,11 +58,11 @@ fn time(run: &mut Run) -> Result<f64> {
             break;
         }
     }
-    // The fastest: on a machine with other work, what lies above it is theirs.
+    // The fastest: on a busy machine, everything above it is due to other programs.
     Ok(times.into_iter().fold(f64::INFINITY, f64::min))
 }
 
-/// Greedy tokens of a model: microseconds a token.
+/// Greedy tokens of a model: microseconds per token.
 fn generate(model: &str, _q8: bool) -> Result<f64> {
     let device = Device::Cpu;
     let mut file = std::fs::File::open(model)?;

@@ -1,14 +1,14 @@
-//! Why results may differ: what candle does, what we do, and the rule of our contracts.
+//! Why results may differ: what candle does, what we do, and the rule in our contracts.
 use crate::call::Call;
 
-/// A difference that is meant.
+/// An intended difference.
 pub(crate) struct Explained {
     pub(crate) ops: &'static [&'static str],
     /// In these types; empty for all.
     types: &'static [&'static str],
-    /// Only where an operand holds NaN or an infinity.
+    /// Only if an operand contains NaN or an infinity.
     special: bool,
-    /// Only where our result is that of f64, rounded once.
+    /// Only if our result is that of f64, rounded once.
     needs_truth: bool,
     pub(crate) theirs: &'static str,
     pub(crate) ours: &'static str,

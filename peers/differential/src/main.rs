@@ -1,7 +1,7 @@
 //! Compares the CPU backend with candle's on random shapes, types and layouts, op by op.
 //!
-//! `cargo run --manifest-path peers/differential/Cargo.toml [-- ROUNDS [SEED]]` prints a table of ops and fails if a result
-//! differs for a reason that `explained.rs` does not have.
+//! `cargo run --manifest-path peers/differential/Cargo.toml [-- ROUNDS [SEED]]` prints a table of ops and
+//! fails if a result differs for a reason not listed in `explained.rs`.
 mod call;
 mod explained;
 mod floats;
@@ -16,7 +16,7 @@ use report::Report;
 fn main() {
     let mut arguments = std::env::args().skip(1).map(|a| a.parse::<u64>().expect("a number: ROUNDS or SEED"));
     let (rounds, seed) = (arguments.next().unwrap_or(20), arguments.next().unwrap_or(1));
-    // candle panics for some calls; these are counted, and their messages are not printed.
+    // candle panics on some calls; these are counted, and their messages are not printed.
     std::panic::set_hook(Box::new(|_| {}));
     let mut report = Report::default();
     floats::compare(&mut report, rounds, seed);

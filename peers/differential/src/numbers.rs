@@ -9,7 +9,8 @@ use rocm_ops::{AsAny, Cpu, Num, Result, TensorOf, bf16, f16};
 
 type Numbers = std::result::Result<Vec<f64>, String>;
 
-/// A comparison of one type: numbers from -20 to 20, small enough that no sum or product overflows in 8 bits, or special ones.
+/// A comparison in one type: numbers from -20 to 20, small enough that no sum or product overflows in 8 bits,
+/// or special ones.
 struct Of<'r> {
     report: &'r mut Report,
     dtype: &'static str,
@@ -187,14 +188,14 @@ fn casts<T: Num + WithDType>(of: &mut Of<'_>, random: &mut Random) {
     to("f8e4m3", ours(CastOps::<rocm_ops::F8E4M3>::cast(&b, x.ours())), Theirs::F8E4M3);
 }
 
-/// Of two results for each element, the one that is nearer to it.
+/// For each element, whichever result is nearer to the exact one.
 fn nearer(exact: &[f64], ours: &Numbers, theirs: &Numbers) -> Option<Vec<f64>> {
     let (Ok(ours), Ok(theirs)) = (ours, theirs) else { return None };
     let pick = |((x, a), b): ((&f64, &f64), &f64)| if (x - b).abs() < (x - a).abs() { *b } else { *a };
     Some(exact.iter().zip(ours).zip(theirs).map(pick).collect())
 }
 
-/// Indices of this many elements, "no element" among them.
+/// This many indices, some of which mean "no element".
 fn places(random: &mut Random, dims: &[usize], bound: usize) -> Operand<u32> {
     let how = How::any(random, dims.len());
     Operand::new(random, dims, how, &mut |random| {

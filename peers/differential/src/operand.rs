@@ -29,7 +29,7 @@ impl Random {
     }
 }
 
-/// Where the elements lie in memory.
+/// How the elements are laid out in memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum How {
     Plain,

@@ -9,7 +9,7 @@ use rocm_ops::ops::registry::OpsOnFloats;
 use rocm_ops::ops::*;
 use rocm_ops::{Cpu, Float, Host, Result, TensorOf, TensorRef, bf16, f16};
 
-/// An op with its options, which are the same along both axes, as candle wants.
+/// An op with its options, which are the same along both axes, as candle requires.
 #[derive(Clone, Copy, Debug)]
 enum PlaneOp {
     Conv1d(Steps),

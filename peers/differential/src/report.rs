@@ -15,7 +15,7 @@ struct Row {
     refused: u64,
 }
 
-/// Counts by op and type; what was explained by what; and what was not.
+/// Counts by op and type; explained differences by explanation; and unexplained ones.
 #[derive(Default)]
 pub(crate) struct Report {
     rows: BTreeMap<(String, String), Row>,
@@ -24,7 +24,7 @@ pub(crate) struct Report {
     unexplained: Vec<String>,
 }
 
-/// What candle does, with panics as errors.
+/// candle's result, with panics as errors.
 pub(crate) fn theirs(f: impl FnOnce() -> candle_core::Result<Tensor>) -> Result<Vec<f64>, String> {
     match catch_unwind(AssertUnwindSafe(|| f().and_then(|y| numbers(&y)))) {
         Ok(done) => done.map_err(|e| e.to_string().lines().next().unwrap_or("").to_owned()),
@@ -55,7 +55,7 @@ fn same(a: f64, b: f64) -> bool {
 }
 
 impl Report {
-    /// Compares results; `truth` is computed in f64, where the op has one.
+    /// Compares results; `truth` is computed in f64, if the op exists in it.
     pub(crate) fn compare(
         &mut self,
         call: &Call<'_>,
@@ -122,7 +122,7 @@ impl Report {
         ));
     }
 
-    /// Prints everything; whether all is explained.
+    /// Prints everything; returns whether all differences are explained.
     pub(crate) fn finish(self) -> bool {
         println!("| op | type | calls | equal | within rounding | explained | refused by candle |");
         println!("|---|---|---:|---:|---:|---:|---:|");
@@ -143,7 +143,7 @@ impl Report {
     }
 }
 
-/// Whether the exact result is beyond the type, and the result infinite.
+/// Whether the exact result exceeds the type's range, and the result is infinite.
 fn overflow(truth: f64, got: f64, dtype: &str) -> bool {
     let largest = match dtype {
         "f16" => 65504.0,
@@ -153,7 +153,7 @@ fn overflow(truth: f64, got: f64, dtype: &str) -> bool {
     truth.abs() >= largest && got.is_infinite() && (truth > 0.0) == (got > 0.0)
 }
 
-/// Without numbers, so that like refusals are counted together.
+/// The text without numbers, so that similar refusals are counted together.
 fn plain(why: &str) -> String {
     let text: String = why.chars().map(|c| if c.is_ascii_digit() { '#' } else { c }).collect();
     text.split('[').next().unwrap_or("").chars().take(90).collect()

@@ -9,7 +9,8 @@ use hip_sys::Search;
 
 use crate::process::{is_own, run_alone, skip_outside_ci};
 
-/// Runs the body with the stand-in in a process of its own, and checks that it leaves nothing behind and misused nothing.
+/// Runs the body with the stand-in in a separate process, and checks that it leaks nothing and misuses
+/// nothing.
 pub fn with_standin(test: &str, variables: &[(&str, &str)], body: impl FnOnce(&Standin)) {
     if is_own() {
         let standin = Standin::load();
@@ -28,9 +29,10 @@ pub fn with_standin(test: &str, variables: &[(&str, &str)], body: impl FnOnce(&S
     });
 }
 
-/// The folder of compiled kernels: the user's choice, else one below the target folder. Kernels that another compiler or
-/// other options made go into a subfolder of their own, because the key of a kernel names hipRTC and not the C++ compiler
-/// behind the stand-in's. `None`, for the user's choice as it is, where that choice is to have no cache.
+/// The folder of compiled kernels: the user's choice, otherwise one below the target folder. Kernels made by
+/// another compiler or with other options go into a separate subfolder, because a kernel's key identifies
+/// hipRTC and not the C++ compiler behind the stand-in's. `None` leaves the user's choice unchanged if that
+/// is to have no cache.
 pub fn cache(variables: &[(&str, &str)]) -> Option<PathBuf> {
     let chosen = std::env::var_os("OPS_ROCM_CACHE");
     if chosen.as_ref().is_some_and(|path| path.is_empty()) {
@@ -62,7 +64,7 @@ pub fn needed_folder(test: &str) -> Option<&'static PathBuf> {
     folder
 }
 
-/// The folder of the stand-in: the user's choice, else built.
+/// The folder of the stand-in: the user's choice, otherwise built here.
 pub fn folder() -> Option<&'static PathBuf> {
     static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
     let is_standin = |path: PathBuf| path.join("libamdhip64.so.7").is_file().then_some(path);
@@ -94,29 +96,30 @@ pub struct Standin {
 impl Standin {
     fn load() -> Standin {
         let hip = hip_sys::hip::load_from(&Search::standard()).expect("the stand-in loads");
-        // SAFETY: the library is open already.
+        // SAFETY: the library is already open.
         let library = unsafe { libloading::Library::new(hip.path()) }.expect("the stand-in loads");
         Standin { library }
     }
 
-    /// The n-th call from now of a function fails, as `hipMalloc:2`; nothing fails with an empty text.
+    /// Makes the n-th call of a function from now fail, as in `hipMalloc:2`; an empty text makes nothing
+    /// fail.
     pub fn fail(&self, spec: &str) {
         let text = CString::new(spec).unwrap();
-        // SAFETY: the function's declaration in the stand-in's header.
+        // SAFETY: this is the function's declaration in the stand-in's header.
         let result = unsafe {
             let function =
                 self.library.get::<unsafe extern "C" fn(*const c_char) -> c_int>("standin_fail").unwrap();
             function(text.as_ptr())
         };
-        assert_eq!(result, 0, "{spec:?} is no list of faults");
+        assert_eq!(result, 0, "{spec:?} is not a list of faults");
     }
 
-    /// Calls of a function so far.
+    /// Number of calls of a function so far.
     pub fn count(&self, function: &str) -> u64 {
         self.ask("standin_counts", function)
     }
 
-    /// Objects alive of all kinds.
+    /// Number of live objects of all kinds.
     pub fn live(&self) -> u64 {
         // SAFETY: as for `fail`.
         unsafe {
@@ -126,7 +129,7 @@ impl Standin {
         }
     }
 
-    /// Objects alive of one kind.
+    /// Number of live objects of one kind.
     pub fn live_of(&self, kind: &str) -> u64 {
         self.ask("standin_live", kind)
     }
@@ -137,7 +140,7 @@ impl Standin {
         unsafe { self.library.get::<unsafe extern "C" fn() -> u64>("standin_misuses").unwrap()() }
     }
 
-    /// Marks a stream as one that its owner captures, or as one no more.
+    /// Marks a stream as being captured by its owner, or as no longer captured.
     pub fn capture(&self, stream: hip_sys::hip::hipStream_t, captured: bool) {
         // SAFETY: as for `fail`.
         let result = unsafe {

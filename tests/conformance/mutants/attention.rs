@@ -8,7 +8,7 @@ pub(super) mod ragged;
 
 const F32: DType = DType::F32;
 
-/// The steps of a plain attention that can go wrong.
+/// The steps of plain attention that can go wrong.
 #[derive(Clone, Copy)]
 struct Knobs {
     /// The key head for a query head, given the numbers of query and key heads.

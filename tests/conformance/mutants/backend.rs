@@ -7,30 +7,30 @@ use rocm_ops::{
 use std::any::Any;
 use std::sync::Arc;
 
-/// A kernel that is wrong in one op and type, and in one way.
+/// A kernel with a single bug, in one op and type.
 #[derive(Clone)]
 pub(super) struct Mutant {
-    /// Description of the fault.
+    /// Description of the bug.
     pub(super) name: &'static str,
     /// The op's name in the suite.
     pub(super) op: &'static str,
     /// The element type of its cases.
     pub(super) dtype: DType,
-    /// What the names of its cases contain.
+    /// Text that the names of its cases contain.
     pub(super) named: Option<&'static str>,
     fault: Fault,
 }
 
-/// Gets the op without its type and a copy of its operands; returns whether the op was the mutant's.
+/// Receives the op without its type and a copy of its operands; returns whether the op was the mutant's.
 type Twist = Arc<dyn Fn(&mut dyn Any, &mut NamedTensors<Host>) -> bool + Send + Sync>;
 
 #[derive(Clone)]
 enum Fault {
-    /// None.
+    /// No bug.
     Sound,
     /// Changes the options and operands before the reference gets them.
     Before(Twist),
-    /// Computes in place of the reference.
+    /// Computes instead of the reference.
     Instead(Twist),
     /// Changes the results of the reference.
     After(Twist),
@@ -45,7 +45,7 @@ enum Fault {
 }
 
 impl Mutant {
-    /// No fault, through the same code path.
+    /// No bug, through the same code path.
     pub(super) fn sound_in(op: &'static str) -> Self {
         Self::of("nothing", op, DType::F32, Fault::Sound)
     }
@@ -53,12 +53,12 @@ impl Mutant {
         Mutant { name, op, dtype, named: None, fault }
     }
 
-    /// Only cases whose names contain this text are run. Products have cases of every format.
+    /// Runs only cases whose names contain this text. Products have cases for every format.
     pub(super) fn in_cases_of(self, named: &'static str) -> Self {
         Mutant { named: Some(named), ..self }
     }
 
-    /// The cases that are run.
+    /// The cases to run.
     pub(super) fn cases(&self) -> Filter {
         let name = self.named.map(str::to_owned);
         Filter { op: Some(self.op.into()), dtype: Some(self.dtype), name, ..Filter::all() }
@@ -81,7 +81,7 @@ impl Mutant {
     ) -> Self {
         Self::of(name, op, dtype, Fault::Before(Self::twist::<O>(f)))
     }
-    /// Another kernel for `O`.
+    /// Replaces the kernel of `O`.
     pub(super) fn instead<O: Op>(
         name: &'static str,
         op: &'static str,
@@ -146,7 +146,7 @@ where
             return b.execute(call);
         }
         let declined = || Error::Unsupported { op: name, backend: "mutant", reason: Reason::Missing };
-        // Whole copies, which a twist may change, including an output's gaps.
+        // Complete copies, including an output's gaps, which a twist may change.
         let mut operands = NamedTensors::mirror(&op, call.args(), &b, &b)?;
         let mut overrun = false;
         match &self.0.fault {

@@ -11,7 +11,7 @@ pub(super) fn mutants() -> Vec<Mutant> {
     [writes(), keys(), products()].concat()
 }
 
-/// Replaces "no slot" by another, in slots of u32.
+/// Replaces "no slot" by another slot, in u32 slots.
 fn without_none(slots: &mut AnyTensor<Host>, instead: u32) {
     edit_if::<u32>(slots, |_, slot| if slot == u32::MAX { instead } else { slot });
 }

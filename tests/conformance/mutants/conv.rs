@@ -64,14 +64,14 @@ fn mutant<T: Float>(name: &'static str, form: ConvForm, wrong: Wrong) -> Mutant 
     Mutant::instead::<Conv<T>>(name, form.name(), T::DTYPE, move |op, o| convolve(op, o, wrong))
 }
 
-/// The source if one of the axis's options were another.
+/// The source if one of the axis's options were different.
 fn with(g: &ConvGeometry, at: usize, i: usize, t: usize, change: impl Fn(&mut ConvAxis)) -> Option<usize> {
     let mut g = *g;
     change(&mut g.axes[at]);
     g.source(at, i, t)
 }
 
-/// Faults of any convolution.
+/// Bugs of any convolution.
 fn of_form(form: ConvForm) -> Vec<Mutant> {
     let flipped = Wrong { element: |t, k| k - 1 - t, ..RIGHT };
     let dilation = Wrong { source: |g, at, i, t| with(g, at, i, t, |axis| axis.dilation = 1), ..RIGHT };

@@ -1,4 +1,4 @@
-//! Faults below the tolerances, which exact mode detects.
+//! Bugs below the tolerances, which exact mode detects.
 use super::backend::Mutant;
 use super::tools::*;
 use rocm_ops::ops::*;

@@ -1,4 +1,4 @@
-//! Wrong routers, products of experts and sums of their results.
+//! Wrong routers, expert products, and sums of their results.
 use super::backend::Mutant;
 use super::tools::*;
 use rocm_ops::ops::*;

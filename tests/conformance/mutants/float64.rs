@@ -1,7 +1,7 @@
 //! Wrong kernels in f64.
 //!
-//! Each represents a fault of the reference itself: the suite's oracle shares no code with it and computes with more
-//! precision than f64.
+//! Each represents a bug of the reference itself: the suite's oracle shares no code with it and computes with
+//! more precision than f64.
 use super::backend::Mutant;
 use super::tools::*;
 use rocm_ops::DType;

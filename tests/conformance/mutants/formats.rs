@@ -1,9 +1,9 @@
-//! Block formats decoded wrongly. A row says which bytes of a block a wrong decoder would take for others.
+//! Wrongly decoded block formats. A row says which bytes of a block a wrong decoder would confuse.
 use super::backend::Mutant;
 use rocm_ops::ops::{Dequantize, Linear};
 use rocm_ops::{AnyTensor, BlockInfo, DType, Host, quant};
 
-/// A fault of a format: its name, and what it makes of a block.
+/// A bug of a format: its name, and its effect on a block.
 type Fault = (&'static BlockInfo, &'static str, fn(&mut [u8]));
 
 fn swap_nibbles(bytes: &mut [u8]) {
@@ -74,7 +74,7 @@ pub(super) fn mutants() -> Vec<Mutant> {
             }
         })
     });
-    // Every product decodes with the same code; those of some super-blocks have kernels of their own.
+    // Every product decodes with the same code; some super-block formats have separate kernels.
     let own = ["q4_k", "q5_k", "q6_k", "iq4_xs"];
     let multiplied = FAULTS.iter().filter(|(format, ..)| own.contains(&format.name()));
     let multiplied = multiplied.map(|&(format, name, fault)| {

@@ -10,7 +10,8 @@ pub(super) fn mutants() -> Vec<Mutant> {
     [convolutions(), delta_rules()].concat()
 }
 
-/// The state as the first inputs give it, or as `f` has it of the line of inputs and the number of tokens.
+/// Replaces the state by one computed from the first inputs, or by `f` from the line of inputs and the number
+/// of tokens.
 fn state_of(o: &mut NamedTensors<Host>, old: &[f64], f: impl Fn(&[f64], usize, usize) -> f64) {
     let (&[_, t, c], &[b, _, kept]) = (o["x"].dims(), o["state"].dims()) else { return };
     let x = values(&o["x"]);
@@ -27,7 +28,7 @@ fn convolutions() -> Vec<Mutant> {
     type Conv = Conv1dUpdate<f32>;
     let op = "conv1d_update";
     let before = |name, f: fn(&mut Conv, &mut NamedTensors<Host>)| Mutant::before::<Conv>(name, op, F32, f);
-    // The reference's outputs, and another state.
+    // The reference's outputs, with another state.
     let state = |name, f: fn(&[f64], usize, usize) -> f64| {
         Mutant::instead::<Conv>(name, op, F32, move |op, o| {
             let old = values(&o["state"]);
@@ -78,7 +79,8 @@ fn convolutions() -> Vec<Mutant> {
 #[derive(Clone, Copy)]
 struct Knobs {
     decay: fn(f64) -> f64,
-    /// The correction, from beta, value and what the state says; also the state before it decayed.
+    /// The correction, from beta, the value and the state's prediction; also from the state before it
+    /// decayed.
     missing: fn(f64, f64, f64, f64) -> f64,
     /// Whether the output is read before the state is corrected.
     early: bool,

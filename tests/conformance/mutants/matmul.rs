@@ -1,4 +1,4 @@
-//! Wrong products, look-ups and quantized ops.
+//! Wrong products, lookups and quantized ops.
 use super::backend::Mutant;
 use super::tools::*;
 use rocm_ops::ops::*;
@@ -187,7 +187,7 @@ fn quantized() -> Vec<Mutant> {
                 let blocks: Vec<BlockQ4_0> = x
                     .chunks(32)
                     .map(|values| {
-                        // As if the extreme were negative: its sign is lost.
+                        // As if the extreme were always negative: its sign is lost.
                         let amax = values.iter().fold(0.0f64, |m, v| m.max(v.abs())) as f32;
                         let mut block =
                             BlockQ4_0::quantize(&values.iter().map(|v| *v as f32).collect::<Vec<_>>());

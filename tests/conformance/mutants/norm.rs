@@ -185,7 +185,7 @@ fn ropes() -> Vec<Mutant> {
                     let batch = if o["cos"].dims().len() == 3 { head / h } else { 0 };
                     let n = head / h * t + at;
                     let angle = positions.as_ref().map_or(op.start + at, |p| p[n % p.len()] as usize);
-                    // Any row for a position outside: those cases want an error.
+                    // Any row for a position outside: those cases expect an error.
                     let angle = angle.min(rows.max(1) - 1);
                     for i in 0..pairs {
                         let (row, table) = ((head * t + at) * d, (batch * rows + angle) * pairs + i);
@@ -216,7 +216,7 @@ fn of_the_first(o: &mut NamedTensors<Host>) {
 }
 
 fn positions() -> Vec<Mutant> {
-    // The features behind those that are rotated.
+    // The features after the rotated ones.
     let rest = |name, value: fn(f32) -> f32| {
         Mutant::after::<Rope<f32>>(name, "rope", F32, move |_, o| {
             let (d, rotated) = (last(&o["x"]), 2 * o["cos"].dims().last().copied().unwrap_or(0));
@@ -241,8 +241,8 @@ fn positions() -> Vec<Mutant> {
     ]
 }
 
-/// Heads normed over as many features as `over` says of their width and of those that are rotated; each normed feature is
-/// rounded by `round`. Pairs are halves.
+/// Heads normed over a number of features that `over` computes from their width and the number of rotated
+/// ones; each normed feature is rounded by `round`. Pairs are halves.
 fn normed_heads(
     o: &mut NamedTensors<Host>,
     eps: f64,

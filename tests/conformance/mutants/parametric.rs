@@ -6,7 +6,7 @@ use rocm_ops::{DType, bf16, f16};
 
 const F32: DType = DType::F32;
 
-/// A wrong function in place of the one with parameters that `f` expects.
+/// A wrong function instead of the parametric one that `f` expects.
 fn wrong(name: &'static str, op: &'static str, f: fn(f64, ParametricFn) -> f64) -> Mutant {
     Mutant::instead::<Parametric<f32>>(name, op, F32, move |op, o| {
         let function = op.function();

@@ -7,7 +7,7 @@ use rocm_ops::{AnyTensor, DType, Float, Host, NamedTensors, bf16, f16};
 const F32: DType = DType::F32;
 const F16: DType = DType::F16;
 
-/// Another definition of a batch norm, of an element and the weight, bias, mean and variance of its channel.
+/// Another definition of batch norm, for an element and its channel's weight, bias, mean and variance.
 fn batch<T: Float>(name: &'static str, wrong: fn(f64, [f64; 4], f64) -> f64) -> Mutant {
     Mutant::instead::<BatchNorm<T>>(name, "batch_norm", T::DTYPE, move |op, o| {
         let inner = o["x"].dims()[2..].iter().product();
@@ -16,7 +16,8 @@ fn batch<T: Float>(name: &'static str, wrong: fn(f64, [f64; 4], f64) -> f64) -> 
     })
 }
 
-/// Computes each element of y from that of x and what belongs to its channel, which has `inner` elements in a row.
+/// Computes each element of y from that of x and its channel's values; a channel has `inner` consecutive
+/// elements.
 fn by_channel(o: &NamedTensors<Host>, inner: usize, f: impl Fn(f64, [f64; 4]) -> f64) -> Vec<f64> {
     let dims = o["x"].dims().to_vec();
     let (mean, var) = (values(&o["mean"]), values(&o["var"]));
@@ -29,7 +30,7 @@ fn by_channel(o: &NamedTensors<Host>, inner: usize, f: impl Fn(f64, [f64; 4]) ->
     values(&o["x"]).iter().enumerate().map(of).collect()
 }
 
-/// A plane of an operand, in which rows and columns outside are nothing.
+/// A plane of an operand; rows and columns outside it are absent.
 struct Plane<'a> {
     x: &'a [f64],
     extents: [usize; 2],
@@ -57,7 +58,7 @@ fn by_plane(o: &mut NamedTensors<Host>, f: impl Fn(&Plane<'_>, [usize; 2], [usiz
     set(&mut o["y"], y);
 }
 
-/// Another definition of a pool, of the elements of a window; padding is `None`.
+/// Another definition of a pool, for the elements of a window; padding is `None`.
 fn pool<T: Float>(name: &'static str, op: &'static str, wrong: fn(&[Option<f64>]) -> f64) -> Mutant {
     Mutant::instead::<Pool2d<T>>(name, op, T::DTYPE, move |op, o| {
         let Windows { kernel, stride, padding, .. } = op.windows;
@@ -74,7 +75,7 @@ fn sum(window: &[Option<f64>]) -> f64 {
     window.iter().flatten().sum()
 }
 
-/// Another definition of where rows and columns stand, as a fraction between two elements.
+/// Another definition of the positions of rows and columns, as fractions between two elements.
 fn bilinear(name: &'static str, wrong: fn(usize, usize, usize, bool) -> f64) -> Mutant {
     Mutant::instead::<Upsample<f32>>(name, "upsample_bilinear2d", F32, move |op, o| {
         let corners = op.function() == UpsampleFn::Bilinear2d { align_corners: true };
@@ -123,7 +124,7 @@ fn batch_norms() -> Vec<Mutant> {
         batch::<f32>("eps outside the root", |x, [w, b, m, v], eps| (x - m) / (v.sqrt() + eps) * w + b),
         batch::<f32>("variance taken for a deviation", |x, [w, b, m, v], eps| (x - m) / (v + eps) * w + b),
         batch::<f32>("weight after bias", |x, [w, b, m, v], eps| ((x - m) / (v + eps).sqrt() + b) * w),
-        // Scale and shift of a whole channel: the difference of large numbers.
+        // Scale and shift of a whole channel: a difference of large numbers.
         batch::<f32>("mean folded into the bias", |x, [w, b, m, v], eps| {
             let scale = single(w / (v + eps).sqrt());
             single(single(x * scale) + single(b - single(m * scale)))

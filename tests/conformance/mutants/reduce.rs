@@ -29,7 +29,7 @@ fn reduction<T: Num>(name: &'static str, op: &'static str, wrong: fn(&[f64]) -> 
     })
 }
 
-/// Another definition of an index.
+/// Another definition of an argmax or argmin.
 fn index<T: Num>(name: &'static str, op: &'static str, wrong: fn(&[f64]) -> usize) -> Mutant {
     Mutant::instead::<ArgReduce<T>>(name, op, T::DTYPE, move |op, o| {
         let groups = groups(Axes::from(op.axis), &o["x"], &o["y"]);

@@ -8,18 +8,18 @@ const F32: DType = DType::F32;
 
 type Draw = Sample<f32>;
 
-/// What a wrong kernel does in place of the definition.
+/// How a wrong kernel deviates from the definition.
 #[derive(Clone, Copy)]
 struct Steps {
     /// The order of two logits and their ids.
     order: fn((f64, usize), (f64, usize)) -> std::cmp::Ordering,
-    /// How many of the first ids stay, of those whose probabilities reach `top_p`.
+    /// How many of the first ids are kept, given the number whose probabilities reach `top_p`.
     nucleus: fn(usize) -> usize,
-    /// The place of the id, of that at which the running sum exceeds `u`.
+    /// The index of the drawn id, given the index at which the running sum exceeds `u`.
     drawn: fn(usize) -> usize,
     /// Counter and key of Philox.
     random: fn(i64, u64) -> ([u32; 4], [u32; 2]),
-    /// Which of the four words is taken.
+    /// Which of the four words is used.
     word: usize,
     /// Whether `top_p` counts the probabilities of ids that `top_k` dropped.
     share_of_all: bool,
@@ -65,7 +65,7 @@ fn draw(op: &Draw, logits: &[f64], counter: i64, steps: Steps) -> usize {
     order[(steps.drawn)(at).min(powers.len() - 1)]
 }
 
-/// Another kernel for rows that have something to draw.
+/// Another kernel, for rows in which there is something to draw.
 fn instead(name: &'static str, steps: Steps) -> Mutant {
     Mutant::instead::<Draw>(name, "sample", F32, move |op, o| {
         let (v, logits, counters) = (last(&o["logits"]), values(&o["logits"]), typed::<i64>(&o["counter"]));

@@ -1,4 +1,4 @@
-//! Wrong ops on places that indices give.
+//! Wrong ops that read and write elements by index.
 use super::backend::Mutant;
 use super::tools::*;
 use rocm_ops::ops::*;
@@ -7,12 +7,12 @@ use std::collections::{HashMap, HashSet};
 
 const F32: DType = DType::F32;
 
-/// Replaces "no element" by another index, in indices of u32.
+/// Replaces "no element" by another index, in u32 indices.
 fn without_none(ids: &mut AnyTensor<Host>, instead: u32) {
     edit_if::<u32>(ids, |_, id| if id == u32::MAX { instead } else { id });
 }
 
-/// Replaces indices of u32 that are given several times for one place by "no element", except the first or the last.
+/// Replaces repeated u32 indices of one element by "no element", except the first or the last.
 fn keep_one(ids: &mut AnyTensor<Host>, axis: isize, last: bool) {
     let of = Layout::contiguous(ids.dims()).expect("extents of a tensor");
     let axis = if axis < 0 { axis + of.rank() as isize } else { axis } as usize;

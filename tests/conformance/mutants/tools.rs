@@ -10,7 +10,7 @@ pub(super) fn values(x: impl AsAny<Host>) -> Vec<f64> {
     assert!(x.packing().is_none(), "a packed tensor has no elements here");
     let (dtype, size, bytes) = (x.dtype(), x.dtype().size(), x.bytes());
     let number = |p: usize| dtype.number(&bytes[p * size..][..size]);
-    let value = |p| number(p).unwrap_or_else(|| panic!("{dtype} is no number")).to_f64();
+    let value = |p| number(p).unwrap_or_else(|| panic!("{dtype} is not a number")).to_f64();
     x.layout().positions().map(value).collect()
 }
 
@@ -18,7 +18,7 @@ pub(super) fn optional(x: Option<&AnyTensor<Host>>) -> Option<Vec<f64>> {
     x.map(values)
 }
 
-/// A typed view of a tensor whose type the fault knows.
+/// A typed view of a tensor whose type the mutant knows.
 ///
 /// # Panics
 /// The tensor has another type.
@@ -61,7 +61,7 @@ pub(super) fn edit_floats(y: &mut AnyTensor<Host>, f: impl Fn(f64) -> f64) {
         DType::BF16 => scalars::<bf16>(y, f),
         DType::F32 => scalars::<f32>(y, f),
         DType::F64 => scalars::<f64>(y, f),
-        other => panic!("{other} is no float"),
+        other => panic!("{other} is not a float"),
     }
 }
 
@@ -86,7 +86,7 @@ pub(super) fn set(y: &mut AnyTensor<Host>, values: impl IntoIterator<Item = f64>
         DType::I8 => scalars::<i8>(y, values),
         DType::U32 => scalars::<u32>(y, values),
         DType::U8 => scalars::<u8>(y, values),
-        other => panic!("{other} is no number"),
+        other => panic!("{other} is not a number"),
     }
 }
 

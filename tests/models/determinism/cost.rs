@@ -1,4 +1,5 @@
-//! What the level *batch* costs on the CPU. Run by hand: `cargo test -p ops-tests --test models -- --ignored --nocapture cost`.
+//! The cost of determinism *batch* on the CPU. Run by hand: `cargo test -p ops-tests --test models --
+//! --ignored --nocapture cost`.
 use rocm_ops::ops::{Attention, AttentionOps, LinearOps, QuantOps};
 use rocm_ops::quant::{Q4_K, Q8_0};
 use rocm_ops::{Backend, Cpu, DType, Determinism, f16};
@@ -8,7 +9,7 @@ fn numbers(n: usize) -> Vec<f32> {
     (0..n).map(|i| ((i * 7919 % 1013) as f32 - 506.0) / 600.0).collect()
 }
 
-/// The shortest of some runs on each backend, one after the other in turn.
+/// The shortest of several alternating runs on each backend.
 fn shortest(mut run: [&mut dyn FnMut(); 2]) -> [Duration; 2] {
     let mut best = [Duration::MAX; 2];
     let begin = Instant::now();

@@ -1,14 +1,14 @@
-//! What only the instructions of a code object show: how many there are, and FLAT memory accesses.
+//! Figures that only the instructions of a code object show: how many there are, and FLAT memory accesses.
 //!
-//! An access through a pointer of unknown address space is a FLAT instruction. It occupies the counters of global memory and
-//! of LDS, so waits on either wait for both, and gfx9 gives it no offset. The kernels know where each of their pointers
-//! points, so none is needed.
+//! An access through a pointer of unknown address space is a FLAT instruction. It occupies the counters of
+//! global memory and of LDS, so waits on either wait for both, and gfx9 gives it no offset. The kernels know
+//! the address space of each of their pointers, so none is needed.
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// An LLVM tool that belongs to `clang`: what the variable of its name says, such as `OBJDUMP`, or the name with the same
-/// suffix and in the same folder.
+/// An LLVM tool that belongs to `clang`: the value of the variable with its name, such as `OBJDUMP`, or the
+/// name with the same suffix and in the same folder.
 pub(super) fn tool_of(clang: &str, tool: &str) -> String {
     std::env::var(tool.to_uppercase()).unwrap_or_else(|_| match clang.rfind("clang") {
         Some(at) => format!("{}llvm-{tool}{}", &clang[..at], &clang[at + 5..]),
@@ -16,7 +16,7 @@ pub(super) fn tool_of(clang: &str, tool: &str) -> String {
     })
 }
 
-/// What an LLVM tool prints for code objects.
+/// The output of an LLVM tool for code objects.
 pub(super) fn run_tool(tool: &str, options: &[&str], objects: &[PathBuf]) -> Result<String, String> {
     let advice = "install it with `apt-get install llvm-19`, or name another in OBJDUMP and READELF";
     let out = Command::new(tool)

@@ -63,8 +63,8 @@ fn render(tables: &[Table; 2]) -> Result<String, String> {
     Ok(out)
 }
 
-/// Renders a row for each family and algorithm of which a kernel has other waves by hipRTC than by clang, or flaws. A cell is of
-/// the kernel that loses most.
+/// Renders a row for each family and algorithm with a kernel that has flaws, or a different number of waves,
+/// when compiled by hipRTC instead of clang. Each cell shows the kernel that loses most.
 fn render_hiprtc(clang: &[Table; 2], hiprtc: &Table, current: impl Fn(Family) -> bool) -> String {
     let targets = hiprtc::targets(hiprtc);
     let mut rows: Vec<(String, Vec<Option<Change>>)> = Vec::new();
@@ -105,7 +105,7 @@ fn render_hiprtc(clang: &[Table; 2], hiprtc: &Table, current: impl Fn(Family) ->
     out
 }
 
-/// A kernel whose waves by hipRTC are not those by clang, or that has flaws.
+/// A kernel whose waves with hipRTC differ from those with clang, or that has flaws.
 #[derive(Clone, Debug)]
 struct Change {
     /// Waves lost by the worse compiler; negative if even that one wins some.

@@ -1,4 +1,4 @@
-//! The figures of one kernel on one target, and what of them is a fault.
+//! The figures of one kernel on one target, and which of them are faults.
 use ops_kernels::{Instance, by_symbol};
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(super) struct Figures {
     pub(super) scalar_spills: u32,
     /// FLAT memory instructions.
     pub(super) flat: u32,
-    /// All instructions; 0 if nobody counted them.
+    /// Number of instructions; 0 if they were not counted.
     pub(super) instructions: u32,
 }
 
@@ -43,7 +43,8 @@ impl Figures {
     /// Fails unless the metadata of the same object has the same figures. This compares two readers, and the occupancy that we
     /// compute with the compiler's.
     pub(super) fn check_metadata(&self, name: &str, target: &str, metadata: &Figures) -> Result<(), String> {
-        // Metadata has the registers that are allocated: AGPRs begin at a multiple of four, and those of gfx908 are not added.
+        // Metadata has the number of allocated registers: AGPRs begin at a multiple of four, and those of
+        // gfx908 are not added.
         let block = by_symbol(name).map_or(0, |k| k.block);
         let vgprs_agree = if target == "gfx908" {
             metadata.vgprs <= self.vgprs
@@ -60,7 +61,7 @@ impl Figures {
     }
 }
 
-/// A fault that a record does not excuse: spilled registers, scratch, FLAT instructions, a wrong LDS size.
+/// A fault that a record does not excuse: spilled registers, scratch, FLAT instructions, wrong LDS size.
 pub(super) fn fault(k: &Instance, target: &str, f: &Figures) -> Option<String> {
     let flaws = f.flaws();
     if !flaws.is_empty() {
@@ -72,7 +73,7 @@ pub(super) fn fault(k: &Instance, target: &str, f: &Figures) -> Option<String> {
         return Some(format!("{} on {target}: {flaws}{advice}", k.symbol));
     }
     (f.lds != k.lds).then(|| {
-        format!("{} on {target}: {} bytes of LDS, the table of instances says {}", k.symbol, f.lds, k.lds)
+        format!("{} on {target}: {} bytes of LDS, but {} in the table of instances", k.symbol, f.lds, k.lds)
     })
 }
 

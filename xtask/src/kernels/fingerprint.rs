@@ -1,8 +1,8 @@
-//! Whether a family's kernels for AMD GPUs are those that were measured.
+//! Whether a family's kernels for AMD GPUs are still those that were measured.
 use ops_kernels::{Family, MaxVgprs, instances, source};
 
-/// A number that changes with the code of a family for AMD GPUs and its bounds of registers, and not with comments, white space and code
-/// for other machines.
+/// A number that changes with a family's code for AMD GPUs and its register bounds, but not with comments,
+/// white space or code for other machines.
 pub(super) fn fingerprint(family: Family) -> String {
     let bounds =
         instances().iter().filter(|k| k.family == family).filter(|k| k.max_vgprs != MaxVgprs::default());
@@ -11,13 +11,13 @@ pub(super) fn fingerprint(family: Family) -> String {
     hash(&format!("{code}\n{:?}", bounds.collect::<Vec<_>>()))
 }
 
-/// FNV-1a of what is not white space.
+/// FNV-1a of everything except white space.
 fn hash(text: &str) -> String {
     let bytes = text.bytes().filter(|b| !b.is_ascii_whitespace());
     format!("{:08x}", bytes.fold(0x811c_9dc5u32, |hash, b| (hash ^ u32::from(b)).wrapping_mul(0x0100_0193)))
 }
 
-/// What a condition of the preprocessor is on AMD; `None` if it depends on more than the machine.
+/// The value of a preprocessor condition on AMD; `None` if it depends on more than the machine.
 fn on_amd(condition: &str) -> Option<bool> {
     match condition.trim() {
         "defined(OPS_AMD)" | "defined(__HIP__) || defined(__HIPCC_RTC__)" | "!defined(OPS_HOST)" => {
@@ -30,17 +30,18 @@ fn on_amd(condition: &str) -> Option<bool> {
     }
 }
 
-/// An `#if` and what follows it up to its `#endif`.
+/// An `#if` up to its `#endif`.
 struct Chain {
-    /// Whether the lines of the present branch count.
+    /// Whether the lines of the current branch count.
     taken: bool,
     /// Whether an earlier branch is known to be taken.
     decided: bool,
-    /// Whether a condition so far depends on more than the machine, so that directives count.
+    /// Whether a condition so far depends on more than the machine, so that directives are kept.
     open: bool,
 }
 
-/// The lines that AMD's compilers see, without comments. Conditions that depend on more than the machine stay.
+/// The lines that AMD's compilers see, without comments. Conditions that depend on more than the machine are
+/// kept.
 fn for_amd(text: &str) -> String {
     let mut out = String::new();
     let mut chains: Vec<Chain> = Vec::new();

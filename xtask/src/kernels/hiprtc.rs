@@ -1,9 +1,11 @@
-//! `cargo xtask kernels --hiprtc DIR`: the figures of code objects that hipRTC made, which users without embedded kernels get.
+//! `cargo xtask kernels --hiprtc DIR`: the figures of code objects compiled by hipRTC, which users without
+//! embedded kernels get.
 //!
-//! `tools/lab/hiprtc-registers.sh` makes the code objects, `DIR/NAME/GFX/UNIT.hsaco`; `DIR/NAME/compiler.txt` says by which
-//! compiler, as in `6.4: hipRTC 6.4.3, LLVM 21.1.8`. `--record` writes `kernels/resources-hiprtc.tsv`; with `--family`, the rows of
-//! these families, and all others stay as they are. By hand, not in CI, so the table also records from which sources each family
-//! is: `--document` leaves out kernels of families that have changed since.
+//! `tools/lab/hiprtc-registers.sh` makes the code objects, `DIR/NAME/GFX/UNIT.hsaco`; `DIR/NAME/compiler.txt`
+//! names the compiler, as in `6.4: hipRTC 6.4.3, LLVM 21.1.8`. `--record` writes
+//! `kernels/resources-hiprtc.tsv`; with `--family`, it writes the rows of these families and keeps all
+//! others. This runs by hand, not in CI, so the table also records from which sources each family was
+//! compiled: `--document` leaves out kernels of families that have changed since.
 use super::figures::{Figures, Measured};
 use super::fingerprint::fingerprint;
 use super::record::{Record, Table};
@@ -39,7 +41,10 @@ pub(super) fn main(folder: &Path, families: &[Family], tools: &Tools, rewrite: b
     let measured = measure(&objects, tools)?;
     let faults = faults(&measured, families, &columns);
     if !faults.is_empty() {
-        return Err(format!("the code objects are not of these sources:\n  {}", faults.join("\n  ")));
+        return Err(format!(
+            "the code objects were not compiled from these sources:\n  {}",
+            faults.join("\n  ")
+        ));
     }
     let before = if families.len() == Family::ALL.len() { String::new() } else { page::read(&path())? };
     let text = render(&measured, families, &first_line(&compilers), &columns, &before)?;
@@ -79,8 +84,10 @@ fn compilers(folder: &Path) -> Result<Vec<Compiler>, String> {
     for folder in entries(folder)?.into_iter().filter(|path| path.is_dir()) {
         let file = folder.join("compiler.txt");
         let text = page::read(&file)?;
-        let (label, version) =
-            text.trim().split_once(": ").ok_or_else(|| format!("{}: want LABEL: VERSION", file.display()))?;
+        let (label, version) = text
+            .trim()
+            .split_once(": ")
+            .ok_or_else(|| format!("{}: expected LABEL: VERSION", file.display()))?;
         out.push(Compiler { label: label.to_owned(), version: version.to_owned(), folder });
     }
     out.sort_by(|a, b| a.label.cmp(&b.label));
@@ -115,7 +122,7 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {
 
 fn measure(objects: &[Objects], tools: &Tools) -> Result<Measured, String> {
     let mut measured = Measured::new();
-    // A target that runs no kernel of the families has no objects.
+    // A target that runs none of the families' kernels has no objects.
     let objects: Vec<&Objects> = objects.iter().filter(|object| !object.paths.is_empty()).collect();
     in_parallel(
         &objects,
@@ -138,7 +145,7 @@ fn measure(objects: &[Objects], tools: &Tools) -> Result<Measured, String> {
     Ok(measured)
 }
 
-/// Kernels that are missing, or whose LDS is not that of the table of instances.
+/// Kernels that are missing, or whose LDS size differs from the table of instances.
 fn faults(measured: &Measured, families: &[Family], columns: &[&str]) -> Vec<String> {
     let mut out = Vec::new();
     for column in columns {
@@ -147,7 +154,10 @@ fn faults(measured: &Measured, families: &[Family], columns: &[&str]) -> Vec<Str
             match measured.get(&k.symbol).and_then(|m| m.get(*column)) {
                 None => out.push(format!("{} for {column}: not in a code object", k.symbol)),
                 Some(f) if f.lds != k.lds => {
-                    out.push(format!("{} for {column}: {} bytes of LDS, not {}", k.symbol, f.lds, k.lds));
+                    out.push(format!(
+                        "{} for {column}: {} bytes of LDS, expected {}",
+                        k.symbol, f.lds, k.lds
+                    ));
                 }
                 Some(_) => {}
             }
@@ -156,13 +166,14 @@ fn faults(measured: &Measured, families: &[Family], columns: &[&str]) -> Vec<Str
     out
 }
 
-/// A table's line that says by which compilers it is.
+/// A table's first line, which names its compilers.
 fn first_line(compilers: &[Compiler]) -> String {
     let versions: Vec<&str> = compilers.iter().map(|c| c.version.as_str()).collect();
     format!("# {}; cells: VGPRs/occupancy in waves per SIMD, and flaws", versions.join("; "))
 }
 
-/// Writes the table. Families that were not measured keep their rows and the mark of their sources from the table `before`.
+/// Writes the table. Families that were not measured keep their rows and source marks from the table
+/// `before`.
 fn render(
     measured: &Measured,
     families: &[Family],
@@ -174,7 +185,7 @@ fn render(
     let same = [compilers, &names].iter().all(|line| before.lines().any(|l| l == *line));
     if families.len() < Family::ALL.len() && !same {
         return Err(
-            "the table is of other compilers or targets, so every family must be recorded: omit --family"
+            "the table has other compilers or targets, so every family must be recorded: omit --family"
                 .into(),
         );
     }
@@ -205,14 +216,14 @@ fn render(
     Ok(out)
 }
 
-/// The marks of the sources from which a table was recorded, by family.
+/// The source marks in a table, by family.
 fn source_marks(table: &str) -> HashMap<&str, &str> {
     let sources = table.lines().find_map(|l| l.strip_prefix("# sources: ")).unwrap_or_default();
     sources.split(", ").filter_map(|source| source.split_once(' ')).collect()
 }
 
-/// A kernel is suspect if it has more than so many times the instructions that another compiler makes of it. LLVM 22 once made
-/// 4.6 times as many: it compared an index that it did not know with every one there is.
+/// A kernel is suspect if it has this many times the instructions that another compiler generates for it.
+/// LLVM 22 once generated 4.6 times as many: it compared an index of unknown value with every possible one.
 const SUSPECT: f64 = 1.5;
 
 /// The figures of a kernel, whose shortest code for this target has `fewest` instructions.
@@ -224,18 +235,19 @@ fn cell(f: &Figures, fewest: u32) -> String {
     format!("{}/{} {}", f.vgprs, f.occupancy, flaws.join(", ")).trim_end().to_owned()
 }
 
-/// The instructions of a kernel's shortest code for a column's target.
+/// The smallest number of instructions of a kernel among the compilers for a column's target.
 fn fewest_instructions(by_column: &BTreeMap<String, Figures>, column: &str) -> u32 {
     let same = by_column.iter().filter(|(other, _)| target_of(other) == target_of(column));
     same.map(|(_, f)| f.instructions).min().unwrap_or_default()
 }
 
-/// Whether the code of a family is that from which a committed table was recorded.
+/// Whether a committed table was recorded from the current code of a family.
 pub(super) fn is_current(table: &str, family: Family) -> bool {
     source_marks(table).get(family.name()).is_some_and(|mark| *mark == fingerprint(family))
 }
 
-/// Waves per SIMD of a kernel for a target by clang, and for each compiler of hipRTC's table the waves and the flaws.
+/// The waves per SIMD of a kernel with clang, and the waves and flaws with each compiler of hipRTC's table,
+/// for one target.
 pub(super) struct Compared<'t> {
     pub(super) clang: u32,
     pub(super) hiprtc: Vec<(u32, &'t str)>,
@@ -272,7 +284,7 @@ pub(super) fn clang_tables() -> Result<[Table; 2], String> {
     Ok([read(Record::standard())?, read(Record::newer_clang())?])
 }
 
-/// A line for each kernel that has fewer waves than by clang, or flaws.
+/// A line for each kernel that has flaws, or fewer waves than with clang.
 fn worse_than_clang(hiprtc: &Table) -> Result<String, String> {
     let clang = clang_tables()?;
     let mut out = String::new();
@@ -286,8 +298,13 @@ fn worse_than_clang(hiprtc: &Table) -> Result<String, String> {
                     .iter()
                     .map(|(waves, flaws)| format!("{waves} {flaws}").trim().to_owned())
                     .collect();
-                let _ =
-                    writeln!(out, "{gfx} {}: {} waves by clang, {}", k.symbol, c.clang, found.join(" and "));
+                let _ = writeln!(
+                    out,
+                    "{gfx} {}: {} waves with clang, {}",
+                    k.symbol,
+                    c.clang,
+                    found.join(" and ")
+                );
             }
         }
     }

@@ -10,7 +10,7 @@ use std::process::Command;
 pub(super) struct Layout {
     pub(super) size: usize,
     pub(super) align: usize,
-    /// Fields, with those of nested structs by path, such as `x.data`.
+    /// Fields; those of nested structs are named by path, such as `x.data`.
     pub(super) fields: Vec<Field>,
 }
 

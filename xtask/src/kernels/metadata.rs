@@ -1,6 +1,6 @@
-//! What the metadata of a code object says of its kernels: registers, spills, scratch and LDS.
+//! Reads the metadata of a code object's kernels: registers, spills, scratch and LDS.
 //!
-//! Every compiler writes it, so figures of clang and of hipRTC are read by the same code.
+//! Every compiler writes it, so the same code reads the figures of clang and of hipRTC.
 use super::disassembly::run_tool;
 use super::figures::Figures;
 use super::occupancy;
@@ -24,7 +24,7 @@ pub(super) fn read(
         .collect()
 }
 
-/// Name, threads of a block and figures of each kernel in what `llvm-readelf --notes` prints.
+/// Name, block size and figures of each kernel in the output of `llvm-readelf --notes`.
 fn parse(text: &str) -> Result<Vec<(String, u32, Figures)>, String> {
     let mut out: Vec<(String, u32, Figures)> = Vec::new();
     for line in text.lines() {
@@ -54,7 +54,7 @@ fn parse(text: &str) -> Result<Vec<(String, u32, Figures)>, String> {
         };
         *place = value.parse().map_err(|_| format!("{key} of {name} is {value}"))?;
     }
-    // `amdhsa.version` is a list as well, of plain numbers.
+    // `amdhsa.version` is also a list, of plain numbers.
     out.retain(|(name, ..)| !name.is_empty());
     if out.is_empty() { Err("its metadata lists no kernel".into()) } else { Ok(out) }
 }

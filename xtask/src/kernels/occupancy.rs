@@ -1,4 +1,4 @@
-//! How many waves of a kernel fit a SIMD, as LLVM computes it. A code object's metadata has no such figure.
+//! How many waves of a kernel fit a SIMD, computed as LLVM does. A code object's metadata has no such figure.
 use super::figures::Figures;
 use ops_kernels::GfxTarget;
 
@@ -32,7 +32,7 @@ mod tests {
     use crate::page;
     use ops_kernels::by_symbol;
 
-    /// The committed tables hold the occupancy that the compiler itself reports.
+    /// The committed tables have the occupancy that the compiler itself reports.
     #[test]
     fn it_is_what_compilers_report() {
         let mut compared = 0;

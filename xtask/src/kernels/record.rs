@@ -27,8 +27,8 @@ impl Record {
         root().join("kernels").join(self.file)
     }
 
-    /// Writes the table. Families that were not measured keep their rows. Targets that were not measured keep the cells of
-    /// kernels whose other figures are as before; cells of new and of changed kernels are `-` there.
+    /// Writes the table. Families that were not measured keep their rows. For targets that were not measured,
+    /// kernels whose other figures are unchanged keep their cells; new and changed kernels get `-`.
     pub(super) fn write(&self, measured: &Measured, options: &Options, version: &str) -> Result<(), String> {
         let all = options.families.len() == Family::ALL.len() && options.targets.len() == self.targets.len();
         let recorded = if all { String::new() } else { self.recorded_rows(version)? };
@@ -42,7 +42,7 @@ impl Record {
         if text.lines().next() == Some(&heading(version)) {
             Ok(text)
         } else {
-            Err("the table is of another compiler or form, so every family must be recorded: omit --family"
+            Err("the table has another compiler or format, so every family must be recorded: omit --family"
                 .into())
         }
     }
@@ -95,7 +95,7 @@ impl Record {
         options: &Options,
         version: &str,
     ) -> Result<Vec<String>, String> {
-        let text = page::read(&self.path()).map_err(|e| format!("{e}; --record makes it"))?;
+        let text = page::read(&self.path()).map_err(|e| format!("{e}; --record creates it"))?;
         let recorded_with =
             text.lines().next().and_then(|l| l.strip_prefix("# clang ")).and_then(|l| l.split(';').next());
         if recorded_with != Some(version) {
@@ -134,7 +134,7 @@ fn heading(version: &str) -> String {
     format!("# clang {version}; cells: VGPRs/SGPRs/occupancy in waves per SIMD")
 }
 
-/// A committed table as it is read: what its first line says, its columns, and their cells by kernel.
+/// A committed table: its first line, its columns, and their cells by kernel.
 pub(super) struct Table {
     pub(super) compiler: String,
     pub(super) columns: Vec<String>,
@@ -142,11 +142,11 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Reads a table with `leading` columns before those of cells.
+    /// Reads a table with `leading` columns before the cells.
     pub(super) fn parse(text: &str, leading: usize) -> Result<Table, String> {
         let mut lines = text.lines();
         let compiler =
-            lines.next().and_then(|l| l.strip_prefix("# ")).ok_or("the table names no compiler")?;
+            lines.next().and_then(|l| l.strip_prefix("# ")).ok_or("the table does not name a compiler")?;
         let mut lines = lines.filter(|line| !line.starts_with('#'));
         let split = |line: &str| line.split('\t').map(str::to_owned).collect::<Vec<_>>();
         let columns = split(lines.next().unwrap_or_default()).into_iter().skip(leading).collect();

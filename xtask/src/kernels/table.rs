@@ -95,7 +95,7 @@ const fn grid(family: Family) -> Grid {
             "64 per compute unit; merges 32",
         ),
         Family::Scatter => (
-            "gather: ceil(shape.count / block); `walk`: ceil(lines / block); `sorted`: ceil(shape.count / block), behind a sort of \
+            "gather: ceil(shape.count / block); `walk`: ceil(lines / block); `sorted`: ceil(shape.count / block), after a sort of \
              the indices",
             "32 per compute unit",
         ),

@@ -1,4 +1,4 @@
-//! What a GPU can do at best: copies by its runtime, and matrix products by its fastest provider.
+//! A GPU's ceilings: copies by its runtime, and matrix products by its fastest provider.
 use super::Gpu;
 use crate::ceilings::Ceilings;
 use crate::timing::median_ns;
@@ -7,7 +7,7 @@ use ops_core::{Backend, DType, Float, Result, bf16, f16};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// The ceilings of a GPU, each measured for about `budget` and once.
+/// The ceilings of a GPU, each measured once, for about `budget`.
 pub(crate) struct GpuCeilings {
     gpu: Gpu,
     budget: Duration,
@@ -46,9 +46,7 @@ impl Ceilings for GpuCeilings {
                 format!("{} ({})", info.name, info.gfx)
             },
         );
-        format!(
-            "{device}, its runtime's copies and its fastest products of matrices, each with the wait inside"
-        )
+        format!("{device}, its runtime's copies and its fastest matrix products, waits included")
     }
 }
 

@@ -1,4 +1,4 @@
-//! A backend that remembers who could have run the last call it was asked about.
+//! A backend that remembers the candidates for the last call it was asked about.
 use crate::problem::{Candidate, Explain};
 use ops_core::combine::Wrapper;
 use ops_core::{Backend, Call, Determinism, Execute, Op, Operands, Reason, Result};
@@ -10,9 +10,9 @@ pub(super) trait Candidates<O: Op>: Execute<O> {
     fn candidates(&self, op: &O, on: &dyn Operands) -> Vec<Candidate>;
 }
 
-/// Runs ops as the backend inside does, and remembers the candidates of the last [`Execute::support`].
+/// Runs ops as the wrapped backend does, and remembers the candidates of the last [`Execute::support`].
 ///
-/// A wrapper is itself a backend, so one bound (that it has all ops) is enough everywhere. Code that asked for
+/// A wrapper is itself a backend, so one bound (that it has all ops) is enough everywhere. Code that required
 /// [`Candidates`] directly would have to list that bound for every op and type.
 #[derive(Clone, Debug)]
 pub(crate) struct Observed<B> {
@@ -24,7 +24,7 @@ impl<B> Observed<B> {
     pub(super) fn new(inner: B) -> Self {
         Observed { inner, last: Arc::default() }
     }
-    /// The backend inside.
+    /// The wrapped backend.
     pub(super) fn inside(&self) -> &B {
         &self.inner
     }

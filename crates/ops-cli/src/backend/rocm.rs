@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// The GPU that is assumed if this machine has none.
 const ASSUMED: &str = "gfx1100";
 
-/// A GPU that computes, or one that only says who would compute.
+/// A GPU that computes, or one that only explains who would compute.
 #[derive(Clone, Debug)]
 pub(crate) enum Gpu {
     /// A GPU of this machine.
@@ -25,7 +25,7 @@ impl Gpu {
     /// standard error.
     ///
     /// # Errors
-    /// A GPU that is to compute is missing, no GPU has the given name, or the policy cannot be read.
+    /// A GPU is required and missing, no GPU has the given name, or the policy cannot be read.
     pub(super) fn open(purpose: Purpose<'_>) -> Result<Self, Failure> {
         match purpose {
             // Like a missing file, a missing GPU is a usage error: no check has failed.
@@ -137,7 +137,7 @@ where
     }
 }
 
-/// The candidates of a decision. A function of its own, so that it is compiled once and not for each op.
+/// The candidates of a decision. A separate function, so that it is compiled once and not per op.
 fn listed(decision: &Decision) -> Vec<Candidate> {
     let mut passed = false;
     let candidates = decision.candidates.iter().map(|candidate| {

@@ -100,7 +100,7 @@ fn every_op_is_right_in_whole_and_in_part() {
     }
 }
 
-/// Negates, whichever function it is asked for.
+/// Negates, whatever function is requested.
 #[derive(Clone)]
 struct Wrong(Cpu);
 impl Wrapper for Wrong {

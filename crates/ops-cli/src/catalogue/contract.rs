@@ -1,9 +1,10 @@
-//! The operands of an op in one line. From it follow the shapes of operands that were not given, and the axes along which a
-//! problem may be cut.
+//! The operands of an op in one line. The shapes of operands that were not given follow from it, as do the
+//! axes along which a problem may be cut.
 //!
-//! `x[..,n] weight[n] bias?[n] -> y[..,n]` reads: `x` has any number of axes and then one of extent `n`; `weight` has the same
-//! extent; `bias` is optional and present only if its shape is given; `y` is written. `d/2` is half of `d`; `k/B` is `k`
-//! divided by the values in a block. `s:t` is `s`, which defaults to the extent `t` (or to a number).
+//! `x[..,n] weight[n] bias?[n] -> y[..,n]` reads: `x` has any number of axes and then one of extent `n`;
+//! `weight` has the same extent; `bias` is optional and present only if its shape is given; `y` is written.
+//! `d/2` is half of `d`; `k/B` is `k` divided by the values in a block. `s:t` is `s`, which defaults to the
+//! extent `t` (or to a number).
 use std::collections::BTreeMap;
 
 /// The operands of an op.
@@ -18,7 +19,7 @@ pub(crate) struct Operand {
     pub(crate) name: &'static str,
     /// Whether it is absent unless its shape is given.
     pub(crate) optional: bool,
-    /// Whether it is written, so that the op gives its shape.
+    /// Whether it is written, so that the op determines its shape.
     pub(crate) output: bool,
     /// Its extents in the contract's notation.
     pub(crate) extents: &'static str,
@@ -29,11 +30,11 @@ pub(crate) struct Operand {
 enum Term {
     /// Any number of axes.
     Dots,
-    /// One axis: a symbol, perhaps divided, perhaps with a default.
+    /// One axis: a symbol, optionally divided, optionally with a default.
     Extent { symbol: &'static str, over: Option<&'static str>, default: Option<&'static str> },
 }
 
-/// Extents that are known so far.
+/// Extents known so far.
 struct Known {
     symbols: BTreeMap<&'static str, usize>,
     dots: Vec<usize>,
@@ -88,7 +89,7 @@ impl Contract {
         Ok(shapes)
     }
 
-    /// The axis of an operand that has this symbol; `..` stands for the outermost of any number of axes.
+    /// The axis of an operand with this symbol; `..` means the outermost of any number of axes.
     pub(crate) fn axis(&self, name: &str, symbol: &str, rank: usize) -> Option<usize> {
         let terms = &self.operands.iter().find(|o| o.name == name)?.terms;
         let dots = rank.checked_sub(terms.iter().filter(|t| !matches!(t, Term::Dots)).count())?;
@@ -222,7 +223,7 @@ mod tests {
         assert_eq!(c.axis("a", "m", 4), Some(2));
         assert_eq!(c.axis("c", "m", 2), Some(0));
         assert_eq!(c.axis("b", "m", 2), None);
-        assert_eq!(c.axis("a", "..", 2), None, "there are no further axes");
+        assert_eq!(c.axis("a", "..", 2), None, "there are no more axes");
         assert_eq!(c.axis("a", "..", 3), Some(0));
     }
 }

@@ -3,11 +3,11 @@ use super::{Entry, Flops, Operand};
 use ops_core::Role;
 use ops_core::ops::Attention;
 
-/// Bytes and operations of a problem, whoever runs it.
+/// Bytes and operations of a problem, whichever provider runs it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Cost {
-    /// Each input and each output once; of a table, only the rows that are looked up, and of what is
-    /// scattered to, no more than what is scattered.
+    /// Each input and each output once. Of a table, only the rows that are looked up; of a scatter's
+    /// destination, at most as much as is scattered.
     pub(crate) bytes: usize,
     /// Arithmetic operations, see [`Flops`].
     pub(crate) flops: f64,
@@ -44,14 +44,14 @@ fn bytes(entry: &Entry, operand: &Operand, all: &[Operand]) -> usize {
     let first = operand.name == entry.first();
     let ids = all.iter().find(|o| o.name == "ids" && o.role == Role::In);
     if let (Some(ids), Some(experts)) = (ids, dims(all, "weight").and_then(<[usize]>::first)) {
-        // Of the experts' matrices, only those that are chosen.
+        // Only the matrices of the chosen experts.
         let experts = if operand.name == "weight" { elements(ids).min(*experts) } else { 0 };
         return size(if experts > 0 { experts.saturating_mul(row()) } else { elements(operand) });
     }
     match (ids, operand.role) {
         (Some(ids), Role::In) if first && ids.dims.len() == 1 => size(elements(ids).saturating_mul(row())),
         (Some(ids), Role::In) if first => size(elements(ids)),
-        // At most one element for each of the source, read and written.
+        // At most one element per source element, read and written.
         (Some(_), Role::InOut) => {
             let source = all.iter().find(|o| o.name == "src").map_or(0, elements);
             size(source.min(elements(operand))).saturating_mul(2)
@@ -73,7 +73,7 @@ fn flops(entry: &Entry, operands: &[Operand], scores: &Attention<f32>) -> f64 {
         Flops::EachRead(n) => n * first.iter().product::<usize>() as f64,
         Flops::Sums => 2.0 * values * first.last().copied().unwrap_or(1) as f64,
         Flops::Convolution => {
-            // Each value of `x` meets the whole kernel in a transposed convolution; else each of `y` does.
+            // Each value of `x` is multiplied by the whole kernel in a transposed convolution; otherwise each value of `y` is.
             let transposed = entry.name.contains("transpose");
             let sums = if transposed { first.iter().product::<usize>() as f64 } else { values };
             2.0 * sums
@@ -81,7 +81,7 @@ fn flops(entry: &Entry, operands: &[Operand], scores: &Attention<f32>) -> f64 {
         }
         Flops::Attention => match (first, dims(operands, "k")) {
             (&[b, h, t, d], Some(&[_, _, s, _])) => attention([b, h, t, s, d], scores),
-            // Sequences of equal lengths, as a benchmark has them.
+            // Sequences of equal lengths, as in a benchmark.
             (&[n, h, d], Some(&[m, ..])) => {
                 let b = dims(operands, "cu_q").map_or(1, |cu_q| cu_q[0].saturating_sub(1)).max(1);
                 let in_blocks = dims(operands, "block_table").zip(dims(operands, "k"));

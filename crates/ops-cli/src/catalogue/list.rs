@@ -1,7 +1,7 @@
-//! The list of ops: those of core's registry, each with the facts that a benchmark needs besides.
+//! The list of ops: those of core's registry, each with additional facts for benchmarks.
 //!
-//! An op without facts here is taken for an elementwise op: operands of equal extents in the type that it runs in, one
-//! operation for each element.
+//! An op without facts here counts as elementwise: operands of equal extents in the type that it runs in, one
+//! operation per element.
 use super::{Contract, Entry, Flops, Group, Sweep, TypedOperand};
 use ops_core::ops::registry;
 use ops_core::{DType, Role};
@@ -73,8 +73,8 @@ pub(crate) fn find(name: &str) -> Option<&'static Entry> {
     entries().iter().find(|e| e.name == name)
 }
 
-/// The entry of a call of `op` on these operands. Files call a lookup in a table of floats what they call one in a tensor; it is
-/// otherwise that in a table of blocks.
+/// The entry for a call of `op` on these operands. Files use one name for lookups in float tables and in
+/// tensors; lookups in block tables have another.
 pub(crate) fn find_call<'o>(op: &str, mut operands: impl Iterator<Item = &'o str>) -> Option<&'static Entry> {
     let table = op == "index_select" && operands.any(|operand| operand == "table");
     find(if table { "qembedding" } else { op })
@@ -155,7 +155,7 @@ fn ropes(name: &str) -> Option<Facts> {
             return Some(Facts { typed, cut: "h", sweep: Sweep::Cached, ..facts(contract, 3.0) });
         }
         "qk_norm_rope" => {
-            // Beside the rotation a square and a sum, the scale, the weight.
+            // In addition to the rotation: a square and a sum, the scale, the weight.
             let contract = "x[b,t,h,d] weight[d] cos[t,d/2] sin[t,d/2] positions?[b,t] -> y[b,t,h,d]";
             return Some(Facts {
                 typed: NORMED_TABLES,
@@ -177,7 +177,7 @@ fn products(name: &str) -> Option<Facts> {
         "matmul" => Facts { cut: "m", ..sums("a[..,m,k] b[..,k,n:k] -> c[..,m,n]") },
         "linear" => Facts { typed: LINEAR, ..sums("x[..,k] weight[n:k,k] bias?[n] -> y[..,n]") },
         "qlinear" => Facts { typed: BLOCK_WEIGHT, ..sums("x[..,k] weight[n:k,k/B] -> y[..,n]") },
-        // The sums of one of the two products are counted.
+        // Only the sums of one of the two products are counted.
         "linear_swiglu" => Facts { typed: GATE_AND_UP, ..sums("x[..,k] gate[n:k,k] up[n,k] -> y[..,n]") },
         "linear_experts" => Facts {
             typed: EXPERTS,
@@ -235,7 +235,7 @@ fn products(name: &str) -> Option<Facts> {
     })
 }
 
-/// Attention over sequences of equal lengths. Features of the values do not depend on one another.
+/// Attention over sequences of equal lengths. The features of values are independent of each other.
 fn ragged(contract: &'static str) -> Facts {
     Facts { cut: "w", flops: Flops::Attention, sweep: Sweep::Ragged, ..facts(contract, 0.0) }
 }
@@ -251,7 +251,7 @@ fn convolution(contract: &'static str) -> Facts {
 fn moves(name: &str) -> Option<Facts> {
     Some(match name {
         "index_select" => Facts { typed: IDS, cut: "n", ..facts("x[r,..] ids[n:r] -> y[n,..]", 0.0) },
-        // Along the last axis, as log-probabilities of tokens are picked.
+        // Along the last axis, as for picking the log-probabilities of tokens.
         "gather" => Facts { typed: IDS, ..facts("x[..,r] ids[..,n:r] -> y[..,n]", 0.0) },
         "scatter" => Facts { typed: IDS, ..facts("dst[..,r] ids[..,n:r] src[..,n]", 0.0) },
         "scatter_add" => Facts { typed: IDS, ..facts("dst[..,r] ids[..,n:r] src[..,n]", 1.0) },
@@ -274,7 +274,7 @@ fn reductions(name: &str) -> Option<Facts> {
     Some(match name {
         "sum" | "mean" | "max" | "min" | "prod" | "argmax" | "argmin" => each_read("x[..,n] -> y[..]", 1.0),
         "cumsum" => facts("x[..,n] -> y[..,n]", 1.0),
-        // Comparisons depend on the way to sort, so none are counted.
+        // The number of comparisons depends on the sorting method, so none are counted.
         "sort" | "argsort" => facts("x[..,n] -> y[..,n]", 0.0),
         "topk" => facts("x[..,n] -> values[..,k] indices[..,k]", 0.0),
         _ => return None,
@@ -288,7 +288,7 @@ fn planes(name: &str) -> Option<Facts> {
         "max_pool2d" | "avg_pool2d" => of_planes("x[b,c,h,w] -> y[b,c,h/2,w/2]", 4.0),
         "upsample_nearest1d" => Facts { sweep: Sweep::Channels, ..of_planes("x[b,c,w] -> y[b,c,v]", 0.0) },
         "upsample_nearest2d" => of_planes("x[b,c,h,w] -> y[b,c,u,v]", 0.0),
-        // Three mixtures of two.
+        // Three linear interpolations.
         "upsample_bilinear2d" => of_planes("x[b,c,h,w] -> y[b,c,u,v]", 9.0),
         _ => return None,
     })
@@ -317,7 +317,7 @@ fn elementwise(op: &registry::Entry) -> Facts {
     Facts { typed, ..facts(same_extents(op), flops) }
 }
 
-/// The contract of such an op. It is leaked: it is made once and lives as long as the list.
+/// The contract of such an op. It is leaked: it is made only once and lives as long as the list.
 fn same_extents(op: &registry::Entry) -> &'static str {
     let slots = op.runs_in.members().first().map_or(&[][..], |dtype| op.slots(*dtype));
     let (outputs, inputs): (Vec<_>, Vec<_>) = slots.iter().partition(|slot| slot.role == Role::Out);
@@ -351,7 +351,7 @@ mod tests {
             for operand in e.contract.operands() {
                 // Slots keep their order; those that the contract leaves out are optional.
                 let slot = given.find(|slot| slot.name == operand.name || !slot.optional);
-                let slot = slot.unwrap_or_else(|| panic!("{}: {} is no operand", e.name, operand.name));
+                let slot = slot.unwrap_or_else(|| panic!("{}: {} is not an operand", e.name, operand.name));
                 assert_eq!(slot.name, operand.name, "{}", e.name);
                 assert_eq!(slot.role == Role::Out, operand.output, "{}: {}", e.name, slot.name);
                 assert!(slot.optional || !operand.optional, "{}: {}", e.name, slot.name);

@@ -30,10 +30,11 @@ fn split_operand(text: &str) -> (Option<&str>, &str) {
 }
 
 impl Types {
-    /// The types of an op that runs in `dtype`. A block format is taken as the type of the operand that is made of blocks.
+    /// The types of an op that runs in `dtype`. A block format sets the type of the operand that consists of
+    /// blocks.
     ///
     /// # Errors
-    /// The op is not offered in that type.
+    /// The op is not available in that type.
     pub(crate) fn of(entry: &Entry, dtype: DType) -> Result<Self, Failure> {
         if let (DType::Block(_), Some(block)) = (dtype, entry.block_operand()) {
             let members = entry.runs_in.members();
@@ -44,10 +45,13 @@ impl Types {
             return Ok(Types { runs_in: dtype, given: Vec::new() });
         }
         let offered = types::names(&entry.dtypes());
-        Err(Failure::Usage(format!("{} is not offered in {dtype}; it is offered in {offered}", entry.name)))
+        Err(Failure::Usage(format!(
+            "{} is not available in {dtype}; it is available in {offered}",
+            entry.name
+        )))
     }
 
-    /// The types of a call of an op that runs in `dtype`, on operands of these types.
+    /// The types of a call of an op that runs in `dtype`, with operands of these types.
     pub(crate) fn of_call<'o>(
         entry: &Entry,
         runs_in: DType,
@@ -61,7 +65,7 @@ impl Types {
     /// Parses `--dtype` values: `f32` for the op, `weight=f16` for an operand.
     ///
     /// # Errors
-    /// An unknown name, or a type that is not offered.
+    /// An unknown name, or a type that is not available.
     pub(crate) fn parse(entry: &Entry, texts: &[String]) -> Result<Self, Failure> {
         let parsed = texts.iter().flat_map(|t| t.split(',')).map(|text| {
             let (operand, name) = split_operand(text);
@@ -91,7 +95,7 @@ impl Types {
                 format!("these have: {}", names.join(", "))
             };
             let op = entry.name;
-            return Err(Failure::Usage(format!("{op}: `{operand}` has no type of its own; {known}")));
+            return Err(Failure::Usage(format!("{op}: the type of `{operand}` cannot be set; {known}")));
         };
         if !other.group.members().contains(&dtype) {
             let (op, offered) = (entry.name, types::names(other.group.members()));
@@ -119,13 +123,13 @@ impl Types {
             Some(to) if entry.name == "cast" && to == self.runs_in => Some(DType::F16),
             default => default,
         };
-        // Of an index that the op writes.
+        // An index that the op writes.
         let slots = entry.op.slots(self.runs_in);
         let fixed = || slots.iter().find(|slot| slot.name == operand)?.dtype;
         given.or_else(default).or_else(fixed).unwrap_or(self.runs_in)
     }
 
-    /// The types in the notation of `--dtype`: the one that the op runs in, then operands of other types.
+    /// The types in the notation of `--dtype`: the type the op runs in, then operands with other types.
     pub(crate) fn notation(&self, entry: &Entry) -> String {
         let others = entry.typed.iter().filter(|o| {
             let indices = o.group == Group::Indices;
@@ -167,7 +171,7 @@ impl Spec {
     /// Shapes by operand, from the texts of `--shape`.
     ///
     /// # Errors
-    /// None is given, one is given twice, or the op reads no such operand.
+    /// None is given, one is given twice, or the op does not read such an operand.
     pub(crate) fn given(entry: &Entry, shapes: &[String]) -> Result<BTreeMap<String, Vec<usize>>, Failure> {
         let mut given = BTreeMap::new();
         for text in shapes {
@@ -187,7 +191,7 @@ impl Spec {
             let (op, contract) = (entry.name, entry.contract.text());
             let first = entry.first();
             return Err(Failure::Usage(format!(
-                "{op} wants --shape, the extents of {first}; its operands are {contract}"
+                "{op} requires --shape, the extents of {first}; its operands are {contract}"
             )));
         }
         Ok(given)

@@ -19,7 +19,7 @@ pub(crate) enum Fixed {
     Usual,
     /// Small shapes.
     Small,
-    /// No fixed shapes: sizes apply as to all ops. Matrices are square, and attention decodes one token.
+    /// No fixed shapes: sizes apply to all ops. Matrices are square, and attention decodes one token.
     None,
 }
 
@@ -46,8 +46,8 @@ impl Entry {
         }
     }
 
-    /// The shapes to time: one for each size, in bytes of a tensor in the type that the op runs in. Products and attention
-    /// use the `fixed` shapes instead.
+    /// The shapes to time: one per size, in bytes of a tensor in the type that the op runs in. Products and
+    /// attention use the `fixed` shapes instead.
     pub(crate) fn shapes(&self, types: &Types, sizes: &[usize], fixed: Fixed) -> Vec<Shapes> {
         let first =
             |dims: Vec<usize>| Shapes { given: BTreeMap::from([(self.first().into(), dims)]), causal: false };
@@ -102,7 +102,7 @@ impl Entry {
         Shapes { given, causal: false }
     }
 
-    /// The first product of a layer of 64 experts, of which each token gets eight.
+    /// The first product of a layer with 64 experts, eight per token.
     fn routed(&self, types: &Types, tokens: usize) -> Shapes {
         let (inner, outer) = (2048, 768);
         let weight = vec![64, outer, inner / self.block_values(types)];
@@ -114,7 +114,7 @@ impl Entry {
         self.contract.inputs().any(|operand| operand.name == name)
     }
 
-    /// Values in a block of the operand that is made of blocks; 1 if there is none.
+    /// Number of values in a block of the operand that consists of blocks; 1 if there is none.
     fn block_values(&self, types: &Types) -> usize {
         self.block_operand().map_or(1, |o| types.get(self, o.name).values())
     }
@@ -144,7 +144,7 @@ impl Entry {
             }
             Sweep::Logits => over(128),
             Sweep::Vocabulary => over(VOCABULARY),
-            // A row of the weight is whole blocks.
+            // A row of the weight consists of whole blocks.
             Sweep::Matrices => {
                 let side = values.isqrt().next_multiple_of(block.max(32));
                 vec![side, side]
@@ -160,7 +160,7 @@ impl Entry {
                 let [rows, values] = over(FEATURES)[..] else { return Vec::new() };
                 vec![rows, values.div_ceil(block).max(1)]
             }
-            // Rows that become blocks must be whole blocks.
+            // Rows that are quantized must be whole blocks.
             _ if self.typed.iter().any(|o| o.group == Group::Blocks) => {
                 let rows = over(FEATURES);
                 vec![rows[0], rows[1].next_multiple_of(block)]
@@ -169,7 +169,8 @@ impl Entry {
         }
     }
 
-    /// Rows of a token: those of its experts where they are summed, else the one that all experts get.
+    /// Rows per token: one for each of its experts if they are summed, otherwise the one that all experts
+    /// get.
     fn choices(&self) -> usize {
         if self.name == "combine_experts" { 8 } else { 1 }
     }
@@ -190,7 +191,7 @@ impl Entry {
             "linear" => &["f32", "f16", "bf16", "f32,weight=f16"],
             "linear_experts" => &["f32", "f16"],
             "cast" => &["f32,y=f16", "f32,y=bf16", "f16,y=f32", "bf16,y=f32"],
-            // As models compute logits. Those of f32 may be so close that their scores are equal for one backend and not another.
+            // The type of logits in models. With f32, logits may be so close that their scores are equal on one backend but not on another.
             "router_topk" => &["bf16"],
             _ if self.block_operand().is_some() => &["q8_0", "q4_0", "q4_k", "q6_k"],
             _ => &["f32"],
@@ -198,8 +199,8 @@ impl Entry {
         texts.iter().filter_map(|text| named(text)).collect()
     }
 
-    /// The types to time if only the element types `wanted` were asked for. For each of them: the defaults that run in it or
-    /// have blocks of it, or else the op in that type.
+    /// The types to time if only the element types `wanted` were requested. For each of them: the defaults
+    /// that run in it or have blocks of it, or otherwise the op in that type.
     pub(crate) fn timed_types_in(&self, wanted: &[DType]) -> Vec<Types> {
         let mut found = Vec::new();
         for dtype in wanted {

@@ -102,7 +102,7 @@ mod x86 {
     )));
     chains!(f64_avx2, "avx2,fma", _mm256_set1_pd, _mm256_fmadd_pd, f64, 4, |v| _mm256_cvtsd_f64(v));
 
-    /// Orders the stores so far before later ones.
+    /// Orders earlier stores before later ones.
     #[allow(unused_unsafe, reason = "compilers before 1.94 take it for unsafe")]
     fn fence() {
         // SAFETY: every processor of this architecture has the instruction.
@@ -119,7 +119,7 @@ mod x86 {
         let (src_lines, src_tail) = src.as_chunks::<64>();
         let (dst_lines, dst_tail) = dst.as_chunks_mut::<64>();
         for (s, d) in src_lines.iter().zip(dst_lines) {
-            // SAFETY: both are 64 bytes, and `d` is aligned to 64, as the head was cut for.
+            // SAFETY: both are 64 bytes long, and `d` is aligned to 64 because of the split-off head.
             unsafe { _mm512_stream_si512(d.as_mut_ptr().cast(), _mm512_loadu_si512(s.as_ptr().cast())) };
         }
         dst_tail.copy_from_slice(src_tail);

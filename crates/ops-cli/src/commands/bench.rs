@@ -14,7 +14,7 @@ const TITLES: [&str; 10] =
     ["op", "dtype", "shape", "provider", ">time", ">GB/s", ">GFLOP/s", ">ceiling", ">%", "limit"];
 /// Bytes of a tensor: fits L2, fits L3, exceeds the caches.
 const SIZES: [usize; 3] = [64 << 10, 4 << 20, 64 << 20];
-/// Bytes of a tensor, at most.
+/// Maximum number of bytes of a tensor.
 const LARGEST: usize = 4 << 30;
 
 pub(super) fn run(
@@ -51,7 +51,7 @@ pub(super) fn run(
                 eprintln!("ops: {what}: FAILED: {why}");
             }
         }
-        // So that a long run can be followed line by line.
+        // Flushed, so that a long run can be followed line by line.
         out.flush()?;
     }
     if !common.json {
@@ -71,10 +71,10 @@ fn plan(args: &BenchArgs) -> Result<Vec<Case>, Failure> {
         [] => entries().iter().collect(),
         names => names.iter().map(|name| find_op(name)).collect::<Result<Vec<_>, _>>()?,
     };
-    // Types of operands belong to one type that the op runs in.
+    // Operand types are only allowed with a single type that the op runs in.
     let of_operands = args.dtype.iter().any(|text| text.contains('='));
     if of_operands && args.op.is_empty() {
-        return Err(Failure::Usage("types of operands want --op".into()));
+        return Err(Failure::Usage("types of operands require --op".into()));
     }
     let dtypes = match &args.dtype[..] {
         _ if of_operands => Vec::new(),
@@ -107,7 +107,7 @@ fn plan(args: &BenchArgs) -> Result<Vec<Case>, Failure> {
         }
     }
     if cases.is_empty() {
-        return Err(Failure::Usage(format!("no op to time is offered in {}", args.dtype.join(", "))));
+        return Err(Failure::Usage(format!("no op to time is available in {}", args.dtype.join(", "))));
     }
     Ok(cases)
 }

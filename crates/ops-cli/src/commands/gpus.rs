@@ -3,7 +3,7 @@ use ops_rocm::{Survey, SurveyedDevice, SurveyedLibrary};
 use serde::Serialize;
 use std::io::{self, Write};
 
-/// A [`Survey`] in the form in which it is written.
+/// A [`Survey`] in serializable form.
 #[derive(Debug, Serialize)]
 pub(crate) struct Gpus {
     libraries: Vec<Library>,
@@ -67,7 +67,7 @@ impl Gpus {
         }
     }
 
-    /// Whether a device can compute, and a list of the devices or the reason that there is none.
+    /// Whether a device can compute, and a list of the devices or the reason why there are none.
     pub(super) fn summary(&self) -> (bool, String) {
         let devices = self.devices.iter().map(|d| format!("{} ({}, {} MiB)", d.name, d.gfx, d.memory >> 20));
         let devices: Vec<String> = devices.collect();
@@ -82,7 +82,7 @@ impl Gpus {
     /// Writes the libraries, devices and kernels as text.
     ///
     /// # Errors
-    /// The writer's.
+    /// Errors of the writer.
     pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut title = "rocm";
         for Library { name, path, version, absent } in &self.libraries {

@@ -49,7 +49,7 @@ fn backends(gpus: &Gpus) -> Vec<Backend> {
     let (available, about) = gpus.summary();
     vec![
         host("cpu", "threaded and vectorised"),
-        host("reference", "plain loops in f64, what others are checked against"),
+        host("reference", "plain loops in f64, the reference for all checks"),
         Backend { name: "rocm", available, about },
     ]
 }
@@ -94,7 +94,7 @@ fn cpu_model() -> Option<String> {
     field("model name").or_else(|| field("Processor")).filter(|name| !name.is_empty())
 }
 
-/// The names of those features that the processor has.
+/// The names of those features in the list that the processor has.
 macro_rules! detected {
     ($detect:ident: $($feature:tt)+) => {{
         let mut found = Vec::new();

@@ -15,7 +15,7 @@ use trace::Replay;
 
 mod trace;
 
-/// What `--memory` may be, at most.
+/// Maximum value of `--memory`.
 const LARGEST: usize = 1 << 40;
 
 #[derive(Serialize)]
@@ -95,7 +95,8 @@ pub(super) fn run(
     Ok(if unreadable { Outcome::Unreadable } else { Outcome::of(counts.passed(args.strict)) })
 }
 
-/// Whether a file is a trace, by its name or its first bytes. A file that cannot be read is none.
+/// Whether a file is a trace, by its name or its first bytes. A file that cannot be read does not count as
+/// one.
 fn starts_as_trace(path: &Path) -> bool {
     let mut start = Vec::new();
     let read = File::open(path).and_then(|file| file.take(64).read_to_end(&mut start));

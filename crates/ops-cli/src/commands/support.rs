@@ -1,4 +1,4 @@
-//! `ops support`: which ops run in which element types, and who runs them.
+//! `ops support`: which ops run in which element types, and which provider runs them.
 use crate::args::{Common, SupportArgs};
 use crate::backend::Engine;
 use crate::catalogue::{Entry, Spec, Types, columns, entries, find_op};
@@ -47,8 +47,8 @@ pub(super) fn run(
     titles.extend(columns().map(|d| d.name()));
     let rows: Result<Vec<_>, Failure> = chosen.iter().map(|entry| row(engine, entry)).collect();
     Table::print(&titles, &rows?, out)?;
-    writeln!(out, "\n-: declined by the backend; blank: the op is not offered in that type.")?;
-    writeln!(out, "For a block format, an op of floats runs in f32.")?;
+    writeln!(out, "\n-: declined by the backend; blank: the op is not available in that type.")?;
+    writeln!(out, "With a block format, an op on floats runs in f32.")?;
     Ok(Outcome::Fine)
 }
 

@@ -14,24 +14,26 @@ use std::time::Instant;
 mod document;
 mod results;
 
-/// The name under which the checks of matrix instructions are asked for and reported.
+/// The name for requesting and reporting the checks of matrix instructions.
 const MATRIX_UNITS: &str = "matrix_units";
 
 /// Ops that use matrix instructions, so their test checks these too.
 const MATRIX_OPS: [&str; 8] =
     ["matmul", "linear", "attention", "attention_varlen", "attention_paged", "qlinear", "conv1d", "conv2d"];
 
-/// Runs the suite. The backend is opened here, because a report is wanted most when its device cannot be opened.
+/// Runs the suite. Opens the backend here, because a report is most useful when the device cannot be opened.
 pub(super) fn run(
     open: impl FnOnce() -> Result<Box<dyn Engine>, Failure>,
     common: Common,
     args: &TestArgs,
     out: &mut dyn Write,
 ) -> Result<Outcome, Failure> {
-    // Find a wrong name or an unwritable report before the long run.
+    // Detect a wrong name or an unwritable report before the long run.
     let chosen = match args.op.as_deref() {
         Some(MATRIX_UNITS) if args.rows => {
-            return Err(Failure::Usage(format!("{MATRIX_UNITS} is no op, so there are no --rows of it")));
+            return Err(Failure::Usage(format!(
+                "{MATRIX_UNITS} is not an op, so --rows does not apply to it"
+            )));
         }
         Some(MATRIX_UNITS) => &[],
         Some(name) => std::slice::from_ref(find_op(name)?),
@@ -40,7 +42,7 @@ pub(super) fn run(
     let report = args.report.as_deref();
     let mut document = Document::new(common.backend.name());
     if common.backend == Choice::Rocm {
-        // The libraries that are opened now may end the process.
+        // Opening the libraries may end the process.
         document.running = Some("looking for ROCm");
         document.save(report)?;
         document.add_gpus(Gpus::here());
@@ -72,7 +74,7 @@ pub(super) fn run(
     Ok(Outcome::of(document.total.fail == 0))
 }
 
-/// Checks the matrix instructions. That a check cannot run is a failure like a wrong product.
+/// Checks the matrix instructions. A check that cannot run counts as a failure, like a wrong product.
 fn check_matrix_units(engine: &dyn Engine, args: &TestArgs, document: &mut Document) {
     match engine.matrix_units() {
         Ok(checks) => {
@@ -95,7 +97,7 @@ fn run_suite(
     mut each: impl FnMut(&Document) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let mut progress = Progress::new(common.progress);
-    // An op's cases include those of its in-place form, so that form runs alone only if it was asked for.
+    // An op's cases include those of its in-place form, which therefore runs separately only on request.
     let runs_alone = |name: &str| args.op.is_some() || !name.ends_with("_inplace");
     for (done, entry) in chosen.iter().enumerate().filter(|(_, e)| runs_alone(e.name)) {
         progress.step(done, chosen.len(), entry.name);

@@ -35,7 +35,7 @@ struct Missing<'a> {
 
 pub(super) fn run(common: Common, args: &TraceArgs, out: &mut dyn Write) -> Result<Outcome, Failure> {
     if common.backend == Choice::Rocm {
-        let advice = "leave out --backend rocm, and give it to `ops replay`";
+        let advice = "leave out --backend rocm, and pass it to `ops replay`";
         return Err(Failure::Usage(format!("runs are recorded on the CPU: {advice}")));
     }
     let gguf = ops_models::open(&args.model).map_err(failed)?;
@@ -67,7 +67,7 @@ fn failed(error: ops_models::Error) -> Failure {
     }
 }
 
-/// What the trace says of itself, for people.
+/// A description of the run, for people.
 fn about(gguf: &Gguf, args: &TraceArgs, prompt: &[u32]) -> Map<String, Value> {
     let name = args.model.file_name().map(|name| name.to_string_lossy());
     let about = [
@@ -82,7 +82,7 @@ fn about(gguf: &Gguf, args: &TraceArgs, prompt: &[u32]) -> Map<String, Value> {
     about.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Runs the prompt and `tokens` greedy steps after it. Loading the model is not a part of the run.
+/// Runs the prompt and `tokens` greedy steps after it. Loading the model is not part of the run.
 fn decode<T: Float, B: Transformer<T>>(
     backend: &Traced<B>,
     gguf: &Gguf,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 mod problems;
 
-/// A new value must take at most this part of the present value's time; smaller gains are noise.
+/// A new value must reduce the present value's time at least to this ratio; smaller gains are noise.
 const MAX_TIME_RATIO: f64 = 0.97;
 
 #[derive(Serialize)]
@@ -75,7 +75,7 @@ pub(super) fn run(common: Common, args: &TuneArgs, out: &mut dyn Write) -> Resul
         print_table(&findings, out)?;
         match stored {
             Some(path) => writeln!(out, "stored in {path}: programs started from now on use it")?,
-            None if changed => writeln!(out, "not stored, as asked")?,
+            None if changed => writeln!(out, "not stored (--dry-run)")?,
             None => writeln!(out, "nothing is worth changing, so nothing is stored")?,
         }
     }
@@ -88,7 +88,10 @@ fn knobs_of(op: Option<&str>) -> Result<Vec<&'static Knob>, Failure> {
     if knobs.is_empty() {
         let mut ops: Vec<&str> = KNOBS.iter().map(|knob| knob.op).collect();
         ops.dedup();
-        return Err(Failure::Usage(format!("nothing to tune there; there are {}", ops.join(", "))));
+        return Err(Failure::Usage(format!(
+            "nothing to tune for this op; ops with values to tune: {}",
+            ops.join(", ")
+        )));
     }
     Ok(knobs)
 }

@@ -54,7 +54,7 @@ pub(super) fn run(common: Common, args: &WarmArgs, out: &mut dyn Write) -> Resul
     }
     match CacheFolder::Standard.path() {
         Some(folder) => writeln!(out, "{prepared}; kept in {}", folder.display())?,
-        None => writeln!(out, "{prepared}; not kept, because OPS_ROCM_CACHE is empty")?,
+        None => writeln!(out, "{prepared}; not cached, because OPS_ROCM_CACHE is empty")?,
     }
     Ok(Outcome::Fine)
 }

@@ -1,4 +1,4 @@
-//! An op bound to a backend, as an object. Behind it stands [`ErasedCall`], so nothing here is generic over ops.
+//! An op bound to a backend, as an object. It wraps [`ErasedCall`], so nothing here is generic over ops.
 use super::options::ModelOptions;
 use super::plan::Plan;
 use super::{Candidate, Explain};
@@ -10,9 +10,9 @@ use ops_test::erased::{ErasedCall, ErasedOp, Outline, Prepared, erased};
 
 /// An op on a backend, without tensors.
 pub(crate) trait Call {
-    /// The op alone.
+    /// The op without its type.
     fn op(&self) -> &dyn ErasedOp;
-    /// Who could run it, in the order in which they are asked.
+    /// The providers that could run it, in the order in which they are asked.
     fn candidates(&self, outline: &Outline) -> Vec<Candidate>;
     /// Allocates and fills every operand of the plan.
     ///
@@ -23,12 +23,12 @@ pub(crate) trait Call {
 
 /// An op with tensors.
 pub(crate) trait Loaded {
-    /// Hands out the call, which may be made any number of times.
+    /// Passes the call to `with`, which may make it any number of times.
     ///
     /// # Errors
-    /// What `with` returns.
+    /// Errors of `with`.
     fn prepare(&mut self, with: &mut dyn FnMut(&mut Prepared<'_>) -> Result<()>) -> Result<()>;
-    /// The elements of an operand under the layout that `narrow` makes of its own, and that layout.
+    /// The elements of an operand under the layout that `narrow` derives from its own, and that layout.
     ///
     /// # Errors
     /// A transfer fails.
@@ -41,7 +41,7 @@ pub(super) type Narrow<'n> = dyn Fn(&Layout) -> Result<Layout> + 'n;
 /// The call that a spec describes, on this backend.
 ///
 /// # Errors
-/// The op does not take these element types together.
+/// The op does not support this combination of element types.
 pub(crate) fn call_on<B: Explain + SuiteBackend>(backend: &B, spec: &Spec) -> Result<Box<dyn Call>, Failure> {
     let call = erased::<B, _>(spec.entry.name, spec.types.runs_in, &ModelOptions(spec))?;
     Ok(bind(backend.clone(), call))
@@ -82,7 +82,7 @@ impl<B: Backend> Loaded for InMemory<'_, B> {
         self.bound.call.prepare(&self.bound.backend, &mut self.tensors, with)
     }
     fn read(&self, operand: &str, narrow: &Narrow<'_>) -> Result<(Layout, Vec<u8>)> {
-        let none = || Error::param("problem", "operand", operand, "an operand that the problem has");
+        let none = || Error::param("problem", "operand", operand, "an operand of the problem");
         let tensor = self.tensors.get(operand).ok_or_else(none)?;
         let layout = narrow(tensor.layout())?;
         Ok((layout, tensor.as_ref().with_layout(layout)?.to_vec(&self.bound.backend)?))

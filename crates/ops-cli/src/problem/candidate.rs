@@ -1,4 +1,4 @@
-//! Who could run an op, and why.
+//! Which providers could run an op, and why.
 use ops_core::{Backend, Determinism, Reason, Result};
 
 /// One way to run an op.
@@ -6,16 +6,16 @@ use ops_core::{Backend, Determinism, Reason, Result};
 pub(crate) struct Candidate {
     /// A provider of the backend, or the backend itself.
     pub(crate) provider: &'static str,
-    /// Whether it is the one that runs.
+    /// Whether it is the one that runs the op.
     pub(crate) taken: bool,
-    /// What it promises about the bits of the result; `None` if it cannot run the op.
+    /// The determinism that it guarantees; `None` if it cannot run the op.
     pub(crate) determinism: Option<Determinism>,
-    /// Why it was taken or passed over.
+    /// Why it was chosen or not.
     pub(crate) reason: String,
 }
 
 impl Candidate {
-    /// The one candidate of a backend that has one kernel for each op.
+    /// The only candidate of a backend with a single kernel per op.
     pub(crate) fn only(
         backend: &'static str,
         support: Result<(), Reason>,
@@ -29,7 +29,7 @@ impl Candidate {
     }
 }
 
-/// A backend that can say who could have run the call it was last asked about.
+/// A backend that can list the candidates for the last call it was asked about.
 pub(crate) trait Explain: Backend {
     /// The candidates of the last [`Execute::support`](ops_core::Execute::support), in the order in which they are asked.
     fn last_candidates(&self) -> Vec<Candidate>;

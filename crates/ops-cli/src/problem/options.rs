@@ -1,15 +1,16 @@
-//! The options of a problem's op: those that models use.
+//! The options of a problem's op: those used by models.
 use crate::catalogue::Spec;
 use crate::exit::Failure;
 use ops_core::ops::Axes;
 use ops_core::ops::registry::{Options, Window};
 use ops_core::{DType, Wide};
 
-/// The options that models use for the op of this spec.
+/// The options that models use for this spec's op.
 pub(super) struct ModelOptions<'s>(pub(super) &'s Spec);
 
 impl ModelOptions<'_> {
-    /// The groups that follow from a plain convolution's weight `[o, c / groups, ..]`. That of a transposed one does not tell.
+    /// The number of groups of a plain convolution follows from its weight `[o, c / groups, ..]`; that of a
+    /// transposed one does not.
     fn convolution_groups(&self) -> Option<usize> {
         if !matches!(self.0.entry.name, "conv1d" | "conv2d") {
             return None;
@@ -61,7 +62,7 @@ impl Options for ModelOptions<'_> {
             return Ok(Some(40));
         }
         if name == "k" {
-            // As many as sampling from a model's vocabulary usually keeps.
+            // The usual value for sampling from a model's vocabulary.
             let n = self.0.shape("x").and_then(|dims| dims.last().copied()).unwrap_or(0);
             return Ok(Some(n.min(40)));
         }
@@ -71,12 +72,12 @@ impl Options for ModelOptions<'_> {
         if name != "num_groups" {
             return Ok(None);
         }
-        // 32 groups, as most models have, or the largest number below that divides the channels.
+        // 32 groups, as in most models, or the largest smaller number that divides the channels.
         let channels = self.0.shape("x").and_then(|dims| dims.get(1).copied()).unwrap_or(1);
         Ok((1..=32).rev().find(|groups| channels.is_multiple_of(*groups)))
     }
     fn axis(&self, _: &'static str) -> Result<Option<isize>, Failure> {
-        // Ops without a default axis take the last one.
+        // Ops without a default axis use the last one.
         let last = ["argmax", "argmin", "cumsum", "gather", "scatter", "scatter_add"];
         Ok(last.contains(&self.0.entry.name).then_some(-1))
     }
@@ -85,7 +86,7 @@ impl Options for ModelOptions<'_> {
         let last = |axes: usize| {
             self.0.shape("x").map(|dims| dims.iter().rev().take(axes).rev().map(twice).collect())
         };
-        // The padding that keeps the extents of an image, where the kernel has a middle.
+        // The padding that keeps an image's extents, if the kernel's extent is odd.
         let kernel = self.0.shape("weight").map_or(&[][..], |dims| dims.get(2..).unwrap_or(&[]));
         Ok(match (self.0.entry.name, name) {
             ("max_pool2d" | "avg_pool2d", "kernel") => Some(vec![2, 2]),

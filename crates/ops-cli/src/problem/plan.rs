@@ -17,12 +17,12 @@ struct Planned {
 }
 
 impl Plan {
-    /// Adds an operand, in place of one of the same name.
+    /// Adds an operand, replacing one of the same name.
     pub(super) fn set(&mut self, name: &'static str, dtype: DType, layout: Layout, fill: Fill) {
         self.0.retain(|planned| planned.name != name);
         self.0.push(Planned { name, dtype, layout, recipe: Recipe::new(name, fill) });
     }
-    /// The same values under the layouts that `narrow` makes.
+    /// The same values under the layouts derived by `narrow`.
     pub(super) fn narrowed(&self, narrow: impl Fn(&str, &Layout) -> Result<Layout>) -> Result<Self> {
         let mut part = self.clone();
         for planned in &mut part.0 {
@@ -38,7 +38,8 @@ impl Plan {
         }
         outline
     }
-    /// The operands in a backend's memory. A tensor holds the part of its operand that the layout refers to.
+    /// The operands in a backend's memory. Each tensor holds the part of its operand that the layout refers
+    /// to.
     pub(super) fn tensors<B: Backend>(
         &self,
         backend: &B,
@@ -61,8 +62,8 @@ impl Plan {
     }
 }
 
-/// The values of an operand, chosen so that no op makes NaN or leaves the range of its type. `shape` gives the extents of the
-/// operands.
+/// The values of an operand, chosen so that no op produces NaN or leaves the range of its type. `shape` gives
+/// the extents of the operands.
 pub(super) fn fill<'s>(entry: &Entry, operand: &str, shape: impl Fn(&str) -> Option<&'s [usize]>) -> Fill {
     let first = |table| shape(table).and_then(|dims| dims.first().copied()).unwrap_or(1);
     let last = |table| shape(table).and_then(|dims| dims.last().copied()).unwrap_or(1);
@@ -92,7 +93,7 @@ pub(super) fn fill<'s>(entry: &Entry, operand: &str, shape: impl Fn(&str) -> Opt
         (_, "positions") => {
             Fill::Below(shape("cos").and_then(|dims| dims.iter().rev().nth(1).copied()).unwrap_or(1))
         }
-        // Zeros, with which the state keeps its values however often the op runs.
+        // With zeros, the state keeps its values however often the op runs.
         ("gated_delta_rule", "decay" | "beta") => Fill::Below(1),
         (_, "cos") => Fill::Cos,
         (_, "sin") => Fill::Sin,

@@ -18,11 +18,11 @@ pub(crate) struct Recording<'t> {
     op: &'t str,
     entry: &'static Entry,
     detail: &'t CallDetail,
-    /// Beside each operand.
+    /// One entry per operand.
     bytes: Vec<Option<Arc<[u8]>>>,
 }
 
-/// What tells calls of one op apart in a table: element types and layouts.
+/// What distinguishes calls of one op in a table: element types and layouts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Form {
     op: String,
@@ -32,7 +32,7 @@ pub(crate) struct Form {
 }
 
 impl<'t> Recording<'t> {
-    /// The call, with operands of at most `memory` bytes. Blocks of data are read by `block`.
+    /// The call, with operands of at most `memory` bytes in total. `block` reads blocks of data.
     ///
     /// # Errors
     /// This build does not know the call, it takes too much memory, or the data cannot be read.
@@ -80,7 +80,7 @@ impl<'t> Recording<'t> {
         self.detail.dtype
     }
 
-    /// What tells this call from others of its op in a table.
+    /// What distinguishes this call from others of its op in a table.
     pub(crate) fn form(&self) -> Form {
         let types = Types::of_call(self.entry, self.detail.dtype, self.types()).notation(self.entry);
         let slots = self.entry.op.slots(self.detail.dtype).iter();
@@ -94,7 +94,8 @@ impl<'t> Recording<'t> {
         self.dims(self.entry.first()).unwrap_or(&[])
     }
 
-    /// The shapes in the notation of `ops explain --shape`, as few as the others follow from; then which operands are strided.
+    /// The shapes in the notation of `ops explain --shape`, leaving out those that follow from others; then
+    /// which operands are strided.
     pub(crate) fn label(&self) -> String {
         let contract = &self.entry.contract;
         let block = self.entry.block_operand().and_then(|o| self.find(o.name));
@@ -135,7 +136,7 @@ impl<'t> Recording<'t> {
     ) -> Result<Fill, CallError> {
         match (bytes, &operand.memory) {
             (Some(bytes), _) => Ok(Fill::Bytes(Arc::clone(bytes))),
-            // Of several rows for one slot it is unspecified which stays.
+            // If several rows go to one slot, it is unspecified which is kept.
             (None, Memory::Bounds(least, greatest)) if slot.name == "slots" => {
                 Ok(Fill::Counted(*least, *greatest))
             }
@@ -150,7 +151,7 @@ impl<'t> Recording<'t> {
         }
     }
 
-    /// The call's options of attention; others have no effect on what a problem costs.
+    /// The call's attention options; other options do not affect a problem's cost.
     fn scores(&self) -> Attention<f32> {
         let mut scores = Attention::<f32>::full();
         if self.entry.name.starts_with("attention") {
@@ -162,7 +163,7 @@ impl<'t> Recording<'t> {
     }
 }
 
-/// Bytes that a call needs for an operand: its memory, or what a copy without repeated elements takes.
+/// Bytes that a call needs for an operand: its memory, or the size of a copy without repeated elements.
 fn needed(operand: &TracedOperand) -> usize {
     let elements = operand.layout.extent().len().max(operand.layout.len());
     elements.saturating_mul(operand.dtype.size())
@@ -189,7 +190,7 @@ impl Problem {
                 None if slot.optional => {}
                 None => {
                     let (op, name) = (entry.name, slot.name);
-                    return Err(CallError::Malformed(format!("{op} wants an operand `{name}`")));
+                    return Err(CallError::Malformed(format!("{op} requires an operand `{name}`")));
                 }
             }
         }

@@ -1,23 +1,24 @@
-//! Values that follow from their positions: the same ones on every backend, and in every part of a tensor.
+//! Values that follow from their positions: they are the same on every backend, and in every part of a
+//! tensor.
 use ops_core::{BlockInfo, DType, Error, Result, Scalar, Wide, with_type};
 use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What the elements of a tensor are.
+/// The kind of values in a tensor.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Fill {
     /// Uniform in −1..1; integers in −100..=100.
     Signed,
     /// Uniform in 1/2..3/2, for logarithms, roots and divisors; integers from 50 to 150.
     Positive,
-    /// Multiples of 1/128 in −1..=1, so that unequal ones stay unequal in every function that ranks them.
+    /// Multiples of 1/128 in −1..=1, so that unequal values stay unequal in every function that ranks them.
     Ranked,
     /// 0 or 1.
     Flag,
     /// Integers below this bound.
     Below(usize),
-    /// Where parts of equal lengths of this many rows begin, and the number of rows: this many entries.
+    /// The starts of equally long parts of this many rows, and the number of rows: this many entries.
     Starts { entries: usize, rows: usize },
     /// Cosines of angles.
     Cos,
@@ -25,13 +26,13 @@ pub(super) enum Fill {
     Sin,
     /// Integers from the first to the second, both included.
     Within(i64, i64),
-    /// Integers from the first to the second in order, and again from the first.
+    /// Integers from the first to the second in order, repeated.
     Counted(i64, i64),
     /// These bytes.
     Bytes(Arc<[u8]>),
 }
 
-/// A prime, so that no two rows of a weight are the same blocks at the same places.
+/// A prime, so that no two rows of a weight have the same blocks in the same positions.
 const PERIOD: usize = 4099;
 
 /// The rule that gives an operand its values.
@@ -81,7 +82,7 @@ impl Recipe {
         });
     }
 
-    /// Blocks come again after [`PERIOD`], because some formats take long to encode.
+    /// Blocks repeat with period [`PERIOD`], because some formats take long to encode.
     fn repeated_blocks(&self, info: &BlockInfo, first: usize, dst: &mut [u8]) {
         let size = info.bytes();
         let needed = (dst.len() / size).min(PERIOD);
@@ -117,7 +118,7 @@ impl Recipe {
             for (k, value) in values.iter_mut().enumerate() {
                 *value = self.value(start + k, false) as f32;
             }
-            // A format that is only read has no encoder; zeros are blocks of every format.
+            // A read-only format has no encoder; zeros are valid blocks of every format.
             if !info.encode(&values, block) {
                 block.fill(0);
             }
@@ -139,7 +140,7 @@ impl Recipe {
             Fill::Below(bound) => (hash % bound.max(1) as u64) as f64,
             Fill::Cos => (unit * core::f64::consts::TAU).cos(),
             Fill::Sin => (unit * core::f64::consts::TAU).sin(),
-            // These have no value by position.
+            // These kinds do not derive values from positions.
             Fill::Within(..) | Fill::Counted(..) | Fill::Bytes(_) => 0.0,
         }
     }
@@ -147,7 +148,7 @@ impl Recipe {
     /// The integer at a position.
     fn within(&self, at: usize, least: i64, greatest: i64) -> i64 {
         let hash = splitmix64(self.seed.wrapping_add(at as u64));
-        // Wraps only for the range of all integers, whose length is no u64.
+        // Wraps only for the range of all integers, whose length does not fit a u64.
         match greatest.wrapping_sub(least).wrapping_add(1) as u64 {
             0 => hash as i64,
             count => least.wrapping_add((hash % count) as i64),

@@ -59,7 +59,7 @@ fn shapes_are_given_and_calls_rotate_through_memory() {
     assert_eq!(rows.len(), 1);
     assert_eq!((&rows[0]["shape"], &rows[0]["dtype"]), (&[1, 256][..].into(), &"f32,weight=q4_k".into()));
     assert!(rows[0]["ns"].as_f64().unwrap() > 0.0 && rows[0]["checked"].as_u64() == Some(8));
-    // One set of operands; four groups, which follow from the weight.
+    // One set of operands; the weight implies four groups.
     let shapes = ["--shape", "1,4,9,9", "--shape", "weight=4,1,3,3", "--json"];
     let alone = bench(&[&["--op", "conv2d", "--dtype", "f32"], &shapes[..]].concat()).json();
     assert_eq!(alone[0]["flops"].as_f64(), Some(4.0 * 81.0 * 9.0 * 2.0));

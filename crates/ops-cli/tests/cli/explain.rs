@@ -42,7 +42,7 @@ fn mistakes_are_explained() {
     let cases: [(&[&str], &str); 9] = [
         (&["nonesuch", "--dtype", "f32", "--shape", "8"], "known: rms_norm"),
         (&["add", "--dtype", "f33", "--shape", "8"], "known: f64, f32"),
-        (&["rms_norm", "--dtype", "u8", "--shape", "8"], "offered in f16, bf16, f32, f64"),
+        (&["rms_norm", "--dtype", "u8", "--shape", "8"], "available in f16, bf16, f32, f64"),
         (&["rms_norm", "--shape", "8"], "wants --dtype"),
         (&["rms_norm", "--dtype", "f32"], "wants --shape"),
         (&["rope", "--dtype", "f32", "--shape", "8,64"], "expected [b,h,t,d]"),
@@ -100,7 +100,7 @@ fn convolutions_say_which_kernel_they_take() {
         assert!(tiles.contains("taken") && tiles.contains("in tiles of 64 channels"), "{tiles}");
     }
     let few = line("conv2d", &["--shape", "weight=4,64,3,3"]);
-    assert!(few.contains("a thread for each element"), "{few}");
+    assert!(few.contains("one thread per element"), "{few}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `ops quantize`: types by mixture, files that are whole or not there.
+//! `ops quantize`: types by mixture, and output files that are complete or absent.
 use super::{ops, scratch};
 use ops_gguf::{GgmlType, Gguf, Writer};
 use std::path::{Path, PathBuf};
@@ -92,7 +92,7 @@ fn nmse(want: &[f32], got: &[f32]) -> f64 {
 
 #[test]
 fn the_project_s_own_q8_0_model_comes_out_again() {
-    // The bundled file was quantized by the public Python package: all matrices, whatever their place.
+    // The bundled file was quantized by the public Python package: all matrices, whatever their role.
     let to = scratch("own-q8_0.gguf");
     assert_eq!(quantize(Path::new(&model("f16")), &to, &["q8_0"]).code, 0);
     let (ours, theirs) = (Gguf::open(&to).unwrap(), Gguf::open(model("q8_0")).unwrap());
@@ -132,7 +132,7 @@ fn what_cannot_be_quantized_is_refused_and_the_old_file_stays() {
     let (from, to) = scratch_pair("refused");
     std::fs::write(&to, "old").unwrap();
     let blocks = quantize(Path::new(&model("q4_0")), &to, &["q4_k_m"]);
-    assert!(blocks.refused().contains("quantizing blocks once more"), "{}", blocks.stderr);
+    assert!(blocks.refused().contains("quantizing blocks again"), "{}", blocks.stderr);
     let unknown = quantize(&from, &to, &["q9_k"]);
     assert_eq!(unknown.code, 2);
     assert!(

@@ -23,7 +23,7 @@ fn matrix_units_are_checked_by_name() {
     assert_eq!(dtypes, ["f16", "bf16", "i8"]);
     assert!(rows[..3].iter().all(|row| row["op"] == "matrix_units" && row["pass"] == 1));
 
-    // A check that cannot run is a failure, and not the end of the report.
+    // A check that cannot run is a failure, but does not end the report.
     let path = scratch("matrix-units.json");
     let report = ["--report", path.to_str().unwrap()];
     let broken = [("HIP_STANDIN_FAIL", "hipModuleLaunchKernel:1+")];
@@ -58,7 +58,7 @@ fn without_a_device_the_report_and_the_survey_say_why() {
         assert!(warned(part), "{part}: {warnings:?}");
     }
 
-    // Nor is HIP needed for it.
+    // HIP is not needed for this either.
     let info = command(&["info"]).envs(environment).output().expect("the binary runs");
     let text = finished(info).stdout;
     assert!(

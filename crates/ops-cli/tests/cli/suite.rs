@@ -40,7 +40,7 @@ fn rows_are_compared_with_smaller_calls() {
         "{}",
         run.stdout
     );
-    assert!(ops(&["test", "--rows", "--op", "matrix_units"]).refused().contains("is no op"));
+    assert!(ops(&["test", "--rows", "--op", "matrix_units"]).refused().contains("is not an op"));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The tables in `docs` of what runs where are those that the command prints.
+//! The tables of supported ops in `docs` match the command's output.
 use super::ops;
 
 fn recorded(backend: &str) {

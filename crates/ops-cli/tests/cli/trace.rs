@@ -1,4 +1,4 @@
-//! `ops trace`, and `ops replay` of what it writes.
+//! `ops trace`, and `ops replay` on its output.
 use super::rocm::on_standin;
 use super::{Run, ops, scratch};
 use serde_json::{Value, json};
@@ -72,7 +72,7 @@ fn a_replay_is_a_table_of_the_run() {
     let head: Vec<_> = run.lines()[0].split_whitespace().collect();
     assert_eq!(head, ["op", "dtype", "shape", "calls", "time", "share", "floor", "error/limit", "verdict"]);
     assert!(run.last().ends_with(" ok, 0 fail, 0 unsupported, 0 error"), "{}", run.stdout);
-    // The down projections of six layers in the prompt. Those of a step are a row of their own.
+    // The down projections of six layers in the prompt. Those of a step have a separate row.
     let words = |line: &&str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let lines = run.lines();
     let down = lines.iter().map(words).find(|words| words.get(2).is_some_and(|shape| shape == "3,768"));
@@ -176,7 +176,7 @@ fn what_is_wrong_with_a_call_is_named() {
         (call("nonesuch", json!({}), &[&x, &y]), "unsupported", "`nonesuch` is not an op of this build"),
         (call("neg", json!({"beta": 1}), &[&x, &y]), "unsupported", "no parameter `beta`"),
         (call("neg", json!({}), &[&x, &y, &operand("z", "f32", &[1])]), "unsupported", "no operand `z`"),
-        (call("neg", json!({}), &[&x]), "error", "neg wants an operand `y`"),
+        (call("neg", json!({}), &[&x]), "error", "neg requires an operand `y`"),
         (call("neg", json!({}), &[&x, &operand("y", "f32", &[3, 2])]), "error", "neg: y has shape [3, 2]"),
         (call("neg", json!({}), &[&x, &operand("y", "f16", &[2, 3])]), "error", "neg: y is of f16"),
         (call("neg", json!({}), &[&x, &overlapping]), "error", "overlaps itself"),
@@ -217,7 +217,7 @@ fn damaged_files_are_refused_and_the_others_replayed() {
         path.display().to_string()
     };
     let cases = [
-        (damaged("cut.optrace", &bytes[..bytes.len() - 9]), "record 4: it is cut off"),
+        (damaged("cut.optrace", &bytes[..bytes.len() - 9]), "record 4: it is truncated"),
         (damaged("other.optrace", b"GGUF"), "is not a trace"),
         (damaged("version.bin", b"{\"optrace\":9,\"about\":{}}\n"), "is a trace of version 9"),
     ];

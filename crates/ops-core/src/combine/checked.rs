@@ -18,7 +18,8 @@ pub enum OnMismatch {
     Log,
 }
 
-/// Runs every op on two backends and reports the first output that differs, so a whole model is checked op by op.
+/// Runs every op on two backends and reports the first output that differs, so that a whole model is checked
+/// op by op.
 ///
 /// The op defines the tolerance ([`Op::tolerance`]). Only elements that a view refers to are compared. The model continues with
 /// the results of `P`, so the check does not change its output.
@@ -46,8 +47,8 @@ impl<P, R> Checked<P, R> {
             mismatches: Arc::default(),
         }
     }
-    /// Sets whether to check or count anything. Off, a call costs no more than on the backend under test, and the other need not
-    /// support it.
+    /// Sets whether to check and count calls. When off, a call costs the same as on the backend under test,
+    /// and the reference need not support it.
     pub fn on(self, on: bool) -> Self {
         Checked { on, ..self }
     }

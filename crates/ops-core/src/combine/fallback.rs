@@ -1,4 +1,4 @@
-//! A backend that runs on a second one what the first one lacks.
+//! A backend that runs unsupported ops on a second backend.
 use super::Wrapper;
 use crate::named::write_back;
 use crate::operand::Unpacked;
@@ -108,10 +108,8 @@ impl<O: Op, P: Execute<O>, S: Execute<O>> Execute<O> for Fallback<P, S> {
             return Err(Error::Unsupported { op: call.name(), backend: self.primary.name(), reason });
         }
         if self.primary.capturing() {
-            let why = format!(
-                "{reason}, and a call that falls back to {} cannot be recorded",
-                self.secondary.name()
-            );
+            let why =
+                format!("{reason}; a call that falls back to {} cannot be recorded", self.secondary.name());
             return Err(not_recorded(call.name(), self.primary.name(), why));
         }
         self.secondary.support(op, &Unpacked(call.operands())).map_err(|second| Error::Unsupported {
@@ -128,7 +126,7 @@ impl<O: Op, P: Execute<O>, S: Execute<O>> Execute<O> for Fallback<P, S> {
         })
     }
 
-    /// Only by the primary: what falls back is slower in any form.
+    /// Asks only the primary: anything that falls back is slower, fused or not.
     fn fuses(&self, op: &O, on: &dyn Operands) -> bool {
         self.primary.fuses(op, on)
     }

@@ -27,13 +27,13 @@ impl<P: Replay, Q: Backend> Replay for Checked<P, Q> {
         let why = "each call is compared with the reference when it runs, and a replay runs none; record on the backend under test";
         Err(not_recorded(CAPTURE, self.name(), why).into())
     }
-    /// Replays a graph of the backend under test, unchecked.
+    /// Replays a graph on the backend under test, unchecked.
     fn replay(&self, graph: &Self::Graph) -> Result<()> {
         self.primary().replay(graph)
     }
 }
 
-/// Records on its side.
+/// Records on the chosen side.
 impl<L: Replay, R: Replay> Replay for Either<L, R> {
     type Graph = Either<L::Graph, R::Graph>;
 
@@ -55,7 +55,7 @@ impl<L: Replay, R: Replay> Replay for Either<L, R> {
     }
 }
 
-/// Records on the backend inside. Recorded calls are not counted; each replay counts as a call of `replay`.
+/// Records on the wrapped backend. Recorded calls are not counted; each replay counts as a call of `replay`.
 impl<B: Replay> Replay for Timed<B> {
     type Graph = B::Graph;
 
@@ -85,7 +85,7 @@ impl<B: Replay> Replay for Traced<B> {
         calls: impl FnOnce() -> Result<R, E>,
     ) -> Result<(Self::Graph, R), E> {
         if self.is_on() {
-            let why = "the recorder is to be told of every call, and a replay makes none; turn it off, or record on the backend inside";
+            let why = "the recorder must see every call, and a replay makes none; turn the recorder off, or record on the wrapped backend";
             return Err(not_recorded(CAPTURE, self.name(), why).into());
         }
         self.inside().capture(calls)

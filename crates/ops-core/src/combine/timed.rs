@@ -4,9 +4,10 @@ use crate::{AnyTensor, Backend, Call, Determinism, Execute, Op, Operands, Packin
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Runs every op on `B` and notes how often each was called and for how long.
+/// Runs every op on `B`, and counts and times the calls of each op.
 ///
-/// The time of a call is that until it returns: all of it on a backend that computes at once, the time to enqueue on a GPU.
+/// A call is timed until it returns: on a synchronous backend this is the whole computation, on a GPU only
+/// the time to enqueue it.
 ///
 /// ```
 /// # use ops_cpu::Cpu;
@@ -35,20 +36,20 @@ pub struct OpTime {
     pub op: &'static str,
     /// Number of calls.
     pub calls: u64,
-    /// Time until they returned, in total.
+    /// Total time until they returned.
     pub time: Duration,
 }
 
 impl<B> Timed<B> {
-    /// Notes all calls of `inner`.
+    /// Times all calls of `inner`.
     pub fn new(inner: B) -> Self {
         Timed { inner, on: true, times: Arc::default() }
     }
-    /// Sets whether to note anything. Off, a call costs no more than on the backend inside.
+    /// Sets whether to time calls. When off, a call costs the same as on the wrapped backend.
     pub fn on(self, on: bool) -> Self {
         Timed { on, ..self }
     }
-    /// The backend inside.
+    /// The wrapped backend.
     pub fn inside(&self) -> &B {
         &self.inner
     }
@@ -56,12 +57,12 @@ impl<B> Timed<B> {
     pub fn times(&self) -> Vec<OpTime> {
         self.times.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
-    /// Forgets all calls so far.
+    /// Discards the counts so far.
     pub fn clear(&self) {
         self.times.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Whether anything is noted.
+    /// Whether calls are timed.
     pub(super) fn is_on(&self) -> bool {
         self.on
     }
@@ -95,7 +96,7 @@ impl<O: Op, B: Execute<O>> Execute<O> for Timed<B> {
         }
         let (op, begin) = (call.name(), Instant::now());
         let done = self.inner.execute(call);
-        // A recorded call has not run.
+        // A call that is being recorded has not run yet.
         if !self.inner.capturing() {
             self.note(op, begin.elapsed());
         }

@@ -1,4 +1,4 @@
-//! A backend that passes on a description of every call.
+//! A backend that describes every call to a recorder.
 use super::Wrapper;
 use crate::named::{contents, moved};
 use crate::ops::registry::{self, OptionValue};
@@ -9,7 +9,7 @@ use crate::{
 use core::fmt;
 use std::sync::Arc;
 
-/// Runs every op on `B` and passes a description of each successful call to a [`Recorder`], in the order of the calls.
+/// Runs every op on `B` and passes a description of each successful call to a [`Recorder`], in call order.
 ///
 /// Operands are copied before the call, because it may overwrite them; which ones are copied is the recorder's choice.
 ///
@@ -47,12 +47,12 @@ pub struct Traced<B> {
 
 /// Receives the calls of a [`Traced`] backend.
 pub trait Recorder: Send + Sync + 'static {
-    /// Whether to copy this operand's elements. Asked only of operands that are read.
+    /// Whether to copy this operand's elements. Called only for operands that are read.
     fn wants(&self, operand: &Operand<'_>) -> bool;
-    /// Takes a call that has succeeded.
+    /// Receives a call that has succeeded.
     ///
     /// # Errors
-    /// The call cannot be kept. The caller of the op gets this error.
+    /// The call cannot be stored. The caller of the op gets this error.
     fn record(&self, call: TracedCall) -> Result<()>;
 }
 
@@ -80,8 +80,8 @@ pub struct TracedOperand {
     pub role: Role,
     /// The element type.
     pub dtype: DType,
-    /// Where its elements are in its memory, which starts with the lowest of them. A packed operand is described as if it were
-    /// not packed.
+    /// Where its elements lie in its memory, which starts at the lowest one. A packed operand is described as
+    /// if it were not packed.
     pub layout: Layout,
     /// Its memory before the call, from the lowest element to the highest, if the recorder wanted it.
     pub memory: Option<Vec<u8>>,
@@ -92,7 +92,7 @@ impl<B> Traced<B> {
     pub fn new(inner: B, recorder: Arc<dyn Recorder>) -> Self {
         Traced { inner, on: true, recorder }
     }
-    /// Sets whether to record anything. Off, a call costs no more than on the backend inside.
+    /// Sets whether to record calls. When off, a call costs the same as on the wrapped backend.
     pub fn on(self, on: bool) -> Self {
         Traced { on, ..self }
     }
@@ -100,7 +100,7 @@ impl<B> Traced<B> {
     pub(super) fn is_on(&self) -> bool {
         self.on
     }
-    /// The backend inside.
+    /// The wrapped backend.
     pub fn inside(&self) -> &B {
         &self.inner
     }

@@ -30,13 +30,13 @@ type EncodeFn = fn(&[f32], &mut [u8]);
 /// its type comes on top.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ErrorBudget {
-    /// With activations as they are, and sums in f32.
+    /// With unmodified activations and f32 sums.
     pub floats: f64,
-    /// With normal activations that are rounded to 8 bits by blocks of 32, and a weight that is rounded too unless its format is
-    /// [exact in bytes](BlockInfo::exact_in_bytes). The suite checks it.
+    /// With normally distributed activations rounded to 8 bits in blocks of 32, and a weight that is rounded
+    /// too unless its format is [exact in bytes](BlockInfo::exact_in_bytes). The suite checks this.
     pub bytes: f64,
-    /// The same with activations of which a few are large: the mean square may be a hundredth of the largest square. The
-    /// tolerance of [`Linear`](crate::ops::Linear) is this.
+    /// The same with outliers among the activations: the mean square may be a hundredth of the largest
+    /// square. [`Linear`](crate::ops::Linear) uses this as its tolerance.
     pub any: f64,
 }
 
@@ -81,12 +81,12 @@ impl BlockInfo {
             exact_in_bytes: false,
         }
     }
-    /// Says that a byte holds each code, times the integer scale of its group if that belongs to fewer than 32 values: products
-    /// as bytes then need not round the weight.
+    /// Declares that each code fits a byte, after multiplication by the integer scale of its group if the
+    /// group has fewer than 32 values. Products in bytes then need not round the weight.
     pub const fn exact_in_bytes(self) -> Self {
         BlockInfo { exact_in_bytes: true, ..self }
     }
-    /// How far products with a weight of this format may be from exact.
+    /// The allowed error of products with a weight of this format.
     pub const fn error_budget(&self) -> ErrorBudget {
         let bytes = if self.exact_in_bytes { 6e-5 } else { 8e-5 };
         ErrorBudget { floats: 1e-10, bytes, any: 5e-4 }

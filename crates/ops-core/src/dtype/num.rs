@@ -18,8 +18,8 @@ pub trait Num: Scalar {
     fn maximum(self, other: Self) -> Self;
     /// The smaller; NaN if either is NaN.
     fn minimum(self, other: Self) -> Self;
-    /// `self` to the power of `other`, with the special values of C's `pow`. Of integers, the power wraps, and negative exponents
-    /// give `1 / self^-other`, truncated: 1 or −1 for powers of 1 and −1, and 0 for all others.
+    /// `self` to the power of `other`, with the special values of C's `pow`. For integers, the power wraps,
+    /// and a negative exponent gives `1 / self^-other`, truncated: 1 or −1 if `self` is 1 or −1, otherwise 0.
     fn pow(self, other: Self) -> Self;
     /// `-self`.
     fn neg(self) -> Self;
@@ -82,7 +82,7 @@ pub trait Index: Num + Eq {
     fn to_i64(self) -> i64;
 }
 
-/// A power of integers, by squaring. Negative exponents use the parity of the exponent alone.
+/// A power of integers, by squaring. For negative exponents, only the parity matters.
 fn integer_power<T: Num>(base: T, exponent: T) -> T {
     let integer = |v: T| match v.to_wide() {
         Wide::Int(v) => v,

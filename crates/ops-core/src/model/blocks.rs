@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A budget of blocks, each of which holds the keys and values of the same number of tokens in every layer.
 ///
-/// A [`Sequence`] takes blocks as it grows and gives them back when it is cut or dropped. Sequences that begin alike share blocks:
-/// [`Sequence::fork`] copies nothing. A block with several holders is never written. The first of them that would write to it
-/// takes a copy.
+/// A [`Sequence`] takes blocks as it grows and returns them when it is truncated or dropped. Sequences with a
+/// common beginning share blocks: [`Sequence::fork`] copies nothing. A shared block is never written: the
+/// first sequence that would write to it takes a copy.
 ///
-/// This is bookkeeping on the host. The memory is in [`PagedCache`](super::PagedCache)s, one for each layer, which all use the same
-/// blocks. Which sequence has to give way when the blocks run out is the caller's decision.
+/// This is bookkeeping on the host. The memory is in [`PagedCache`](super::PagedCache)s, one for each layer,
+/// which all use the same blocks. The caller decides which sequence to drop when the blocks run out.
 ///
 /// ```
 /// use ops_core::model::Blocks;
@@ -37,11 +37,11 @@ pub struct Blocks {
     pool: Arc<Pool>,
 }
 
-/// The tokens of one text: how many there are, and the blocks that hold them.
+/// A sequence: its number of tokens, and the blocks that hold them.
 #[derive(Debug)]
 pub struct Sequence {
     pool: Arc<Pool>,
-    /// As many as `len` tokens need.
+    /// Exactly as many as `len` tokens need.
     blocks: Vec<u32>,
     len: usize,
 }
@@ -58,9 +58,9 @@ struct Pool {
 
 #[derive(Debug, Default)]
 struct State {
-    /// How many sequences hold each block that was ever taken; those beyond the end are free too.
+    /// The number of sequences that hold each block; blocks beyond the end were never taken and are free too.
     holders: Vec<usize>,
-    /// Blocks that were given back.
+    /// Blocks that were returned.
     free: Vec<u32>,
 }
 
@@ -100,18 +100,20 @@ impl Blocks {
     pub fn shared(&self) -> usize {
         self.pool.lock().holders.iter().filter(|holders| **holders > 1).count()
     }
-    /// Number of blocks that so many more tokens of each sequence take, copies of shared blocks included.
+    /// Number of blocks needed to add the given number of tokens to each sequence, including copies of shared
+    /// blocks.
     pub fn needed<'s>(&self, rows: impl IntoIterator<Item = (&'s Sequence, usize)>) -> usize {
         let (state, mut leaving) = (self.pool.lock(), Vec::new());
         let wanted = |(text, n)| self.pool.growth(&state, &mut leaving, text, n).blocks();
         rows.into_iter().map(wanted).fold(0, usize::saturating_add)
     }
 
-    /// Adds so many tokens to each sequence, and returns the slots of all of them in order: `block · size + row`.
+    /// Adds the given number of tokens to each sequence, and returns the slots of all of them in order:
+    /// `block · size + row`.
     ///
-    /// `copy` is given the blocks whose contents must be copied before anything is written to the slots. It is called once, after
-    /// the blocks are found and before any sequence changes; in it,
-    /// [`PagedCache::copy_blocks`](super::PagedCache::copy_blocks) does the work for each layer.
+    /// `copy` receives the blocks whose contents must be copied before anything is written to the slots. It
+    /// is called once, after the blocks are found and before any sequence changes. It should call
+    /// [`PagedCache::copy_blocks`](super::PagedCache::copy_blocks) for each layer.
     ///
     /// # Errors
     /// [`Error::OutOfBlocks`], [`Error::Param`] for a sequence of other blocks, and the errors of `copy`. No sequence has changed
@@ -125,7 +127,8 @@ impl Blocks {
         copy(&reserved.copies)?;
         let mut slots = Vec::new();
         slots.try_reserve_exact(rows.iter().map(|(_, n)| *n).sum()).map_err(|_| host_memory(rows.len()))?;
-        // Nothing fails from here on. `fresh` has the copies first, in the order of the sequences that take them.
+        // Nothing can fail from here on. `fresh` starts with the copies, in the order of the sequences that
+        // take them.
         let mut state = self.pool.lock();
         let fresh = core::mem::take(&mut reserved.fresh);
         let (mut copies, mut fresh) = (reserved.copies.iter(), fresh.into_iter().skip(reserved.copies.len()));
@@ -143,10 +146,15 @@ impl Blocks {
         Ok(slots)
     }
 
-    /// Finds the blocks for [`append`](Self::append), and room for them in the tables of the sequences.
+    /// Finds the blocks for [`append`](Self::append), and reserves room for them in the block tables.
     fn reserve(&self, rows: &mut [(&mut Sequence, usize)]) -> Result<Reserved<'_>> {
         if rows.iter().any(|(text, _)| !Arc::ptr_eq(&text.pool, &self.pool)) {
-            return Err(Error::param("blocks", "sequence", "one of other blocks", "one of these blocks"));
+            return Err(Error::param(
+                "blocks",
+                "sequence",
+                "a sequence of another cache",
+                "a sequence of this cache",
+            ));
         }
         let mut state = self.pool.lock();
         let (mut leaving, mut growths) = (Vec::new(), Vec::new());
@@ -167,7 +175,7 @@ impl Blocks {
     }
 }
 
-/// What more tokens of a sequence take.
+/// The blocks that more tokens of a sequence need.
 struct Growth {
     /// The last block has other holders and room for a token, so it is copied.
     copies_last: bool,
@@ -180,7 +188,7 @@ impl Growth {
     }
 }
 
-/// Blocks that are taken for sequences which do not hold them yet. They are given back unless they are moved out.
+/// Blocks taken for sequences that do not hold them yet. They are returned unless they are moved out.
 struct Reserved<'p> {
     pool: &'p Pool,
     fresh: Vec<u32>,
@@ -194,7 +202,7 @@ impl Drop for Reserved<'_> {
 }
 
 impl Pool {
-    /// No code that holds the lock leaves the state half changed, so a panic elsewhere does not matter.
+    /// No code that holds the lock leaves the state half changed, so a poisoned lock is harmless.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -207,8 +215,9 @@ impl Pool {
             blocks.iter().for_each(|block| state.release(*block));
         }
     }
-    /// What `n` more tokens of a sequence take. `leaving` has the blocks, each once for every sequence before this one that will
-    /// hold a copy instead; the last one of the holders keeps the block.
+    /// The blocks that `n` more tokens of a sequence need. `leaving` lists the shared blocks that earlier
+    /// sequences of this call will replace by copies, once for each of those sequences; the last holder keeps
+    /// the block.
     fn growth(&self, state: &State, leaving: &mut Vec<u32>, text: &Sequence, n: usize) -> Growth {
         let is_open = n > 0 && !text.len.is_multiple_of(self.size);
         let shared = text.blocks.last().filter(|last| {
@@ -222,11 +231,11 @@ impl Pool {
 }
 
 impl State {
-    /// Takes blocks with one holder each, of which there are enough.
+    /// Takes `count` blocks with one holder each. There must be enough.
     fn take(&mut self, count: usize) -> Result<Vec<u32>> {
         let mut taken = Vec::new();
         let unused = count.saturating_sub(self.free.len());
-        // With room for every block in `free`, giving one back needs no memory.
+        // Reserves room for every block in `free`, so that returning one does not allocate.
         let room = self.holders.len() + unused - self.free.len();
         let reserved = taken.try_reserve_exact(count).and(self.holders.try_reserve(unused));
         reserved.and(self.free.try_reserve(room)).map_err(|_| host_memory(count))?;
@@ -251,7 +260,7 @@ impl State {
 
 fn host_memory(indices: usize) -> Error {
     let bytes = indices.saturating_mul(size_of::<u32>());
-    Error::OutOfMemory { backend: "host", bytes, detail: "tables of blocks".into() }
+    Error::OutOfMemory { backend: "host", bytes, detail: "block tables".into() }
 }
 
 impl Sequence {
@@ -267,14 +276,14 @@ impl Sequence {
     pub fn blocks(&self) -> &[u32] {
         &self.blocks
     }
-    /// The slot of the token at this position, which must be less than the number of tokens that the blocks can hold.
+    /// The slot of the token at this position, which the sequence's blocks must cover.
     fn slot(&self, at: usize) -> u32 {
         let size = self.pool.size;
         self.blocks[at / size] * size as u32 + (at % size) as u32
     }
 
-    /// Another sequence that begins with the first `len` tokens of this one, or with all if there are fewer. It shares their
-    /// blocks.
+    /// A new sequence that begins with the first `len` tokens of this one, or with all if there are fewer. It
+    /// shares their blocks.
     #[must_use]
     pub fn fork(&self, len: usize) -> Sequence {
         let len = len.min(self.len);
@@ -284,7 +293,7 @@ impl Sequence {
         drop(state);
         Sequence { pool: self.pool.clone(), blocks, len }
     }
-    /// Removes all but the first `len` tokens, and gives back the blocks that held only removed ones.
+    /// Removes all but the first `len` tokens, and returns the blocks that are no longer needed.
     pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
         let kept = self.len.div_ceil(self.pool.size);

@@ -4,7 +4,7 @@ use crate::{AnyRef, Backend, Element, Error, Float, Ref, Result, Space, Tensor, 
 
 /// The keys and values of one layer, each `[b, h_kv, capacity, d]`. The first [`len`](KvCache::len) tokens are filled.
 ///
-/// In latent attention, values are the first features of keys and take no memory of their own
+/// In latent attention, values are the first features of keys and use no memory of their own
 /// ([`latent`](KvCache::latent)).
 ///
 /// The caller owns the cache. It uses only copies and views, so it works with every backend and combinator of its [`Space`], and
@@ -16,16 +16,16 @@ pub struct KvCache<S: Space, T: Element> {
     len: usize,
 }
 
-/// How keys are rotated on their way to a cache, and where they and their values go.
+/// How keys are rotated as they are written to a cache, and where they and their values are stored.
 #[derive(Clone, Copy, Debug)]
 pub struct CacheRotation<'a, S: Space> {
     /// Tables, `[rows, r / 2]`.
     pub cos: AnyRef<'a, S>,
     /// Tables like `cos`.
     pub sin: AnyRef<'a, S>,
-    /// The tables' row for each token, of an index type.
+    /// The table row for each token, of an index type.
     pub positions: AnyRef<'a, S>,
-    /// The place in the cache for each token, of an index type.
+    /// The cache slot for each token, of an index type.
     pub slots: AnyRef<'a, S>,
     /// How features pair up.
     pub order: RopeOrder,
@@ -37,33 +37,35 @@ pub struct CacheRotation<'a, S: Space> {
 #[derive(Debug)]
 pub(super) enum Values<S: Space, T: Element> {
     Own(Tensor<S, T>),
-    /// So many features of each key.
+    /// The first features of each key, this many.
     OfKeys(usize),
 }
 
 impl<S: Space, T: Element> Values<S, T> {
-    /// The first `dv` of `d` features.
+    /// Values that are the first `dv` of the `d` features of keys.
     pub(super) fn of_keys(cache: &'static str, d: usize, dv: usize) -> Result<Self> {
         if dv > d {
             return Err(Error::param(cache, "dv", dv, format!("at most {d}, the width of keys")));
         }
         Ok(Values::OfKeys(dv))
     }
-    /// The memory of values, or the error that `instead` takes keys only.
+    /// The memory of separate values, or an error that names `instead`, the call for a cache of keys only.
     pub(super) fn own(&mut self, cache: &'static str, instead: &str) -> Result<&mut Tensor<S, T>> {
         match self {
             Values::Own(values) => Ok(values),
             Values::OfKeys(_) => {
-                let want = format!("none: the values of this cache are a part of its keys; call {instead}");
+                let want = format!(
+                    "none: the values of this cache are the first features of its keys; call {instead}"
+                );
                 Err(Error::param(cache, "values", "some", want))
             }
         }
     }
-    /// Checks that a cache takes keys only; `instead` takes values too.
+    /// Checks that a cache holds keys only. The error names `instead`, the call that takes values too.
     pub(super) fn none(&self, cache: &'static str, instead: &str) -> Result<()> {
         match self {
             Values::Own(_) => {
-                Err(Error::param(cache, "values", "none", format!("values of their own; call {instead}")))
+                Err(Error::param(cache, "values", "none", format!("separate values; call {instead}")))
             }
             Values::OfKeys(_) => Ok(()),
         }
@@ -116,7 +118,7 @@ impl<S: Space, T: Float> KvCache<S, T> {
     /// Appends the keys and values `[b, h_kv, t, d]` of `t` tokens.
     ///
     /// # Errors
-    /// The cache is full or holds keys only, in which case nothing changed; and any error that the backend reports.
+    /// The cache is full or holds keys only (it is then unchanged), or the backend fails.
     pub fn append<B: CopyOps<T> + Backend<Space = S>>(
         &mut self,
         backend: &B,
@@ -130,12 +132,12 @@ impl<S: Space, T: Float> KvCache<S, T> {
         self.len += t;
         Ok(())
     }
-    /// Appends keys `[t, h_kv, d]`, rotated on their way, and values `[t, h_kv, dv]` of one text by one op
-    /// ([`RopeCacheWrite`], [`QkNormRopeCacheWrite`]). The slots must be those of the next `t` tokens.
+    /// Rotates keys `[t, h_kv, d]` and appends them and the values `[t, h_kv, dv]` of one text with a single
+    /// op ([`RopeCacheWrite`], [`QkNormRopeCacheWrite`]). The slots must be those of the next `t` tokens.
     ///
     /// # Errors
-    /// The cache is full, holds keys only or more than one text, in which case nothing changed; and any error that the backend
-    /// reports.
+    /// The cache is full, holds keys only, or holds more than one text (it is then unchanged), or the backend
+    /// fails.
     pub fn append_rotated<B: CacheOps<T> + Backend<Space = S>>(
         &mut self,
         backend: &B,
@@ -148,10 +150,11 @@ impl<S: Space, T: Float> KvCache<S, T> {
             return Err(self.full(t));
         }
         let (Values::Own(own), &[1, h, _, d]) = (&mut self.values, self.keys.dims()) else {
-            let want = "a cache of one text with values of its own";
-            return Err(Error::param("kv_cache", "values", "a part of keys, or of several texts", want));
+            let want = "a cache of one text with separate values";
+            return Err(Error::param("kv_cache", "values", "part of the keys, or of several texts", want));
         };
-        // Of the whole cache only what this text has used is shown: a combinator that copies operands copies no more.
+        // Passes only the used part of the cache, so that a combinator that copies operands copies no more
+        // than that.
         let (n, dv) = (self.len + t, own.dims()[3]);
         let k_cache = self.keys.as_mut().narrow(2, 0, n)?.reshape(&[h, n, d])?.transpose(0, 1)?;
         let v_cache = own.as_mut().narrow(2, 0, n)?.reshape(&[h, n, dv])?.transpose(0, 1)?;
@@ -171,10 +174,10 @@ impl<S: Space, T: Float> KvCache<S, T> {
         self.len += t;
         Ok(())
     }
-    /// Appends the keys `[b, h_kv, t, d]` of `t` tokens, of which the values are a part.
+    /// Appends the keys `[b, h_kv, t, d]` of `t` tokens; the values are the first features.
     ///
     /// # Errors
-    /// The cache is full or has values of its own, in which case nothing changed; and any error that the backend reports.
+    /// The cache is full or has separate values (it is then unchanged), or the backend fails.
     pub fn append_keys<B: CopyOps<T> + Backend<Space = S>>(
         &mut self,
         backend: &B,
@@ -194,7 +197,7 @@ impl<S: Space, T: Float> KvCache<S, T> {
     }
     fn full(&self, tokens: usize) -> Error {
         let (capacity, room) = (self.capacity(), self.capacity() - self.len);
-        Error::param("kv_cache", "tokens", tokens, format!("at most {room} more of a capacity of {capacity}"))
+        Error::param("kv_cache", "tokens", tokens, format!("at most {room} more; the capacity is {capacity}"))
     }
 
     /// The keys in the cache, `[b, h_kv, len, d]`.

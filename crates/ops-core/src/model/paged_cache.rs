@@ -4,13 +4,14 @@ use super::{BlockCopy, CacheRotation};
 use crate::ops::{CacheOps, CopyOps, QkNormRopeCacheWrite, RopeCacheWrite};
 use crate::{AsAny, Backend, Error, Float, Ref, Result, Space, Tensor, TensorMut, TensorRef, View};
 
-/// The keys and values of one layer, each `[blocks, block, h_kv, d]`: a block has the keys of so many tokens.
+/// The keys and values of one layer, each `[blocks, block, h_kv, d]`, where a block holds `block` tokens.
 ///
-/// Which block holds which tokens is written down in [`Blocks`](super::Blocks). That is the same for all layers, so a model has one
-/// of these for each layer and one [`Blocks`](super::Blocks). Attention reads the cache in place:
+/// [`Blocks`](super::Blocks) records which block holds which tokens. This is the same for all layers, so a
+/// model has one `PagedCache` for each layer and a single `Blocks`. Attention reads the cache in place:
 /// [`AttentionPaged`](crate::ops::AttentionPaged).
 ///
-/// In latent attention, values are the first features of keys and take no memory of their own ([`latent`](PagedCache::latent)).
+/// In latent attention, values are the first features of keys and use no memory of their own
+/// ([`latent`](PagedCache::latent)).
 ///
 /// ```
 /// # use ops_core::{Backend, View, model::{Blocks, PagedCache}, ops::*};
@@ -74,7 +75,8 @@ impl<S: Space, T: Float> PagedCache<S, T> {
             Values::OfKeys(dv) => self.keys.as_ref().narrow(3, 0, *dv),
         }
     }
-    /// The keys and the values as the ops of [`CacheOps`] write them: `[slots, h_kv, d]` each, with a row for each token that fits.
+    /// The keys and the values as the ops of [`CacheOps`] write them: `[slots, h_kv, d]` each, one slot for
+    /// each token that fits.
     ///
     /// # Errors
     /// [`Error::Param`] if the values are a part of the keys.
@@ -100,8 +102,8 @@ impl<S: Space, T: Float> PagedCache<S, T> {
         backend.cache_write(values, slots, to_values)?;
         backend.cache_write(keys, slots, to_keys)
     }
-    /// Rotates the keys `[n, h_kv, d]` of `n` tokens, normed first if `rotation` says so, and writes them and the values to their
-    /// slots.
+    /// Rotates the keys `[n, h_kv, d]` of `n` tokens, after a norm if `rotation` has one, and writes them and
+    /// the values to their slots.
     ///
     /// # Errors
     /// As [`write`](Self::write), and [`Error::Index`] for a position that the tables do not have.
@@ -125,10 +127,10 @@ impl<S: Space, T: Float> PagedCache<S, T> {
             }
         }
     }
-    /// Writes the keys `[n, h_kv, d]` of `n` tokens, of which the values are a part.
+    /// Writes the keys `[n, h_kv, d]` of `n` tokens; the values are the first features.
     ///
     /// # Errors
-    /// As [`write`](Self::write), if the cache has values of its own.
+    /// As [`write`](Self::write), or if the cache has separate values.
     pub fn write_keys<B: CacheOps<T> + Backend<Space = S>>(
         &mut self,
         backend: &B,
@@ -139,7 +141,7 @@ impl<S: Space, T: Float> PagedCache<S, T> {
         backend.cache_write(keys, slots.any_view(), by_slot(self.keys.as_mut())?)
     }
 
-    /// Copies whole blocks, as [`Blocks::append`](super::Blocks::append) asks for it.
+    /// Copies whole blocks, as [`Blocks::append`](super::Blocks::append) requests.
     ///
     /// # Errors
     /// [`Error::Index`] for a block that there is not, before anything is copied; any error that the backend reports.

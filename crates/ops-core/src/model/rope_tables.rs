@@ -13,7 +13,7 @@ pub enum RopeScaling {
         /// The divisor of every position.
         factor: f64,
     },
-    /// Divides low frequencies by `factor`, keeps high ones, and blends linearly in between. Llama 3.1.
+    /// Llama 3.1: divides low frequencies by `factor`, keeps high ones, and blends linearly in between.
     Llama3 {
         /// The divisor of low frequencies.
         factor: f64,
@@ -114,7 +114,7 @@ impl RopeTables {
 }
 
 impl RopeScaling {
-    /// Scales the frequencies for so many tokens and returns the factor on the tables.
+    /// Scales the frequencies for `tokens` tokens and returns the factor on the tables.
     fn apply(
         &self,
         frequencies: &mut [f64],
@@ -149,9 +149,10 @@ impl RopeScaling {
             } => {
                 let (factor, context) =
                     (positive("factor", *factor)?, positive("original_context", *original_context)?);
-                // The paper's code bounds the range by the number of features, of which there are two to a frequency.
+                // The paper's code bounds the range by the number of features, which is twice the number of
+                // frequencies.
                 let last = (2 * frequencies.len()).saturating_sub(1) as f64;
-                // The fractional index of the frequency that makes `rotations` over the context.
+                // The fractional index of the frequency that makes `rotations` rotations over the context.
                 let index = |rotations: f64| {
                     (frequencies.len() as f64) * (context / (rotations * TAU)).ln() / base.ln()
                 };

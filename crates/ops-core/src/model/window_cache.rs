@@ -1,17 +1,17 @@
-//! Cache of the keys and values that a window of attention still reaches.
+//! Cache of the keys and values inside an attention window.
 use super::kv_cache::Values;
 use crate::ops::CopyOps;
 use crate::{Backend, Error, Float, Ref, Result, Space, Tensor, TensorRef, View};
 
-/// The keys and values of one layer whose attention reaches only so far back: the last tokens of a text of any length, in memory of
-/// a fixed size.
+/// The keys and values of one layer with windowed attention: the last tokens of a text of any length, in
+/// memory of a fixed size.
 ///
 /// [`keys`](WindowCache::keys) are those of the tokens of the last step and, before them, those which the first of these may see.
-/// They are in the order of the text, so [`Attention`](crate::ops::Attention) with the same window gives what it would give with all
-/// keys.
+/// They are in text order, so [`Attention`](crate::ops::Attention) with the same window gives the same result
+/// as with all keys.
 ///
-/// Tokens are appended one after the other until the memory is full. Then those that are still needed move to its front, which
-/// happens at most once for every `window` tokens or every step, whichever is more.
+/// Tokens are appended until the memory is full. Then those that are still needed move to its front. This
+/// happens at most once every `window` tokens or once per step, whichever is longer.
 ///
 /// ```
 /// # use ops_core::{Backend, View, model::WindowCache};
@@ -27,24 +27,24 @@ use crate::{Backend, Error, Float, Ref, Result, Space, Tensor, TensorRef, View};
 /// ```
 #[derive(Debug)]
 pub struct WindowCache<S: Space, T: Float> {
-    /// `[b, h_kv, tokens, d]`, and values of their own or none.
+    /// `[b, h_kv, tokens, d]`, with or without separate values.
     keys: Tensor<S, T>,
     values: Values<S, T>,
-    /// Tokens before a step that its first token may see.
+    /// Number of tokens before a step that its first token may see.
     reach: usize,
-    /// Tokens that a step may have.
+    /// Maximum number of tokens in a step.
     step: usize,
-    /// Where the last step's keys, and those that they may see, begin and end.
+    /// Start and end of the last step's keys together with those that they may see.
     start: usize,
     end: usize,
-    /// Tokens of the last step.
+    /// Number of tokens in the last step.
     last: usize,
     len: usize,
 }
 
 impl<S: Space, T: Float> WindowCache<S, T> {
-    /// Allocates an empty cache for `dims = [b, h_kv, d]`, a window of `window` tokens, the token's own position included, and steps
-    /// of up to `step` tokens.
+    /// Allocates an empty cache for `dims = [b, h_kv, d]`, a window of `window` tokens (including the query's
+    /// own), and steps of up to `step` tokens.
     ///
     /// # Errors
     /// [`Error::Param`] if `window` or `step` is 0; [`Error::TooLarge`]; as [`Backend::zeros`].
@@ -76,7 +76,7 @@ impl<S: Space, T: Float> WindowCache<S, T> {
         WindowCache { keys, values, reach: window - 1, step, start: 0, end: 0, last: 0, len: 0 }
     }
 
-    /// Number of tokens that were appended, those that are no longer here included.
+    /// Number of tokens appended so far, including those already discarded.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -88,7 +88,7 @@ impl<S: Space, T: Float> WindowCache<S, T> {
     pub fn kept(&self) -> usize {
         self.end - self.start
     }
-    /// Forgets the text.
+    /// Removes all tokens.
     pub fn clear(&mut self) {
         (self.start, self.end, self.last, self.len) = (0, 0, 0, 0);
     }
@@ -106,14 +106,15 @@ impl<S: Space, T: Float> WindowCache<S, T> {
             }
             Some(_) => {
                 let want =
-                    format!("0, or at least {}: the tokens before the last step", self.len - self.last);
+                    format!("0, or at least {}, the length before the last step", self.len - self.last);
                 return Err(Error::param("window_cache", "truncate", len, want));
             }
         }
         Ok(())
     }
 
-    /// Appends the keys and values `[b, h_kv, t, d]` of `t` tokens, and forgets the tokens that the first of them cannot see.
+    /// Appends the keys and values `[b, h_kv, t, d]` of `t` tokens, and discards the tokens that the first of
+    /// them cannot see.
     ///
     /// # Errors
     /// [`Error::Param`] if there are more tokens than a step may have, or if the cache holds keys only; then nothing has changed.
@@ -134,10 +135,10 @@ impl<S: Space, T: Float> WindowCache<S, T> {
         self.finish(start, end, t);
         Ok(())
     }
-    /// Appends the keys `[b, h_kv, t, d]` of `t` tokens, of which the values are a part.
+    /// Appends the keys `[b, h_kv, t, d]` of `t` tokens; the values are the first features.
     ///
     /// # Errors
-    /// As [`append`](Self::append), if the cache has values of its own.
+    /// As [`append`](Self::append), or if the cache has separate values.
     pub fn append_keys<B: CopyOps<T> + Backend<Space = S>>(
         &mut self,
         backend: &B,
@@ -152,7 +153,7 @@ impl<S: Space, T: Float> WindowCache<S, T> {
         Ok(())
     }
 
-    /// The number of tokens of these keys, if a step may have so many.
+    /// The number of tokens of these keys, if a step may have that many.
     fn tokens(&self, keys: &impl View) -> Result<usize> {
         match keys.dims().get(2).copied().unwrap_or(0) {
             t if t > self.step => {
@@ -161,11 +162,12 @@ impl<S: Space, T: Float> WindowCache<S, T> {
             t => Ok(t),
         }
     }
-    /// Tokens that the next one may see.
+    /// Number of kept tokens that the next one may see.
     fn seen(&self) -> usize {
         self.reach.min(self.kept())
     }
-    /// Where the tokens that the next `t` may see begin, with room for `t` after them. They move to the front if there is none.
+    /// Returns where the tokens that the next `t` may see begin, with room for `t` after them. Moves them to
+    /// the front if there is no room.
     fn make_room<B: CopyOps<T> + Backend<Space = S>>(&mut self, backend: &B, t: usize) -> Result<usize> {
         let (seen, start) = (self.seen(), self.end - self.seen());
         if self.end + t <= self.keys.dims()[2] {
@@ -177,11 +179,12 @@ impl<S: Space, T: Float> WindowCache<S, T> {
             Values::OfKeys(_) => None,
         };
         for tensor in all.chain(values) {
-            // The memory is so large that the two places do not overlap, but heads interleave, so the way is by a copy.
+            // The memory is large enough that source and destination do not overlap, but heads interleave, so
+            // this goes through a copy.
             let moved = backend.contiguous(tensor.as_ref().narrow(2, start, seen)?)?;
             backend.copy_into(&moved, tensor.as_mut().narrow(2, 0, seen)?)?;
         }
-        // A step that fails after this finds the same tokens here.
+        // If the step fails after this, the same tokens are still here.
         (self.start, self.end, self.last) = (0, seen, 0);
         Ok(0)
     }
@@ -211,7 +214,8 @@ impl<S: Space, T: Float> WindowCache<S, T> {
     }
 }
 
-/// The extents of a cache: room for what a step may see, and for as many tokens again before something has to move.
+/// The extents of a cache: room for the tokens that a step may see, and for as many again before anything has
+/// to move.
 fn extents([b, heads, d]: [usize; 3], window: usize, step: usize) -> Result<[usize; 4]> {
     for (param, n) in [("window", window), ("step", step)] {
         if n == 0 {

@@ -1,19 +1,19 @@
-//! The tables of cosines and sines that rotations read, and the rows that tokens take from them.
+//! The cosine and sine tables of rotary embeddings, and which row each token uses.
 use super::extents;
 use crate::{DType, Error, Operand, Result};
 
-/// The tables of a rotation of `x`.
+/// The tables for rotating `x`.
 pub(super) struct Angles<'a> {
     pub(super) op: &'static str,
     pub(super) cos: &'a Operand<'a>,
     pub(super) sin: &'a Operand<'a>,
-    /// The rows for the tokens; absent, they are those from `start` on.
+    /// The row for each token; without it, consecutive rows from `start` on.
     pub(super) positions: Option<&'a Operand<'a>>,
     pub(super) start: usize,
 }
 
 impl Angles<'_> {
-    /// Checks tables and positions for `b` batch entries of `t` tokens, with `d` features to a head.
+    /// Checks tables and positions for `b` batch entries of `t` tokens, with `d` features per head.
     pub(super) fn check(&self, [b, t, d]: [usize; 3]) -> Result<()> {
         for table in [self.cos, self.sin] {
             table.require(self.op, DType::is_computed, "f16, bf16, f32 or f64")?;
@@ -42,7 +42,12 @@ impl Angles<'_> {
             }
         }
         if self.start != 0 {
-            return Err(Error::param(self.op, "start", self.start, "0 with positions, which pick the rows"));
+            return Err(Error::param(
+                self.op,
+                "start",
+                self.start,
+                "0 if positions are given, since they select the rows",
+            ));
         }
         Ok(())
     }
@@ -56,7 +61,7 @@ impl Angles<'_> {
     }
 }
 
-/// Checks tables shared by `n` tokens, with `d` features to a head, and the tokens' positions.
+/// Checks tables shared by `n` tokens, with `d` features per head, and the tokens' positions.
 pub(super) fn check_rows(
     op: &'static str,
     [cos, sin]: [&Operand<'_>; 2],

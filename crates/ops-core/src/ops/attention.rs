@@ -96,14 +96,15 @@ impl<T> Attention<T> {
     }
 }
 
-/// Whether `heads` query heads fall into groups that share one of `kv_heads` key heads.
+/// Whether `heads` query heads can be divided evenly among `kv_heads` key heads.
 #[inline]
 fn is_grouped(heads: usize, kv_heads: usize) -> bool {
     kv_heads == heads || kv_heads > 0 && heads.is_multiple_of(kv_heads)
 }
 
 impl<T: Float> Attention<T> {
-    /// Checks what calls of every form of attention have in common: slopes and sinks of `heads` query heads, and the options.
+    /// Checks what all forms of attention have in common: slopes and sinks of `heads` query heads, and the
+    /// options.
     #[inline]
     fn check_common(
         &self,
@@ -360,12 +361,12 @@ pub trait AttentionOps<T: Float>: Execute<Attention<T>> {
 }
 impl<T: Float, B: Execute<Attention<T>>> AttentionOps<T> for B {}
 
-/// The shape of `o`: rows of `q` with the width of `v`.
+/// The shape of `o`: that of `q` with the width of `v`.
 fn rows_of_values<S: Space, T: Float>(q: &TensorRef<'_, S, T>, v: &TensorRef<'_, S, T>) -> Result<Shape> {
     q.shape().with_last(v.shape().last())
 }
 
-/// The shape of `lse`: one denominator for each row of `q`.
+/// The shape of `lse`: one value for each row of `q`.
 fn denominators<S: Space, T: Float>(q: &TensorRef<'_, S, T>) -> Result<Shape> {
     Shape::new(q.dims().split_last().map_or(&[], |(_, rows)| rows))
 }

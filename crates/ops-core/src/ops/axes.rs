@@ -3,7 +3,8 @@ use crate::{Error, Layout, MAX_RANK, Result, Shape};
 
 /// A set of axes to reduce over, and whether the result keeps them with extent 1.
 ///
-/// It is made of one axis, an array of axes, or [`Axes::ALL`]. Negative axes count from the end. An empty set reduces nothing.
+/// It is made from one axis, an array of axes, or [`Axes::ALL`]. Negative axes count from the end. An empty
+/// set reduces nothing.
 ///
 /// ```
 /// use ops_core::ops::Axes;
@@ -21,7 +22,7 @@ pub struct Axes {
     keep: bool,
 }
 
-/// The layouts of a reduction, as few axes as possible in each.
+/// The layouts of a reduction, each with as few axes as possible.
 #[derive(Clone, Copy, Debug)]
 pub struct Reduction {
     /// The axes of `x` that are kept, at index 0 of the others.
@@ -36,7 +37,7 @@ impl Axes {
     /// All axes.
     pub const ALL: Self = Axes { list: [0; MAX_RANK], len: None, keep: false };
 
-    /// These axes.
+    /// The given axes.
     ///
     /// # Errors
     /// [`Error::Rank`] if there are more than a tensor can have.

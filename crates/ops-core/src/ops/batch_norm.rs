@@ -53,11 +53,11 @@ impl<T: Float> Op for BatchNorm<T> {
 pub struct ScaleShift<'a, S: crate::Space> {
     /// Multiplies the normalised values of each channel.
     pub weight: Option<AnyRef<'a, S>>,
-    /// Is added to them.
+    /// Added to them.
     pub bias: Option<AnyRef<'a, S>>,
 }
 impl<S: crate::Space> ScaleShift<'_, S> {
-    /// Neither weight nor bias.
+    /// No weight and no bias.
     pub const NONE: Self = ScaleShift { weight: None, bias: None };
 }
 impl<'a, S: crate::Space> ScaleShift<'a, S> {

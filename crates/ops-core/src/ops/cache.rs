@@ -1,6 +1,6 @@
-//! Rows written to caches of keys and values, whose places the device reads.
+//! Writing rows to key and value caches, at slots that the device reads.
 //!
-//! A cache is `[slots, ..]`, a row for each token that it may hold. Which slots a call writes is data, so that the same call
+//! A cache is `[slots, ..]`, a row for each token that it may hold. The slots are data, so that the same call
 //! serves contiguous, rotating and paged caches, and a recorded call can be replayed with other slots.
 use super::extents;
 use super::norm::weights;
@@ -26,14 +26,14 @@ pub(super) mod args {
     });
 }
 
-/// Writes rows to places of a cache: `cache[slots[i], ..] = x[i, ..]`, converted to the cache's type.
+/// Writes rows to slots of a cache: `cache[slots[i], ..] = x[i, ..]`, converted to the cache's type.
 ///
 /// Operands:
 /// - `x[n, ..]`;
-/// - `slots[n]` of an index type: the row of the cache for each row of `x`. The largest value of the type skips the row; any
-///   other slot that the cache does not have is [`Error::Index`]. Slots that are not skipped are distinct, or which of the rows
-///   is kept is unspecified;
-/// - `cache[slots, ..]` of `T` or f8e4m3, read and written: rows that no slot names keep what they are.
+/// - `slots[n]` of an index type: the row of the cache for each row of `x`. The largest value of the type
+///   skips the row; any other slot that the cache does not have is [`Error::Index`]. Slots that are not
+///   skipped must be distinct, or it is unspecified which row is kept;
+/// - `cache[slots, ..]` of `T` or f8e4m3, read and written: rows that no slot names are unchanged.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CacheWrite<T>(PhantomData<T>);
 impl<T> CacheWrite<T> {
@@ -54,20 +54,20 @@ impl<T: Float> Op for CacheWrite<T> {
         check_cache::<T>(op, &on.cache, row)?;
         Ok([])
     }
-    /// Rounded once by the rules of casts, so that all backends agree.
+    /// Rounded once by the cast rules, so all backends agree.
     fn tolerance(&self, _: &'static str, _: DType, _: &dyn Operands) -> Tolerance {
         Tolerance::Exact
     }
 }
 
-/// Rotates keys and writes keys and values to their places in the caches: `rope_thd` of `k`, then [`CacheWrite`] of both. Nothing
-/// is rounded in between.
+/// Rotates keys and writes keys and values to their slots in the caches: `rope_thd` of `k`, then
+/// [`CacheWrite`] of both. Nothing is rounded in between.
 ///
 /// Operands:
 /// - `k[n, h, d]` with even `d`, and `v[n, h, dv]`;
 /// - `cos` and `sin` of any float type: tables `[t', r/2]`, where `r ≤ d`. The first `r` features of a head are rotated;
-/// - `positions[n]` of an index type: the table's row for each token. Any position outside the table is [`Error::Index`], also
-///   that of a token whose slot is skipped;
+/// - `positions[n]` of an index type: the table's row for each token. A position outside the table is
+///   [`Error::Index`], even if the token's slot is skipped;
 /// - `slots[n]`, `k_cache[slots, h, d]` and `v_cache[slots, h, dv]`: as for [`CacheWrite`]; the caches have one type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
@@ -111,10 +111,10 @@ impl<T: Float> Op for RopeCacheWrite<T> {
     }
 }
 
-/// Norms keys, rotates them, and writes keys and values to their places in the caches: [`QkNormRope`](super::QkNormRope) of `k`,
-/// then [`CacheWrite`] of both. Nothing is rounded in between.
+/// Norms keys, rotates them, and writes keys and values to their slots in the caches:
+/// [`QkNormRope`](super::QkNormRope) of `k`, then [`CacheWrite`] of both. Nothing is rounded in between.
 ///
-/// Operands: those of [`RopeCacheWrite`], and `weight[d]` of any float type, of the norm.
+/// Operands: those of [`RopeCacheWrite`], and the norm's `weight[d]` of any float type.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct QkNormRopeCacheWrite<T> {
@@ -163,7 +163,7 @@ impl<T: Float> Op for QkNormRopeCacheWrite<T> {
     }
 }
 
-/// Values are stored as they are, keys rounded once.
+/// Values are stored unchanged, keys are rounded once.
 fn of_cache(output: &'static str, dtype: DType) -> Tolerance {
     if output == "v_cache" { Tolerance::Exact } else { Tolerance::rounded(dtype) }
 }
@@ -173,7 +173,7 @@ fn check_slots(op: &'static str, slots: &Operand<'_>, n: usize) -> Result<()> {
     extents(op, "slots", slots.layout, &[n])
 }
 
-/// Checks a cache of such rows, and returns its number of slots.
+/// Checks a cache of rows of this shape, and returns its number of slots.
 fn check_cache<T: Float>(op: &'static str, cache: &Operand<'_>, row: &[usize]) -> Result<usize> {
     if cache.dtype != T::DTYPE && cache.dtype != DType::F8E4M3 {
         let want = "the type of the rows, or f8e4m3";
@@ -200,7 +200,7 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// Checks all operands, and returns the features of a head.
+    /// Checks all operands, and returns the number of features per head.
     fn check<T: Float>(&self) -> Result<usize> {
         let op = self.op;
         let (n, h, d) = match *self.k.dims() {
@@ -224,7 +224,7 @@ impl Rows<'_> {
     }
 }
 
-/// Caches of keys and values that are written in `T`.
+/// Writing in `T` to caches of keys and values.
 ///
 /// The caches are tensors of `T` or of [`F8E4M3`](crate::F8E4M3), contiguous or not: a cache `[heads, tokens, d]` is written
 /// through a transposed view.

@@ -26,7 +26,11 @@ impl<T: Scalar> Op for Cast<T> {
     }
     fn hash_options<H: Hasher>(&self, _: &mut H) {}
     fn infer(&self, on: &args::cast::Shapes<'_>) -> Result<[Shape; 1]> {
-        on.x.require(self.name(), |dtype| !matches!(dtype, DType::Block(_)), "a type of single numbers")?;
+        on.x.require(
+            self.name(),
+            |dtype| !matches!(dtype, DType::Block(_)),
+            "a number type, not a block format",
+        )?;
         Ok([on.x.layout.shape()])
     }
     fn tolerance(&self, _: &'static str, _: DType, _: &dyn Operands) -> Tolerance {

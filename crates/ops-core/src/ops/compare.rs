@@ -42,7 +42,7 @@ impl CompareFn {
         }
     }
 
-    /// The definition, on two numbers of one type.
+    /// The definition, for two numbers of the same type.
     pub fn holds(self, a: Wide, b: Wide) -> bool {
         let order = match (a, b) {
             (Wide::Int(a), Wide::Int(b)) => Some(a.cmp(&b)),
@@ -59,7 +59,7 @@ impl CompareFn {
     }
 }
 
-/// `y = 1` where the comparison of `a` with `b` holds, else 0.
+/// `y = 1` where the comparison of `a` with `b` holds, otherwise 0.
 ///
 /// Floats are compared by the rules of IEEE 754: −0 equals 0, and every comparison with NaN is 0, except `ne`, which is 1.
 ///

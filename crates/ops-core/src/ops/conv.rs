@@ -58,9 +58,10 @@ impl ConvForm {
 
 /// A convolution, or a transposed one, over one axis or two.
 ///
-/// Operands: `x[b, c, w]` or `x[b, c, h, w]`; `weight`; optional `bias[o]` of any float type; `y[b, o, ..]`. The channels are in
-/// `groups` groups: output channels of a group read its input channels only. `s`, `p` and `d` below are an axis's stride, padding
-/// and dilation, and `k` is the kernel's extent. With two axes, `i`, `j` and `t` are pairs.
+/// Operands: `x[b, c, w]` or `x[b, c, h, w]`; `weight`; optional `bias[o]` of any float type; `y[b, o, ..]`.
+/// Channels are divided into `groups` groups: the output channels of a group read only its input channels.
+/// `s`, `p` and `d` below are an axis's stride, padding and dilation, and `k` is the kernel's extent. With
+/// two axes, `i`, `j` and `t` are pairs.
 ///
 /// **Convolution**, with `weight[o, c / groups, k..]`:
 ///
@@ -83,7 +84,8 @@ impl ConvForm {
 pub struct Conv<T> {
     /// Direction and number of axes.
     pub form: ConvForm,
-    /// The options of each axis. A convolution over one axis has its options last, and the first are those of an axis of extent 1.
+    /// The options of each axis. For one axis they are the last entry; the first is that of an axis of extent
+    /// 1.
     pub axes: [ConvAxis; 2],
     /// The number of groups of channels.
     pub groups: usize,
@@ -176,11 +178,11 @@ fn channels(
         return Err(Error::shape(op, "weight", weight, want));
     }
     if kernel.contains(&0) {
-        return Err(wrong("a kernel of at least one element".to_owned()));
+        return Err(wrong("a kernel with at least one element".to_owned()));
     }
     if form.is_transposed() {
         if first != c {
-            return Err(wrong(format!("c = {c}, the channels of x")));
+            return Err(wrong(format!("c = {c}, the number of channels of x")));
         }
         return second.checked_mul(groups).ok_or_else(|| Error::TooLarge { dims: weight.dims().into() });
     }

@@ -36,8 +36,8 @@ pub enum BinaryFn {
     Maximum,
     /// The smaller; NaN if either operand is NaN.
     Minimum,
-    /// `a` to the power of `b`, with the special values of C's `pow`. Of integers, the power wraps, and a negative exponent gives
-    /// the truncated quotient `1 / a^−b`: 0 unless `a` is 1 or −1.
+    /// `a` to the power of `b`, with the special values of C's `pow`. For integers, the power wraps, and a
+    /// negative exponent gives the truncated quotient `1 / a^−b`: 0 unless `a` is 1 or −1.
     Pow,
 }
 impl BinaryFn {

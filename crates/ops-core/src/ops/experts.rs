@@ -1,4 +1,4 @@
-//! Products of rows with the matrices of their experts.
+//! Products of rows with their experts' weight matrices.
 use super::matmul::summed_with;
 use super::routing::{own_or_f32, three};
 use crate::{
@@ -10,9 +10,9 @@ use core::marker::PhantomData;
 
 /// `y[i, j] = weight[ids[i, j]] · x[i, min(j, m − 1)] + bias[ids[i, j]]`: a linear layer for each expert of each token.
 ///
-/// Operands: `x[n, m, d]`, with `m` 1 (all experts of a token get one row) or `k`; `weight[e, o, d]` of any float type, or
-/// `weight[e, o, d / values]` of a block format with `values` values per block; `ids[n, k]` of an index type; optional
-/// `bias[e, o]` in `T` or f32; `y[n, k, o]`.
+/// Operands: `x[n, m, d]`, where `m` is 1 (all experts of a token get the same row) or `k`; `weight[e, o, d]`
+/// of any float type, or `weight[e, o, d / values]` of a block format with `values` values per block; `ids[n,
+/// k]` of an index type; optional `bias[e, o]` in `T` or f32; `y[n, k, o]`.
 ///
 /// The largest value of the index type means "no expert" and gives zeros, without a bias. Any other id from `e` on is
 /// [`Error::Index`], which the backend reports no later than the next time the queue is waited for. Quantized weights are treated
@@ -66,12 +66,12 @@ impl<T: Float> Op for LinearExperts<T> {
     }
 }
 
-/// The name that files and policies use with a weight of this type.
+/// The name that files and policies use for a weight of this type.
 const fn name_by(weight: DType) -> &'static str {
     if weight.is_block() { "qlinear_experts" } else { "linear_experts" }
 }
 
-/// Products of rows of `T` with the matrices of their experts, of any float type or block format.
+/// Products of rows of `T` with their experts' weight matrices, of any float type or block format.
 pub trait ExpertOps<T: Float>: Execute<LinearExperts<T>> {
     /// [`LinearExperts`]: the product of each row with the matrices of its experts.
     ///

@@ -15,7 +15,7 @@ pub(super) mod args {
 
 /// `y = x / sqrt(Σx² + eps)`, with the sum over the last axis.
 ///
-/// Operands: `x[.., n]`; `y` like `x`. Linear attention normalises queries and keys like this.
+/// Operands: `x[.., n]`; `y` like `x`. Linear attention normalises queries and keys with it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct L2Norm<T> {
@@ -46,7 +46,7 @@ impl<T: Float> Op for L2Norm<T> {
     }
 }
 
-/// `y = rms_norm(x) · weight · silu(gate)`: [`RmsNorm`](super::RmsNorm) with a gate for each element.
+/// `y = rms_norm(x) · weight · silu(gate)`: [`RmsNorm`](super::RmsNorm) with a gate per element.
 ///
 /// Operands: `x[.., n]`; `gate` like `x`; `weight[n]` of any float type; `y` like `x`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -94,7 +94,7 @@ pub struct SwigluClamped<T> {
     types: PhantomData<T>,
 }
 impl<T> SwigluClamped<T> {
-    /// With this `alpha` and `limit`.
+    /// The op with this `alpha` and `limit`.
     pub fn new(alpha: f64, limit: f64) -> Self {
         SwigluClamped { alpha, limit, types: PhantomData }
     }

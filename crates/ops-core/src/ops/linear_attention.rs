@@ -1,4 +1,4 @@
-//! Linear attention: layers whose memory of the past has a fixed size.
+//! Linear attention: layers whose memory of past tokens has a fixed size.
 use super::extents;
 use super::norm::weights;
 use super::registry::OptionValue;
@@ -19,7 +19,7 @@ pub(super) mod args {
     });
 }
 
-/// What follows a convolution's sums.
+/// The activation after a convolution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ConvActivation {
     /// Nothing.
@@ -46,16 +46,16 @@ impl ConvActivation {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Conv1dUpdate<T> {
-    /// What follows the sums.
+    /// The activation after the sums.
     pub activation: ConvActivation,
     types: PhantomData<T>,
 }
 impl<T> Conv1dUpdate<T> {
-    /// Without an activation.
+    /// No activation.
     pub fn plain() -> Self {
         Conv1dUpdate { activation: ConvActivation::None, types: PhantomData }
     }
-    /// With this activation.
+    /// Sets the activation.
     pub fn activation(self, activation: ConvActivation) -> Self {
         Conv1dUpdate { activation, ..self }
     }
@@ -83,16 +83,17 @@ impl<T: Float> Op for Conv1dUpdate<T> {
         Ok([on.x.shape()])
     }
     fn tolerance(&self, output: &'static str, dtype: DType, _: &dyn Operands) -> Tolerance {
-        // The state holds inputs as they are.
+        // The state holds inputs unchanged.
         if output == "state" { Tolerance::Exact } else { Tolerance::summed(dtype) }
     }
 }
 
-/// The gated delta rule: a matrix for each head, from keys to values, that forgets and corrects itself at every token.
+/// The gated delta rule. Each head has a matrix that maps keys to values; every token makes it decay and
+/// corrects it.
 ///
 /// For each token, `S ← e^decay · S`; `r = beta · (v − kᵀ S)`; `S ← S + k rᵀ`; `o = scale · qᵀ S`.
 ///
-/// Operands; GPUs have kernels for f16, bf16 and f32:
+/// Operands (GPUs have kernels for f16, bf16 and f32):
 /// - `q` and `k[b, t, h, d]`, `v[b, t, h, dv]`;
 /// - `decay` and `beta[b, t, h]` of f32;
 /// - `state[b, h, d, dv]` of f32: the matrices before the first token, then those after the last;

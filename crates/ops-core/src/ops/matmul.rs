@@ -102,8 +102,9 @@ pub(super) fn summed_with(weight: Option<Operand<'_>>, dtype: DType) -> Toleranc
         _ => None,
     });
     match (Tolerance::summed(dtype), format) {
-        // 8-bit activations: steps of 1/127 of the largest value of a block of 32 or 256, with uniformly distributed rounding
-        // errors. For gated activations beside q6_k a mean square of a twentieth of the largest square was measured.
+        // 8-bit activations: steps of 1/127 of the largest value of a block of 32 or 256, with uniformly
+        // distributed rounding errors. For gated activations with a q6_k weight, the measured mean square was
+        // a twentieth of the largest square.
         (Tolerance::Nmse { rounding, .. }, Some(format)) => {
             Tolerance::Nmse { base: format.error_budget().any, rounding }
         }
@@ -123,7 +124,9 @@ pub(super) fn rows_times(op: &'static str, x: &Layout, n: usize, weight: Operand
         ([.., last], _) if *last == k => x.shape().with_last(n),
         ([.., last], DType::Block(format)) if last % format.values() != 0 => {
             let (name, values) = (format.name(), format.values());
-            let want = format!("[.., {k}]: k must be a multiple of {values}, the values of a {name} block");
+            let want = format!(
+                "[.., {k}]: k must be a multiple of {values}, the number of values in a {name} block"
+            );
             Err(Error::shape(op, "x", x, want))
         }
         _ => Err(Error::shape(op, "x", x, format!("[.., {k}]"))),
@@ -256,9 +259,9 @@ pub trait LinearOps<T: Float>: Execute<Linear<T>> {
         let (x, weight, bias) = (x.view(), weight.any_view(), bias.map(|b| b.shorten()));
         self.run(&Linear::<T>::OP, args::linear::Args { x, weight, bias, y: y.view_mut() })
     }
-    /// Repacks the weight into the layout that this backend's kernels read fastest in products. Returns it unchanged if the
-    /// backend has no such layout or would gain nothing. Pass the result to [`linear`](Self::linear) like any other weight. Pack
-    /// once, when a model is loaded.
+    /// Repacks the weight into the layout that this backend's kernels read fastest in products. Returns it
+    /// unchanged if the backend has no such layout or it would not be faster. Pass the result to
+    /// [`linear`](Self::linear) like any other weight. Pack once, when a model is loaded.
     ///
     /// # Errors
     /// A failed transfer.

@@ -22,9 +22,9 @@ use core::marker::PhantomData;
 pub struct Windows {
     /// Rows and columns of a window.
     pub kernel: [usize; 2],
-    /// From one window to the next.
+    /// Distance between neighbouring windows.
     pub stride: [usize; 2],
-    /// Elements before the first and after the last one of an axis, at most half the window's.
+    /// Padding before the first and after the last element of an axis; at most half the window.
     pub padding: [usize; 2],
 }
 
@@ -73,7 +73,7 @@ impl Windows {
                 op,
                 "x",
                 x,
-                format!("[.., h, w] that with padding {padding:?} holds a window of {kernel:?}"),
+                format!("[.., h, w] that holds a window of {kernel:?}, including padding {padding:?}"),
             )
         })?;
         let rank = x.rank();
@@ -84,13 +84,13 @@ impl Windows {
     }
 }
 
-/// What becomes of the elements of a window.
+/// How a pool combines the elements of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PoolFn {
     /// The largest; NaN if any is NaN. Padding is −∞.
     Max,
-    /// The sum over the number of elements of a whole window. Padding is 0, and counts.
+    /// The sum divided by the number of elements in a whole window. Padding is 0, and counts.
     Avg,
 }
 
@@ -267,7 +267,7 @@ mod tests {
         let error = |windows, dims| shape(windows, dims).unwrap_err().to_string();
         assert_eq!(
             error(Windows::of([3, 3]).padding([0, 1]), &[1, 2, 2]),
-            "max_pool2d: x has shape [1, 2, 2], expected [.., h, w] that with padding [0, 1] holds a window of [3, 3]"
+            "max_pool2d: x has shape [1, 2, 2], expected [.., h, w] that holds a window of [3, 3], including padding [0, 1]"
         );
         assert_eq!(
             error(Windows::of([2, 2]).padding([0, 2]), &[4, 4]),

@@ -1,4 +1,4 @@
-//! Steps between the projections of a decoder's queries and keys and its attention, in one pass.
+//! Steps between a decoder's query and key projections and its attention, in one pass.
 use super::angles::Angles;
 use super::norm::weights;
 use super::registry::OptionValue;
@@ -27,8 +27,8 @@ impl RopeOrder {
 /// - `weight[d]` of any float type;
 /// - `cos` and `sin` of any float type: tables `[t', r/2]`, or `[b, t', r/2]` with one table per batch entry, where `r ≤ d`.
 ///   The first `r` features of a head are rotated, the others only normed;
-/// - `positions[b, t]` or `[1, t]` of an index type, optional: the table's row for each token, which otherwise is the
-///   token's place in the sequence. Any position outside the table is [`Error::Index`], as for [`Rope`](super::Rope);
+/// - `positions[b, t]` or `[1, t]` of an index type, optional: the table's row for each token; without it,
+///   row `t` for token `t`. Any position outside the table is [`Error::Index`], as for [`Rope`](super::Rope);
 /// - `y` like `x`.
 ///
 /// Henry et al., "Query-Key Normalization for Transformers", 2020.

@@ -30,7 +30,7 @@ impl Op for Quantize {
                 op: self.name(),
                 operand: "y",
                 got: on.y,
-                want: "a block format that values can be quantized to, such as q4_k; this one is only read",
+                want: "a block format that values can be quantized to, such as q4_k; this one is read-only",
             });
         }
         let len = format.values();

@@ -49,7 +49,7 @@ impl ReduceFn {
     pub const fn on_integers(self) -> bool {
         !matches!(self, ReduceFn::Mean)
     }
-    /// Whether the result is one of the elements. There is none of no elements, and it is never rounded.
+    /// Whether the result is one of the elements, which must then exist, and is never rounded.
     pub const fn selects(self) -> bool {
         matches!(self, ReduceFn::Max | ReduceFn::Min)
     }
@@ -156,7 +156,7 @@ impl<T: Num> Op for ArgReduce<T> {
                 self.name(),
                 "x",
                 on.x,
-                "at most 2^32 elements along the axis, as y is of u32",
+                "at most 2^32 elements along the axis, since y is u32",
             ));
         }
         Ok([Axes::from(self.axis).infer(self.name(), on.x, true)?])
@@ -166,7 +166,7 @@ impl<T: Num> Op for ArgReduce<T> {
     }
 }
 
-/// Writes the two methods of each function.
+/// Writes both methods of each function.
 macro_rules! methods {
     ($($(#[$what:meta])* $method:ident $into:ident $f:ident $([$bound:path])?, $x:expr => $y:expr;)+) => {$(
         $(#[$what])*
@@ -220,7 +220,8 @@ macro_rules! methods {
     )+};
 }
 
-/// Reductions of `T` over axes. Axes are one axis, an array of axes or [`Axes::ALL`]; [`Axes::keep_dims`] keeps them.
+/// Reductions of `T` over axes. `axes` is one axis, an array of axes or [`Axes::ALL`]; [`Axes::keep_dims`]
+/// keeps them.
 pub trait ReduceOps<T: Num>: Execute<Reduce<T>> + Execute<ArgReduce<T>> {
     methods! {
         /// `y = Σ x` over `axes`; 0 for no elements. Integers wrap.
@@ -235,8 +236,9 @@ pub trait ReduceOps<T: Num>: Execute<Reduce<T>> + Execute<ArgReduce<T>> {
         prod prod_into Prod, [1, 2, 3, 4, 5, -6] => [6, -120];
     }
 
-    /// The index of the largest element along `axis`: of the first NaN if there is one, otherwise of the first among equal
-    /// elements. There must be an element. `x` of any shape; `y` of u32, without the axis.
+    /// The index of the largest element along `axis`: of the first NaN if there is one, otherwise of the
+    /// first among equal elements. The axis must not be empty. `x` of any shape; `y` of u32, without the
+    /// axis.
     ///
     /// # Errors
     /// [`Error::Axis`], [`Error::Shape`] and any error that the backend reports.

@@ -16,7 +16,7 @@ mod types;
 pub use crate::option::{OptionValue, Window};
 pub use types::{Group, dtype};
 
-/// The ops that move elements. They take element types as values, block formats included.
+/// Ops that move elements. They take element types as values, block formats included.
 pub trait OpsOnElements:
     Execute<TensorCopy> + Execute<Where> + Execute<IndexSelect> + Execute<Gather> + Execute<Scatter>
 {
@@ -26,7 +26,7 @@ impl<B> OpsOnElements for B where
 {
 }
 
-/// The ops on scalars.
+/// Ops on scalars.
 pub trait OpsOnScalars<T: Scalar>:
     CopyOps<T> + WhereOps<T> + IndexOps<T> + GatherOps<T> + CastOps<T> + CompareOps<T>
 {
@@ -36,7 +36,7 @@ impl<T: Scalar, B> OpsOnScalars<T> for B where
 {
 }
 
-/// The ops on floats.
+/// Ops on floats.
 #[rustfmt::skip]
 pub trait OpsOnFloats<T: Float>:
     OpsOnScalars<T> + ElementwiseOps<T> + ParametricOps<T> + ActivationOps<T> + NormOps<T> + SoftmaxOps<T> + RopeOps<T> + MatMulOps<T>
@@ -86,7 +86,7 @@ macro_rules! all_ops {
 }
 crate::element_types!([all_ops]);
 
-/// What to do with an op once its type is known.
+/// An action on an op, once its type is known.
 ///
 /// [`visit`](Visit::visit) is compiled for every combination of op, type and backend. Do only what needs `O` in it, and leave
 /// the rest to functions that are not generic over `O`.
@@ -99,7 +99,8 @@ pub trait Visit<B: AllOps> {
         B: Execute<O>;
 }
 
-/// What is needed to make an op besides its name: options by name, `None` for the default, and the operand types.
+/// What is needed to make an op besides its name: options by name (`None` for the default) and the operand
+/// types.
 pub trait Options {
     /// The error for an option that cannot be read, or an op that does not exist.
     type Error: From<Refused>;
@@ -111,7 +112,7 @@ pub trait Options {
     /// Reads a number.
     ///
     /// # Errors
-    /// The option is not a number. The methods below fail alike.
+    /// The option is not a number. The methods below have similar errors.
     fn number(&self, name: &'static str) -> Result<Option<f64>, Self::Error>;
     /// Reads a number without loss, even if it is a large integer.
     fn value(&self, name: &'static str) -> Result<Option<Wide>, Self::Error>;
@@ -129,7 +130,7 @@ pub trait Options {
     fn window(&self, name: &'static str) -> Result<Option<Window>, Self::Error>;
     /// Reads an element type.
     fn dtype(&self, name: &'static str) -> Result<Option<DType>, Self::Error>;
-    /// Reads one of these words, as its place among them.
+    /// Reads one of these words, and returns its index.
     fn word(&self, name: &'static str, known: &[&'static str]) -> Result<Option<usize>, Self::Error>;
 }
 
@@ -140,14 +141,14 @@ pub enum Refused {
     #[error("`{0}` is not an op of this build")]
     Name(String),
     /// The op does not exist in this type.
-    #[error("`{op}` is not offered in {dtype}")]
+    #[error("`{op}` is not available in {dtype}")]
     Type {
         /// The op.
         op: &'static str,
         /// The type.
         dtype: DType,
     },
-    /// Under this name the op does not take this operand in this type.
+    /// The op does not take this operand in this type under this name.
     #[error("`{op}` takes no `{operand}` of {dtype}")]
     Operand {
         /// The op.
@@ -158,7 +159,7 @@ pub enum Refused {
         dtype: DType,
     },
     /// An option does not have one value for each axis.
-    #[error("`{option}` has {got} values, wanted one for each of {want} axes")]
+    #[error("`{option}` has {got} values, expected one for each of {want} axes")]
     Counts {
         /// The option.
         option: &'static str,
@@ -199,7 +200,8 @@ struct Name<V> {
     only: Option<Group>,
     /// An operand that must (`true`) or must not (`false`) be in a block format under this name.
     of_blocks: Option<(&'static str, bool)>,
-    /// An operand that a call must not have under this name: with it, it is a call of another op of the same name.
+    /// An operand that a call must not have under this name: with it, the call is another op of the same
+    /// name.
     without: Option<&'static str>,
     /// Whether the op is listed under this name. If not, another op is.
     listed: bool,
@@ -222,7 +224,7 @@ impl<V: Copy> Name<V> {
     const fn unlisted(self) -> Self {
         Name { listed: false, ..self }
     }
-    /// Whether this is the name of a call with these operands.
+    /// Whether a call with these operands has this name.
     fn is_of<O: Options>(&self, name: &str, options: &O) -> bool {
         self.name == name && self.without.is_none_or(|operand| options.operand(operand).is_err())
     }
@@ -269,7 +271,7 @@ const COMPARE: [Name<CompareFn>; CompareFn::ALL.len()] = {
     names
 };
 
-/// The functions with parameters; the parameters here stand for those of a call.
+/// The functions with parameters; the values here are placeholders.
 const PARAMETRIC: [Name<ParametricFn>; 3] = {
     let (powf, elu) = (ParametricFn::Powf { exponent: 1.0 }, ParametricFn::Elu { alpha: 1.0 });
     let clamp = ParametricFn::Clamp { min: Wide::Int(0), max: Wide::Int(0) };
@@ -306,7 +308,7 @@ const REDUCE: [Name<ReduceFn>; ReduceFn::ALL.len()] = {
 const POOL: [Name<PoolFn>; PoolFn::ALL.len()] =
     [Name::of(PoolFn::Max.name(), PoolFn::Max), Name::of(PoolFn::Avg.name(), PoolFn::Avg)];
 
-/// The option here stands for that of a call.
+/// The option here is a placeholder.
 const UPSAMPLE: [Name<UpsampleFn>; 3] = {
     let bilinear = UpsampleFn::Bilinear2d { align_corners: false };
     let [one, two] = [UpsampleFn::Nearest1d, UpsampleFn::Nearest2d];
@@ -570,7 +572,8 @@ fn needed<O: Options>(options: &O, name: &'static str) -> Result<f64, O::Error> 
     options.number(name)?.ok_or_else(|| Refused::Missing(name).into())
 }
 
-/// Reads one of the values that have these words, or their default.
+/// Reads an option that is one of these words; each word stands for a value. Returns the default if it is
+/// missing.
 fn one_of<O: Options, V: Copy + Default, const N: usize>(
     options: &O,
     name: &'static str,
@@ -580,7 +583,7 @@ fn one_of<O: Options, V: Copy + Default, const N: usize>(
     Ok(options.word(name, &known)?.and_then(|at| all.get(at)).map_or_else(V::default, |(_, value)| *value))
 }
 
-/// Reads an option with a value for each of `N` axes.
+/// Reads an option with one value for each of `N` axes.
 fn per_axis<O: Options, const N: usize>(
     options: &O,
     option: &'static str,
@@ -635,7 +638,8 @@ fn conv_axes<O: Options>(options: &O, form: ConvForm) -> Result<[ConvAxis; 2], O
     Ok(axes)
 }
 
-/// The type that an op runs in, for a call on these operands: the `dtype` from which [`by_name`] makes the op again.
+/// The type that an op runs in, for a call on these operands: the `dtype` with which [`by_name`] makes the op
+/// again.
 ///
 /// `slots` are the op's operands. `None` if none was given.
 pub fn runs_in(name: &str, slots: &[OperandSlot], on: &dyn Operands) -> Option<DType> {

@@ -33,9 +33,9 @@ pub enum RopeForm {
 /// - `x[b, h, t, d]`, or `x[b, t, h, d]` for [`RopeForm::HalfThd`], with even `d`;
 /// - `cos` and `sin` of any float type: tables `[t', r/2]`, or `[b, t', r/2]` with one table per batch, where `t' ≥ start + t`.
 ///   The first `r ≤ d` features are rotated, the others copied;
-/// - `positions[b, t]` or `[1, t]` of an index type, optional: the table's row for each token, in place of `start` and those
-///   after it. Any position outside the table, the index type's largest value included, is [`Error::Index`], which the
-///   backend reports no later than the next time the queue is waited for;
+/// - `positions[b, t]` or `[1, t]` of an index type, optional: the table's row for each token, instead of the
+///   rows from `start` on. Any position outside the table, including the index type's largest value, is
+///   [`Error::Index`], which the backend reports no later than the next time the queue is waited for;
 /// - `y` like `x`.
 ///
 /// Su et al., "RoFormer: Enhanced Transformer with Rotary Position Embedding", 2021.

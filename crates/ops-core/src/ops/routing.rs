@@ -1,4 +1,4 @@
-//! Routing of tokens to experts, and the sum of what the experts give.
+//! Routing of tokens to experts, and the weighted sum of the experts' results.
 use super::extents;
 use super::registry::OptionValue;
 use crate::{
@@ -36,11 +36,11 @@ pub enum ScoringOrder {
     After,
 }
 
-/// What marks a group of experts.
+/// How a group of experts is scored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum GroupScore {
-    /// The sum of its two largest biased scores; of a group of one, its only score.
+    /// The sum of its two largest biased scores; for a group of one expert, its only score.
     #[default]
     Top2,
     /// Its largest biased score.
@@ -61,18 +61,20 @@ impl GroupScore {
     pub const ALL: [(&str, GroupScore); 2] = [("top2", GroupScore::Top2), ("max", GroupScore::Max)];
 }
 
-/// The `k` experts of each token and their weights.
+/// The top `k` experts of each token and their weights.
 ///
-/// Operands: `logits[n, e]`; optional `bias[e]` in `T` or f32; `weights[n, k]` of f32; `ids[n, k]` of u32. Experts come in the
-/// order of falling scores, the lower id first among equals. The bias is added to scores (to logits, if they are scored after the
-/// choice) for choosing only. Scores are f32, so unequal logits may tie. Logits of NaN give any distinct ids.
+/// Operands: `logits[n, e]`; optional `bias[e]` in `T` or f32; `weights[n, k]` of f32; `ids[n, k]` of u32.
+/// Experts are in descending order of score, the lower id first among equals. The bias is added to scores (to
+/// logits, if scoring comes after the choice) only to choose experts. Scores are f32, so unequal logits may
+/// tie. Logits of NaN give any distinct ids.
 ///
-/// With several groups, the experts of the `groups_kept` groups with the best marks stay, the lower group among equals.
-/// Shazeer et al., "Outrageously Large Neural Networks", 2017; groups: DeepSeek-AI, "DeepSeek-V3 Technical Report", 2024.
+/// With several groups, only the experts of the `groups_kept` best groups are candidates, the lower group
+/// first among equals. Shazeer et al., "Outrageously Large Neural Networks", 2017; groups: DeepSeek-AI,
+/// "DeepSeek-V3 Technical Report", 2024.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RouterTopK<T> {
-    /// How many experts each token gets.
+    /// The number of experts per token.
     pub k: usize,
     /// How logits become scores.
     pub scoring: Scoring,
@@ -80,18 +82,18 @@ pub struct RouterTopK<T> {
     pub order: ScoringOrder,
     /// Divides the weights by their sum (plus 1e-20).
     pub renormalize: bool,
-    /// Multiplies the weights at the end.
+    /// Multiplies the final weights.
     pub scale: f64,
     /// The number of groups of consecutive experts; must divide the number of experts.
     pub groups: usize,
-    /// How many groups stay.
+    /// The number of groups kept.
     pub groups_kept: usize,
-    /// What marks a group.
+    /// How a group is scored.
     pub group_score: GroupScore,
     types: PhantomData<T>,
 }
 impl<T> RouterTopK<T> {
-    /// The `k` experts with the largest softmax, whose values over all experts are the weights.
+    /// The `k` experts with the largest softmax; their weights are the softmax over all experts.
     pub fn of(k: usize) -> Self {
         RouterTopK {
             k,
@@ -117,7 +119,7 @@ impl<T> RouterTopK<T> {
     pub fn renormalize(self) -> Self {
         RouterTopK { renormalize: true, ..self }
     }
-    /// Multiplies the weights at the end.
+    /// Multiplies the final weights.
     pub fn scale(self, scale: f64) -> Self {
         RouterTopK { scale, ..self }
     }
@@ -125,7 +127,7 @@ impl<T> RouterTopK<T> {
     pub fn groups(self, groups: usize, kept: usize) -> Self {
         RouterTopK { groups, groups_kept: kept, ..self }
     }
-    /// Sets what marks a group.
+    /// Sets how a group is scored.
     pub fn group_score(self, group_score: GroupScore) -> Self {
         RouterTopK { group_score, ..self }
     }
@@ -145,7 +147,7 @@ impl<T> RouterTopK<T> {
             return wrong(
                 "k",
                 k,
-                format!("at most {left}, the experts of {groups_kept} of {groups} groups of {e}"),
+                format!("at most {left}: {groups_kept} of {groups} groups of {e} experts are kept"),
             );
         }
         Ok(())
@@ -181,7 +183,7 @@ impl<T: Float> Op for RouterTopK<T> {
                 self.name(),
                 "logits",
                 on.logits,
-                "fewer than 2^32 experts, as ids are of u32",
+                "fewer than 2^32 experts, since ids are u32",
             ));
         }
         own_or_f32::<T>(self.name(), on.bias, &[e])?;
@@ -208,7 +210,7 @@ pub(super) fn own_or_f32<T: Float>(
     extents(op, bias.name, bias.layout, dims)
 }
 
-/// `y[i] = Σ_j weights[i, j] · x[i, j]`: what the experts of each token gave, summed with their weights.
+/// `y[i] = Σ_j weights[i, j] · x[i, j]`: the weighted sum of each token's expert results.
 ///
 /// Operands: `x[n, k, d]`; `weights[n, k]` of f32; `y[n, d]`.
 #[derive(Clone, Copy, Debug, PartialEq)]

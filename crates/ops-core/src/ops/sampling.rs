@@ -16,22 +16,25 @@ pub use masses::{Masses, philox4x32};
 ///
 /// Operands: `logits[n, v]`, with `v` from 1 to 2³²; `counter[n]` of i64; `ids[n]` of u32.
 ///
-/// With temperature 0, the id is that of the largest logit: the first NaN, otherwise the lowest id among equals. Otherwise, with
-/// ids in the order of falling logits and the lower id first among equals:
+/// With temperature 0, the result is the id of the largest logit: of the first NaN if there is one, otherwise
+/// the lowest id among equals. Otherwise, with ids in descending order of logits, the lower id first among
+/// equals:
 ///
-/// 1. The first `top_k` ids stay, or all if there are fewer. Their probabilities are softmax(logits / temperature).
-/// 2. Of these, the smallest number of first ids stays whose probabilities sum to at least `top_p`. At least one stays.
-/// 3. `u = (word + ½) · 2⁻³²`, where `word` is the first word of Philox-4×32-10 with the key `seed` and the counter
-///    `(counter, 0)`, low words first. The result is the first id whose cumulative probability, relative to the sum of all that
-///    stay, exceeds `u`.
+/// 1. The first `top_k` ids are kept, or all if there are fewer. Their probabilities are softmax(logits /
+///    temperature).
+/// 2. Of these, the shortest prefix whose probabilities sum to at least `top_p` is kept. It has at least one
+///    id.
+/// 3. `u = (word + ½) · 2⁻³²`, where `word` is the first word of Philox-4×32-10 with the key `seed` and the
+///    counter `(counter, 0)`, low words first. The result is the first id whose cumulative probability,
+///    relative to the sum over all kept ids, exceeds `u`.
 ///
-/// Ids of logits of −∞ are never drawn. If the largest logit is +∞, one of those equal to it is drawn. If there is a NaN, or
-/// if all logits are −∞, the result is that of temperature 0.
+/// Ids whose logit is −∞ are never drawn. If the largest logit is +∞, one of those equal to it is drawn. If
+/// there is a NaN, or if all logits are −∞, the result is the same as with temperature 0.
 ///
-/// **Reproducibility.** The result depends on the row, its counter and the options alone: not on other rows, nor on threads.
-/// Reference, Cpu and Rocm give the same ids for the same logits, because they sum probabilities as integers ([`Masses`]). These
-/// are within 10⁻⁵ of the exact cumulative probabilities. Where `u` or `top_p` is that close to one of them, another backend may
-/// take the next id.
+/// **Reproducibility.** The result depends only on the row, its counter and the options, not on other rows or
+/// the number of threads. Reference, Cpu and Rocm give the same ids for the same logits, because they sum
+/// probabilities as integers ([`Masses`]). These are within 10⁻⁵ of the exact cumulative probabilities. Where
+/// `u` or `top_p` is that close to one of them, a backend that computes otherwise may take the next id.
 ///
 /// Philox: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011. Top-p: Holtzman et al., "The curious case of
 /// neural text degeneration", 2020.
@@ -110,7 +113,7 @@ impl<T: Float> Op for Sample<T> {
         (temperature.to_bits(), top_k, top_p.map(f64::to_bits), seed).hash(state);
     }
     fn infer(&self, on: &args::sample::Shapes<'_>) -> Result<[Shape; 1]> {
-        let want = "[n, v] with v from 1 to 2^32, as ids are of u32";
+        let want = "[n, v] with v from 1 to 2^32, since ids are u32";
         let wrong = || Error::shape("sample", "logits", on.logits, want);
         let &[n, v] = on.logits.dims() else { return Err(wrong()) };
         if !u64::try_from(v).is_ok_and(|v| (1..=1 << 32).contains(&v)) {
@@ -129,8 +132,8 @@ impl<T: Float> Op for Sample<T> {
 pub trait SamplingOps<T: Float>: Execute<Sample<T>> {
     /// [`Sample`] from `logits[n, v]` with `counter[n]`: `ids[n]` of u32.
     ///
-    /// Count the tokens of each text and pass the count as its counter: the same seed then gives the same text, however texts
-    /// are put together in a call.
+    /// Count the tokens of each text and pass the count as its counter: the same seed then gives the same
+    /// text, however texts are batched.
     ///
     /// # Errors
     /// [`Error::Param`] for options out of range, [`Error::Shape`] and any error that the backend reports.

@@ -1,4 +1,4 @@
-//! Elements read from and written to places that indices give.
+//! Gather and scatter: reading and writing single elements by index.
 use super::registry::OptionValue;
 use super::{extents, same_type};
 use crate::{
@@ -16,7 +16,8 @@ pub(super) mod args {
     operands!(pub mod index_add: IndexAdd<T: Num> { dst: inout T, ids: in any, src: in T });
 }
 
-/// The axis, if `ids` are indices with as many axes as `on`, and none longer than in `on` except along the axis.
+/// Resolves the axis. Checks that `ids` are indices with as many axes as `on`, none longer than in `on`
+/// except along the axis.
 fn within(op: &'static str, ids: &Operand<'_>, on: &Layout, axis: isize) -> Result<usize> {
     let axis = on.shape().axis(axis)?;
     ids.require(op, DType::is_index, "u8, u32, i32 or i64")?;
@@ -28,7 +29,7 @@ fn within(op: &'static str, ids: &Operand<'_>, on: &Layout, axis: isize) -> Resu
     Err(Error::shape(op, "ids", ids.layout, want))
 }
 
-/// `y[i, j, ..] = x[ids[i, j, ..], j, ..]` for axis 0, and likewise for others.
+/// `y[i, j, ..] = x[ids[i, j, ..], j, ..]` for axis 0, and likewise for other axes.
 ///
 /// Operands: `x` of any shape; `ids` of an index type, with as many axes as `x`, none longer than in `x` except along the axis;
 /// `y` with the extents of `ids`. Indices follow the rules of [`IndexSelect`](super::IndexSelect).
@@ -65,8 +66,8 @@ impl Op for Gather {
     }
 }
 
-/// `dst[ids[i, j, ..], j, ..] = src[i, j, ..]` for axis 0, and likewise for others. Of several values for one place, the last in
-/// row-major order wins.
+/// `dst[ids[i, j, ..], j, ..] = src[i, j, ..]` for axis 0, and likewise for other axes. If several values go
+/// to one element, the last in row-major order wins.
 ///
 /// Operands: `dst`, read and written; `ids` of an index type, with as many axes as `dst`, none longer than in `dst` except along
 /// the axis; `src` with the extents of `ids`. The largest value of the index type means "no element" and is skipped. Any other
@@ -105,8 +106,9 @@ impl Op for Scatter {
     }
 }
 
-/// `dst[ids[i, j, ..], j, ..] += src[i, j, ..]` for axis 0, and likewise for others. Floats accumulate in f32 or wider, and each sum
-/// of 16-bit floats is rounded once. Integers wrap. Results do not depend on threads.
+/// `dst[ids[i, j, ..], j, ..] += src[i, j, ..]` for axis 0, and likewise for other axes. Floats accumulate in
+/// f32 or wider, and each sum of 16-bit floats is rounded once. Integers wrap. Results do not depend on the
+/// number of threads.
 ///
 /// Operands: as for [`Scatter`].
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -143,7 +145,7 @@ impl<T: Num> Op for ScatterAdd<T> {
     }
 }
 
-/// `dst[.., ids[i], ..] += src[.., i, ..]` along an axis. Sums are those of [`ScatterAdd`].
+/// `dst[.., ids[i], ..] += src[.., i, ..]` along an axis. Sums follow the rules of [`ScatterAdd`].
 ///
 /// Operands: `dst`, read and written; `ids[n]` of an index type; `src` like `dst`, with extent `n` along the axis. Indices follow
 /// the rules of [`Scatter`].
@@ -187,7 +189,7 @@ impl<T: Num> Op for IndexAdd<T> {
     }
 }
 
-/// Single elements read from and written to places that indices of any index type give.
+/// Reading and writing single elements at indices of any index type.
 pub trait GatherOps<T: Element>: Execute<Gather> + Execute<Scatter> {
     /// [`Gather`]: `y[i, j, ..] = x[ids[i, j, ..], j, ..]` for axis 0.
     ///
@@ -268,7 +270,7 @@ pub trait GatherOps<T: Element>: Execute<Gather> + Execute<Scatter> {
 }
 impl<T: Element, B: Execute<Gather> + Execute<Scatter>> GatherOps<T> for B {}
 
-/// Sums at places that indices of any index type give.
+/// Adding to elements at indices of any index type.
 pub trait ScatterAddOps<T: Num>: Execute<ScatterAdd<T>> + Execute<IndexAdd<T>> {
     /// [`ScatterAdd`] in place: `dst[ids[i, j, ..], j, ..] += src[i, j, ..]` for axis 0.
     ///

@@ -6,7 +6,8 @@ use core::marker::PhantomData;
 
 /// `y = exp(x − max) / Σ exp(x − max)` along an axis, or the logarithm of that.
 ///
-/// Operands: `x` of any shape; `y` like `x`. A row gives NaN if all of it is −∞, or if any of it is NaN or +∞.
+/// Operands: `x` of any shape; `y` like `x`. A row gives NaN if all its elements are −∞, or if any element is
+/// NaN or +∞.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Softmax<T> {

@@ -105,7 +105,7 @@ impl<T: Num> Op for ArgSort<T> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct TopK<T> {
-    /// How many elements; at most `n`.
+    /// The number of elements; at most `n`.
     pub k: usize,
     types: PhantomData<T>,
 }
@@ -129,7 +129,12 @@ impl<T: Num> Op for TopK<T> {
     fn infer(&self, on: &args::topk::Shapes<'_>) -> Result<[Shape; 2]> {
         let n = indexable("topk", on.x, -1)?;
         if self.k > n {
-            return Err(Error::param("topk", "k", self.k, format!("at most {n}, the last extent of x")));
+            return Err(Error::param(
+                "topk",
+                "k",
+                self.k,
+                format!("at most {n}, the extent of the last axis of x"),
+            ));
         }
         let shape = on.x.shape().with_last(self.k)?;
         Ok([shape, shape])
@@ -144,7 +149,7 @@ fn indexable(op: &'static str, x: &Layout, axis: isize) -> Result<usize> {
     let n = x.dims()[x.shape().axis(axis)?];
     match u64::try_from(n) {
         Ok(elements) if elements <= 1 << 32 => Ok(n),
-        _ => Err(Error::shape(op, "x", x, "at most 2^32 elements along the axis, as indices are of u32")),
+        _ => Err(Error::shape(op, "x", x, "at most 2^32 elements along the axis, since indices are u32")),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::{
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
-/// How an upsampled element is found.
+/// How an upsampled element is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum UpsampleFn {
@@ -15,10 +15,11 @@ pub enum UpsampleFn {
     Nearest1d,
     /// The same along the last two axes.
     Nearest2d,
-    /// Along the last two axes: between the two nearest elements of each, in proportion to the distance.
+    /// Along the last two axes: interpolates linearly between the two nearest elements of each axis.
     Bilinear2d {
-        /// Whether the first and last elements of an axis stay where they are: i stands at i · (in − 1) / (out − 1). Otherwise
-        /// elements are areas: i stands at (i + ½) · in / out − ½, or at 0 if that is negative.
+        /// Whether the first and last elements of an axis keep their positions: element i is at i · (in − 1)
+        /// / (out − 1). Otherwise elements are areas: element i is at (i + ½) · in / out − ½, or at 0 if that
+        /// is negative.
         align_corners: bool,
     },
 }
@@ -36,7 +37,7 @@ impl UpsampleFn {
     pub const fn axes(self) -> usize {
         if matches!(self, UpsampleFn::Nearest1d) { 1 } else { 2 }
     }
-    /// Where along an axis of `len` elements each of `size` elements stands.
+    /// Positions on an axis of `len` elements of the elements of an axis of `size`.
     pub fn source(self, len: usize, size: usize) -> Source {
         let (len, size) = (len as i128, size as i128);
         let (step, start, by) = match self {
@@ -50,12 +51,13 @@ impl UpsampleFn {
     }
 }
 
-/// Places along an axis as fractions: element `i` stands at `(i · step + start) / by`, or at 0 if that is negative.
+/// Positions along an axis as fractions: element `i` is at `(i · step + start) / by`, or at 0 if that is
+/// negative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source {
     /// Numerator of the distance between neighbours.
     pub step: i128,
-    /// Numerator of the place of element 0.
+    /// Numerator of the position of element 0.
     pub start: i128,
     /// The denominator, positive.
     pub by: i128,
@@ -63,7 +65,8 @@ pub struct Source {
 }
 
 impl Source {
-    /// The element before place `i`, and the weight of the next one: below 1, and 0 if there is no next element.
+    /// The last element at or before position `i`, and the weight of the next one: below 1, and 0 if there is
+    /// no next element.
     pub fn at(&self, i: usize) -> (usize, f64) {
         let place = (i as i128 * self.step + self.start).max(0);
         let (before, rest) = (place / self.by, place % self.by);
@@ -88,8 +91,8 @@ impl Source {
 
 /// Enlarges or reduces the last axes to a given size.
 ///
-/// Operands: `x[.., h, w]`; `y[.., size[0], size[1]]`. For `upsample_nearest1d`, `x[.., w]` and `y[.., size[0]]`. An element
-/// whose weight is 0 does not count, not even if it is NaN or infinite.
+/// Operands: `x[.., h, w]`; `y[.., size[0], size[1]]`. For `upsample_nearest1d`, `x[.., w]` and `y[..,
+/// size[0]]`. An element whose weight is 0 is ignored, even if it is NaN or infinite.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Upsample<T> {
     f: UpsampleFn,
@@ -151,7 +154,7 @@ impl<T: Float> Op for Upsample<T> {
                 self.name(),
                 "x",
                 on.x,
-                "at least one element along every axis that grows",
+                "at least one element along every upsampled axis",
             ));
         }
         let mut out = [0; MAX_RANK];
@@ -247,7 +250,7 @@ pub trait UpsampleOps<T: Float>: Execute<Upsample<T>> {
         let y = y.view_mut();
         self.run(&Upsample::nearest2d(last_two(y.layout())), args::upsample::Args { x: x.view(), y })
     }
-    /// `x[.., h, w]` interpolated to these extents; [`UpsampleFn::Bilinear2d`] says where elements stand.
+    /// `x[.., h, w]` interpolated to these extents; [`UpsampleFn::Bilinear2d`] defines the positions.
     ///
     /// # Errors
     /// [`Error::Shape`] and any error that the backend reports.
@@ -297,7 +300,7 @@ pub trait UpsampleOps<T: Float>: Execute<Upsample<T>> {
 }
 impl<T: Float, B: Execute<Upsample<T>>> UpsampleOps<T> for B {}
 
-/// The last two extents, or 1 where there is no such axis: the gate then reports the rank.
+/// The last two extents, or 1 where there is no such axis: the check then reports the rank.
 fn last_two(y: &Layout) -> [usize; 2] {
     let mut from_the_end = y.dims().iter().rev().copied().chain([1, 1]);
     let last = from_the_end.next().unwrap_or(1);
@@ -355,7 +358,7 @@ mod tests {
         assert!(matches!(shape(Upsample::nearest2d([1, 4]), &[2, 0, 5]), Err(Error::Shape { .. })));
         assert!(matches!(shape(Upsample::bilinear2d([1, 4], true), &[5]), Err(Error::Shape { .. })));
         assert!(shape(Upsample::nearest2d([usize::MAX; 2]), &[1, 1]).is_err());
-        // No tensor is larger.
+        // The largest possible tensor.
         let most = isize::MAX as usize;
         for f in [UpsampleFn::Nearest1d, UpsampleFn::Bilinear2d { align_corners: false }] {
             assert!(f.source(most, most).at(most - 1).0 < most);

@@ -6,7 +6,7 @@ use crate::{
 };
 use core::hash::Hasher;
 
-/// `y = on_true` where `cond` is non-zero, else `on_false`.
+/// `y = on_true` where `cond` is non-zero, otherwise `on_false`.
 ///
 /// Operands: `cond` of an index type; `on_true` and `on_false` with the extents of `cond` and any strides; `y` like
 /// `on_true`. The methods of [`WhereOps`] broadcast.

@@ -19,7 +19,7 @@ pub struct BlockIq2S {
     pub scales: [u8; 8],
 }
 
-/// The format of [`BlockIq2S`]. It is only read.
+/// The format of [`BlockIq2S`]. Read-only.
 pub static IQ2_S: BlockInfo = BlockInfo::read_only::<BlockIq2S>("iq2_s");
 
 impl Element for BlockIq2S {

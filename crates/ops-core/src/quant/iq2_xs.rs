@@ -15,7 +15,7 @@ pub struct BlockIq2Xs {
     pub scales: [u8; 16 / 2],
 }
 
-/// The format of [`BlockIq2Xs`]. It is only read.
+/// The format of [`BlockIq2Xs`]. Read-only.
 pub static IQ2_XS: BlockInfo = BlockInfo::read_only::<BlockIq2Xs>("iq2_xs");
 
 impl Element for BlockIq2Xs {

@@ -13,7 +13,7 @@ pub struct BlockIq2Xxs {
     pub q: [[u8; 8]; 8],
 }
 
-/// The format of [`BlockIq2Xxs`]. It is only read.
+/// The format of [`BlockIq2Xxs`]. Read-only.
 pub static IQ2_XXS: BlockInfo = BlockInfo::read_only::<BlockIq2Xxs>("iq2_xxs");
 
 impl Element for BlockIq2Xxs {

@@ -19,7 +19,7 @@ pub struct BlockIq3S {
     pub scales: [u8; 4],
 }
 
-/// The format of [`BlockIq3S`]. It is only read.
+/// The format of [`BlockIq3S`]. Read-only.
 pub static IQ3_S: BlockInfo = BlockInfo::read_only::<BlockIq3S>("iq3_s");
 
 impl Element for BlockIq3S {

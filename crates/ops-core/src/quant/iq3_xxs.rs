@@ -15,7 +15,7 @@ pub struct BlockIq3Xxs {
     pub signs: [[u8; 4]; 8],
 }
 
-/// The format of [`BlockIq3Xxs`]. It is only read.
+/// The format of [`BlockIq3Xxs`]. Read-only.
 pub static IQ3_XXS: BlockInfo = BlockInfo::read_only::<BlockIq3Xxs>("iq3_xxs");
 
 impl Element for BlockIq3Xxs {

@@ -34,7 +34,7 @@ pub(super) fn fit(x: &[f32]) -> f32 {
     signed_scale_by(x, 127.0, 1.0, |v| level(nearest_level(v)))
 }
 
-/// The level with an index.
+/// The level at an index.
 pub(super) fn level(q: u8) -> f32 {
     f32::from(IQ4_LEVELS[usize::from(q & 15)])
 }

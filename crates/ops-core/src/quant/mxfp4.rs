@@ -44,7 +44,8 @@ impl Encode for BlockMxfp4 {
     fn quantize(values: &[f32]) -> Self {
         let x = padded::<32>(values);
         let largest = x.iter().fold(0.0f32, |m, v| if v.abs() > m { v.abs() } else { m });
-        // The logarithm is rounded to f32 first, as in the public reference, so it may reach the next power of two.
+        // As in the public reference, the logarithm is rounded to f32 first, so it may reach the next power
+        // of two.
         let exponent = (f64::from(largest).log2() as f32).floor() - 2.0 + 127.0;
         let exponent = if largest > 0.0 { exponent as i32 as u8 } else { 0 };
         let scale = half_scale(exponent);

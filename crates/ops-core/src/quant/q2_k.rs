@@ -8,7 +8,8 @@ use crate::{BlockInfo, DType, Element, f16};
 pub struct BlockQ2K {
     /// The scale of each group in the low half, its minimum in the high half.
     pub scales: [u8; 16],
-    /// 32 bytes for each half of the block: byte `i` holds values `i`, `i + 32`, `i + 64` and `i + 96` of it.
+    /// 32 bytes for each half of the block: byte `i` holds the half's values `i`, `i + 32`, `i + 64` and `i +
+    /// 96`.
     pub q: [u8; 64],
     /// The unit of the groups' scales.
     pub scale: f16,

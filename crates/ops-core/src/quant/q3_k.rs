@@ -10,7 +10,8 @@ use crate::{BlockInfo, DType, Element, f16};
 pub struct BlockQ3K {
     /// Bit `j` of byte `i` is the highest bit of value `32 j + i`.
     pub high: [u8; 32],
-    /// The low two bits: 32 bytes for each half of the block hold values `i`, `i + 32`, `i + 64` and `i + 96` of it.
+    /// The low two bits: of the 32 bytes for each half of the block, byte `i` holds the half's values `i`, `i
+    /// + 32`, `i + 64` and `i + 96`.
     pub q: [u8; 64],
     /// The groups' scales: the low four bits in bytes 0 to 7, group `j + 8` in the high halves; then the high two bits.
     pub scales: [u8; 12],

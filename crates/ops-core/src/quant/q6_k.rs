@@ -7,9 +7,11 @@ use crate::{BlockInfo, DType, Element, f16};
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C)]
 pub struct BlockQ6K {
-    /// The low four bits of the values: 64 bytes for each half of the block, values 0 to 63 of it in the low halves.
+    /// The low four bits of the values: 64 bytes for each half of the block, with the half's values 0 to 63
+    /// in the low halves.
     pub low: [u8; 128],
-    /// The high two bits: byte `i` of 32 for each half of the block holds those of values `i`, `i + 32`, `i + 64` and `i + 96`.
+    /// The high two bits: of the 32 bytes for each half of the block, byte `i` holds those of values `i`, `i
+    /// + 32`, `i + 64` and `i + 96`.
     pub high: [u8; 64],
     /// The groups' scales.
     pub scales: [i8; 16],

@@ -2,8 +2,9 @@
 
 /// Eight six-bit scales and eight six-bit minima in twelve bytes.
 ///
-/// Bytes 0 to 3 hold scales 0 to 3 in their low six bits, bytes 4 to 7 the first four minima. Of the other four pairs, bytes 8 to
-/// 11 hold the low four bits of scale and minimum, and the two high bits of bytes 0 to 7 the rest.
+/// Bytes 0 to 3 hold scales 0 to 3 in their low six bits, bytes 4 to 7 the first four minima. The other four
+/// pairs have the low four bits of scale and minimum in bytes 8 to 11, and the rest in the two high bits of
+/// bytes 0 to 7.
 pub(super) type Scales = [u8; 12];
 
 /// The scale and the minimum of group `j`.

@@ -44,8 +44,8 @@ pub(super) fn signed_scale(x: &[f32], most: i32) -> f32 {
     signed_scale_by(x, most as f32, 0.1, |v| nearest(v, -most, most - 1) as f32)
 }
 
-/// The signed scale of `x ≈ scale · q`, where `round` gives the allowed number nearest to its argument and the one of largest
-/// magnitude is `-most`. Trials are `apart` of a unit from each other.
+/// The signed scale of `x ≈ scale · q`, where `round` gives the allowed number nearest to its argument and
+/// the one of largest magnitude is `-most`. Trials are `apart` units apart.
 pub(super) fn signed_scale_by(x: &[f32], most: f32, apart: f32, round: impl Fn(f32) -> f32) -> f32 {
     let larger =
         |(extreme, most): (f32, f32), v: &f32| if v.abs() > most { (*v, v.abs()) } else { (extreme, most) };
@@ -54,7 +54,7 @@ pub(super) fn signed_scale_by(x: &[f32], most: f32, apart: f32, round: impl Fn(f
         return 0.0;
     }
     let (mut best, mut scale) = (0.0, 0.0);
-    // The error is Σx² − (Σxq)² / Σq². Either sign may map the extreme to the end of the range.
+    // The error is Σx² − (Σxq)² / Σq². The extreme may map to the end of the range with either sign.
     for (step, sign) in (-REACH..=REACH).flat_map(|step| [(step, -1.0), (step, 1.0)]) {
         let steps = sign * (most + step as f32 * apart) / extreme;
         let (mut xq, mut qq) = (0.0, 0.0);

@@ -1,10 +1,10 @@
-//! Rows of rope's tables, picked by positions.
+//! Rows of rope's tables, selected by positions.
 use super::rows::scratch;
 use crate::HostBuffer;
 use crate::host::raw::{Raw, table_rows};
 use ops_core::{DType, Layout, Result};
 
-/// The rows of two tables that tokens take, in the order of the tokens.
+/// The rows of two tables that tokens use, in token order.
 pub(super) struct Picked {
     /// Both tables, one after the other.
     memory: HostBuffer<i64>,
@@ -15,7 +15,7 @@ pub(super) struct Picked {
 }
 
 impl Picked {
-    /// Rows for the tokens `[b, t]`; one row for each token if all batch entries take the same.
+    /// Rows for the tokens `[b, t]`; one row per position if all batch entries use the same.
     pub(super) fn new(
         op: &'static str,
         tables: [Raw<'_>; 2],
@@ -47,7 +47,7 @@ impl Picked {
         Ok(Picked { memory, words: words[0], layout, dtypes: tables.map(|table| table.dtype) })
     }
 
-    /// The tables, with a row for each token.
+    /// The tables, with one row per token.
     pub(super) fn tables(&self) -> [Raw<'_>; 2] {
         let (first, second) = self.memory.as_slice().split_at(self.words);
         let raw = |i: usize, words| Raw {

@@ -29,7 +29,7 @@ mod tile;
 /// Query rows per tile, counted over all heads of a group.
 const TILE_QUERY_ROWS: usize = 64;
 
-/// Computes a call in tiles by sequences, heads and queries, and also by keys if that gives too few.
+/// Computes a call in tiles by sequence, heads and queries, and also by keys if there are too few tiles.
 fn attention(p: &Problem<'_>, split: Split, o: RawMut<'_>, lse: Option<RawMut<'_>>) -> Result<()> {
     let tiles = tiles(p)?;
     let lse = lse.map(rows_of_one).transpose()?;
@@ -45,7 +45,7 @@ fn attention(p: &Problem<'_>, split: Split, o: RawMut<'_>, lse: Option<RawMut<'_
     report(p.op, done)
 }
 
-/// The tiles of a call, without those of no query.
+/// The tiles of a call, except those without queries.
 fn tiles(p: &Problem<'_>) -> Result<Vec<Tile>> {
     let step = (TILE_QUERY_ROWS / p.group()).max(1);
     let count = p.sequences.list.iter().map(|s| s.queries.len().div_ceil(step) * p.kv_heads).sum();
@@ -66,7 +66,7 @@ fn tiles(p: &Problem<'_>) -> Result<Vec<Tile>> {
     Ok(tiles)
 }
 
-/// `lse[b, t, h]` as rows of one element, one for each row of the output.
+/// `lse[b, t, h]` as rows of one element, one per output row.
 fn rows_of_one(lse: RawMut<'_>) -> Result<Rows<'_>> {
     let layout = lse.layout.unsqueeze(-1)?;
     report("attention", Rows::new(lse.with_layout(layout)))
@@ -110,14 +110,14 @@ impl Output<'_> {
     }
 }
 
-/// An operand of `attention` with heads before tokens, as one with tokens before heads.
+/// Rearranges an operand of `attention` so that tokens come before heads.
 fn tokens_first(layout: &Layout) -> Result<Layout> {
     layout.transpose(1, 2)
 }
 
 impl<T: Float> Kernel<Attention<T>> for Cpu {
     fn compute(&self, call: Call<'_, '_, Attention<T>, Host>) -> Result<()> {
-        // Without features there is nothing to be fast at, and rows of no elements have no pieces.
+        // Without features there is nothing to speed up, and empty rows have no pieces.
         if T::DTYPE == DType::F64 || call.args().q.layout().last() == 0 || call.args().v.layout().last() == 0
         {
             return Reference::new().compute(call);

@@ -9,10 +9,10 @@ use ops_core::ops::BatchNorm;
 use ops_core::{Call, DType, Float, Layout, Result, Scalar};
 use ops_simd::{Isa, Normalize, Store};
 
-/// Elements per task at most. A multiple of every vector's length.
+/// Maximum number of elements per task. A multiple of every vector's length.
 const PART: usize = 1 << 15;
 
-/// What the elements of each channel meet, in f64.
+/// The factors and summands of each channel, in f64.
 struct Channels {
     mean: Vec<f64>,
     scale: Vec<f64>,
@@ -68,7 +68,7 @@ impl Channels {
 
 fn batch_norm(channels: &Channels, x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
     let (dtype, size, store) = (x.dtype, x.size, store_mode(y.bytes.len()));
-    // A layout whose positions are the channels. Axes merge where all three layouts allow.
+    // A layout whose positions are the channel numbers. Axes merge where all three layouts allow it.
     let steps: Vec<isize> = (0..x.layout.rank()).map(|axis| isize::from(axis == 1)).collect();
     let channel = Layout::strided(x.dims(), &steps, 0)?;
     let [lx, ly, lc] = Layout::merged([&x.layout, &y.layout, &channel]);

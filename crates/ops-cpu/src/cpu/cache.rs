@@ -1,7 +1,7 @@
-//! Rows written to caches of keys and values.
+//! Writing rows to key and value caches.
 //!
-//! Keys are normed and rotated by threads, in f32. Writing to the caches is left to the caller's thread: it moves no more than
-//! the keys and values of a step, and slots may repeat.
+//! Threads norm and rotate keys, in f32. The caller's thread writes to the caches: it only moves the keys and
+//! values of a step, and slots may repeat.
 use super::Cpu;
 use super::angles::Picked;
 use super::qk_norm_rope::Heads;
@@ -17,7 +17,7 @@ use ops_simd::{Isa, Store};
 
 /// Writes row `i` of `x` to row `slots[i]` of the cache, converted to its type.
 fn write(op: &'static str, slots: &[Option<usize>], x: Raw<'_>, mut cache: RawMut<'_>) -> Result<()> {
-    // Lines along the last axis; a row without further axes is one element.
+    // Lines along the last axis; a row without further axes is a single element.
     let lines = |layout: &Layout, i: usize| {
         let row = layout.narrow(0, i, 1)?;
         match row.rank() {
@@ -45,7 +45,7 @@ fn starts(layout: &Layout) -> Result<impl Iterator<Item = usize> + use<>> {
     Ok(layout.narrow(-1, 0, 1)?.positions())
 }
 
-/// Writes `n` elements from one position and step on to another.
+/// Writes `n` elements, from one position and step to another.
 fn line(
     op: &'static str,
     (x, from, step): (&Raw<'_>, usize, isize),
@@ -76,7 +76,7 @@ fn line(
             let value = C::from_wide(x.wide(at(from, step, j)));
             y.element(at(to, y_step, j)).copy_from_slice(bytemuck::bytes_of(&value));
         }
-    }, else unreachable!("caches are of numbers"));
+    }, else unreachable!("caches hold numbers"));
     Ok(())
 }
 

@@ -1,9 +1,10 @@
 //! Convolutions.
 //!
-//! One with many channels in a group is a product: the weight times the shifted copies of the image, which are gathered into the
-//! panels of the product a block at a time (`ops_simd::gemm::gemm_gathered`). One with a channel to a group is a stencil over each
-//! channel. Both read the image with its padding around it, in f32 or f64 ([`planes`]). A transposed one is a product whose columns
-//! are then added up ([`transposed`]).
+//! With many channels per group, a convolution is a product: the weight times shifted copies of the image,
+//! which are gathered into the product's panels one block at a time (`ops_simd::gemm::gemm_gathered`). With
+//! one channel per group, it is a stencil over each channel. Both read the image with padding around it, in
+//! f32 or f64 ([`planes`]). A transposed convolution is a product whose columns are then added up
+//! ([`transposed`]).
 use super::product::{MAX_SERIAL_WORK, store_sums};
 use super::rows::{for_each_row, packed, scratch, widened};
 use super::vectors::{TaskResult, on_vector, only_f64, report, unsupported_dtype};
@@ -22,9 +23,11 @@ mod transposed;
 
 /// Tasks get multiples of this many columns, so that they work on whole panels.
 const COLUMN_ALIGNMENT: usize = 32;
-/// Multiplications of a task: enough to hide what starting one costs, and few enough that all threads finish together.
+/// Multiplications per task: enough to hide the cost of starting it, and few enough that all threads finish
+/// together.
 const PART_WORK: usize = 1 << 21;
-/// A group of one input channel and at most this many output channels is a stencil for each of them.
+/// A group with one input channel and at most this many output channels is computed as a stencil per output
+/// channel.
 const MAX_STENCILS: usize = 4;
 
 /// The types that sums are accumulated in: f32, or f64 if the op's type is f64.
@@ -54,7 +57,7 @@ impl Sum for f64 {
     }
 }
 
-/// What a convolution reads, the weight and the bias in the type of the sums.
+/// The inputs of a convolution, with weight and bias in the type of the sums.
 struct Problem<'a, A: Sum> {
     g: &'a ConvGeometry,
     x: Raw<'a>,
@@ -88,7 +91,7 @@ fn sums<A: Sum>(op: &'static str, p: &Problem<'_, A>, y: &mut [A]) -> Result<()>
     if p.g.inputs == 1 && p.g.outputs <= MAX_STENCILS { stencils(op, p, y) } else { products(op, p, y) }
 }
 
-/// One product for each image and group, in ranges of columns.
+/// One product per image and group, in ranges of columns.
 fn products<A: Sum>(op: &'static str, p: &Problem<'_, A>, y: &mut [A]) -> Result<()> {
     let (g, planes) = (p.g, Planes::padded(op, p)?);
     let (terms, pixels, step) = (g.terms(), g.pixels(), planes.frame.step(g));
@@ -134,8 +137,8 @@ fn split<'y, A: Sum>(
     Ok(parts)
 }
 
-/// A stencil for each output channel of each image. A channel is padded just before it is read, so it is still in the L1 or L2
-/// cache.
+/// One stencil per output channel and image. A channel is padded just before it is read, so it is still in
+/// the L1 or L2 cache.
 fn stencils<A: Sum>(op: &'static str, p: &Problem<'_, A>, y: &mut [A]) -> Result<()> {
     let g = p.g;
     let in_place = Planes::in_place(p);
@@ -168,7 +171,8 @@ fn stencils<A: Sum>(op: &'static str, p: &Problem<'_, A>, y: &mut [A]) -> Result
     }
 }
 
-/// Straight from the definition, in f64. For paddings so large that `x` with its padding would be far larger than `x`.
+/// Straight from the definition, in f64. Used if the padding is so large that a padded copy of `x` would be
+/// far larger than `x`.
 fn direct(
     op: &'static str,
     g: &ConvGeometry,

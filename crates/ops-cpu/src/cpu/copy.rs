@@ -11,19 +11,19 @@ use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use ops_core::ops::{Fill, TensorCopy};
 use ops_core::{Call, Element, Layout, Result};
 
-/// Bytes of a tile's row in the input: four cache lines, as lines of many pages are slow to read one by one.
+/// Bytes of a tile's row in the input: four cache lines, as reading single lines from many pages is slow.
 const LINE: usize = 256;
 /// Columns of a tile.
 const COLUMNS: usize = 64;
 
-/// Batches of matrices, of which the input's columns and the output's rows are contiguous.
+/// Batches of matrices with contiguous columns in the input and contiguous rows in the output.
 struct Transposed {
-    /// Of the input, with an axis of 1 in place of the matrix.
+    /// The batch axes of the input, with an axis of 1 instead of the matrix.
     batches: Layout,
-    /// Of the output.
+    /// Number of rows in the output.
     rows: usize,
     columns: usize,
-    /// Between neighbouring columns of the output, in the input.
+    /// Distance in the input between neighbouring columns of the output.
     stride: isize,
 }
 
@@ -60,7 +60,7 @@ impl Transposed {
         })
     }
 
-    /// Writes whole rows of the output, of which the first element is at `first` in the input.
+    /// Writes whole rows of the output, the first element of which is at `first` in the input.
     fn rows_of<T: Pod>(&self, x: &[u8], first: usize, tile: &mut [u64], y: &mut [u8]) -> TaskResult {
         let (x, y) = (cast_slice::<u8, T>(x), cast_slice_mut::<u8, T>(y));
         let rows = y.len() / self.columns;

@@ -1,4 +1,4 @@
-//! Products of rows with the matrices of their experts: the rows of each expert in one product.
+//! Products of rows with their experts' weight matrices: the rows of each expert form one product.
 use super::Cpu;
 use super::matmul::linear;
 use super::quant::inputs::{Inputs, Quantized};
@@ -10,7 +10,8 @@ use crate::{Host, Kernel};
 use ops_core::ops::LinearExperts;
 use ops_core::{Call, DType, Determinism, Float, Layout, Operands, Result};
 
-/// The rows of `y`, counted in row-major order, that each expert computes; last those of no expert.
+/// The rows of `y`, in row-major order, that each expert computes; the last list has the rows without an
+/// expert.
 fn by_expert(picked: &[Option<usize>], experts: usize) -> Vec<Vec<usize>> {
     let mut rows = vec![Vec::new(); experts + 1];
     for (at, expert) in picked.iter().enumerate() {

@@ -59,7 +59,7 @@ pub(super) fn gated_rms_norm(
         let (x, gate) = (row(&x, i, sx), row(&gate, i, sg));
         on_vector!(dtype, T => {
             let (x, gate) = (cast_slice::<u8, T>(x), cast_slice::<u8, T>(gate));
-            // Two floats to a word.
+            // Two floats per word.
             let scratch = cast_slice_mut::<u64, f32>(scratch.words((3 * n).div_ceil(2)));
             gated_row(x, gate, &weight, eps as f32, scratch, cast_slice_mut::<u8, T>(y))
         }, else {

@@ -11,10 +11,10 @@ use ops_core::{Call, DType, Float, Layout, Result};
 use ops_simd::{Isa, Store, Unary, unary_in_place};
 use std::borrow::Cow;
 
-/// Partial sums of a dot product over features.
+/// Number of partial sums of a dot product over features.
 const PARTS: usize = 4;
 
-/// The inputs of a convolution, and what they are multiplied by, in f32.
+/// The inputs of a convolution and their factors, in f32.
 struct Line<'a> {
     x: Raw<'a>,
     /// `[b, w − 1, c]`
@@ -36,7 +36,7 @@ impl Line<'_> {
         let sums = &mut cast_slice_mut::<u64, f32>(sums.words(c.div_ceil(2)))[..c];
         sums.fill(0.0);
         for (j, weight) in self.weight.chunks_exact(c).enumerate() {
-            // The place in the state, or behind it in `x`.
+            // The position in the state, or after it in `x`.
             let at = token + j;
             let inputs = if at < w - 1 {
                 &self.state[(batch * (w - 1) + at) * c..][..c]
@@ -63,13 +63,13 @@ impl Line<'_> {
     }
 }
 
-/// A view of three axes with the last two exchanged, row by row in f32.
+/// A view of three axes with the last two exchanged, in f32 and row-major order.
 fn exchanged(x: &Raw<'_>) -> Result<Vec<f32>> {
     let layout = x.layout.transpose(-1, -2)?;
     Ok(widened(&x.with_layout(layout))?.into_owned())
 }
 
-/// The state becomes the last inputs. Older ones move to the front first.
+/// Sets the state to the last inputs. Older ones move to the front first.
 fn keep_last(x: Raw<'_>, mut state: RawMut<'_>) {
     let (ls, &[b, c, kept]) = (state.layout, state.layout.dims()) else { return };
     let t = x.dims()[1];
@@ -115,7 +115,7 @@ impl<T: Float> Kernel<Conv1dUpdate<T>> for Cpu {
     }
 }
 
-/// The operands of the delta rule that are read, with heads before tokens, and its outputs.
+/// The delta rule's inputs, with heads before tokens, and its outputs.
 struct Delta<'a> {
     /// Rows of features, `[b, h, t, d]` and `[b, h, t, dv]`.
     q: Raw<'a>,
@@ -141,7 +141,7 @@ fn read(x: &Raw<'_>, i: usize, own: &mut Scratch, to: &mut [f32]) -> TaskResult 
     }, else Err(unsupported_dtype(x.dtype)))
 }
 
-/// `Σ weights[i] · rows[i]` into the first row of `sums`, which has `PARTS` rows for partial sums.
+/// Writes `Σ weights[i] · rows[i]` to the first row of `sums`, which has `PARTS` rows for partial sums.
 fn weigh(weights: &[f32], rows: &[f32], n: usize, sums: &mut [f32]) {
     sums.fill(0.0);
     for (i, (weight, row)) in weights.iter().zip(rows.chunks_exact(n)).enumerate() {

@@ -143,7 +143,7 @@ impl<T: Float> Kernel<Linear<T>> for Cpu {
         Ok(if operand == "weight" && T::DTYPE != DType::F64 { packed_weights::pack(x) } else { x })
     }
 }
-/// By parts: both products read `x` from the cache, so one kernel would save no memory traffic.
+/// Runs as parts: both products read `x` from the cache, so a fused kernel would save no memory traffic.
 impl<T: Float> Kernel<LinearSwiglu<T>> for Cpu {
     fn compute(&self, call: Call<'_, '_, LinearSwiglu<T>, Host>) -> Result<()> {
         let (op, args) = call.into_parts();

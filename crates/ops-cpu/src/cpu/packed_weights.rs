@@ -62,7 +62,7 @@ fn unpack_into(dtype: DType, dims: &[usize], packed: &[u8], plain: &mut [u8]) ->
     }
 }
 
-/// Packs the weight, or returns it unchanged if packing does not pay or memory is short.
+/// Packs the weight, or returns it unchanged if packing does not pay off or memory is short.
 pub(super) fn pack(weight: AnyTensor<Host>) -> AnyTensor<Host> {
     try_pack(&weight).unwrap_or(weight)
 }
@@ -105,12 +105,12 @@ fn multiply_panels<T: Input<Acc = f32>, W: Input<Acc = f32>>(
     let (k, n) = (weight.rows(), weight.cols());
     let m = y.len() / n;
     let x = Mat::row_major(x, m, k)?;
-    // Each part packs x for itself, so more parts cost more when x has many rows.
+    // Each part packs x separately, so more parts cost more when x has many rows.
     let per_thread = if m <= MAX_SPLIT_ROWS { 4 } else { 1 };
     let parts = split_columns(MatMut::new(y, m, n, n)?, m.saturating_mul(k), weight.tile(), per_thread);
     threads::for_each_part(parts, &|(first, mut y): (usize, MatMut<'_, f32>)| {
         let range = first..first + y.cols();
-        // Sums that start from the bias need no pass over the product after it.
+        // Sums that start from the bias need no second pass over the product.
         if let Some(bias) = bias {
             (0..y.rows()).for_each(|i| y.row_mut(i).copy_from_slice(&bias[range.clone()]));
         }
@@ -134,7 +134,8 @@ fn multiply_tiles(x: &Raw<'_>, weight: &Tiles<'_>, y: &mut [f32]) -> Result<()> 
     })
 }
 
-/// Multiplies by a packed weight `[n, k]`; `k` counts values, not blocks. A bias is added to products of floats only.
+/// Multiplies by a packed weight `[n, k]`; `k` counts values, not blocks. A bias is only added to products of
+/// floats.
 fn product(
     x: &Raw<'_>,
     weight: &AnyRef<'_, Host>,
@@ -169,7 +170,8 @@ fn product(
     }
 }
 
-/// `y = x · weightᵀ + bias` for a packed weight; `x` is not f64. Other outputs than f32 go through an f32 buffer.
+/// `y = x · weightᵀ + bias` for a packed weight; `x` is not f64. Outputs of other types than f32 go through
+/// an f32 buffer.
 pub(super) fn linear(
     x: Raw<'_>,
     weight: &AnyRef<'_, Host>,

@@ -1,4 +1,4 @@
-//! Pooling: rows of y from rows of x, first down the columns and then along the row.
+//! Pooling: computes rows of y from rows of x, first along the columns and then along the row.
 use super::Cpu;
 use super::rows::{Scratch, for_each_row, row};
 use super::vectors::{TaskResult, on_vector, only_f64};
@@ -17,7 +17,7 @@ pub(super) fn extents(layout: &Layout, axes: usize) -> [usize; 2] {
     }
 }
 
-/// Numbers in which rows are computed.
+/// Number types in which rows are computed.
 pub(super) trait Wide: Num + Pod {
     /// Converts a row of elements of a type that is computed in this one.
     fn widen(dtype: DType, x: &[u8], wide: &mut [Self]) -> TaskResult;
@@ -64,9 +64,9 @@ pub(super) fn numbers<A: Pod>(scratch: &mut Scratch, n: usize) -> &mut [A] {
     &mut cast_slice_mut(words)[..n]
 }
 
-/// The larger; NaN when either is.
+/// The larger; NaN if either is.
 fn larger<A: Num + PartialOrd>(a: A, b: A) -> A {
-    // Nothing is larger than a NaN.
+    // NaN counts as the largest.
     #[allow(clippy::eq_op)] // Only a NaN differs from itself.
     if b > a || b != b { b } else { a }
 }
@@ -86,7 +86,7 @@ fn join_windows<A: Num>(x: &[A], windows: &Windows, start: A, y: &mut [A], join:
         }
         return;
     }
-    // Element i of y meets elements i − before to i + after of x: vectors of either for each distance.
+    // Element i of y combines elements i − before to i + after of x: for each distance, use vectors of both.
     let (before, after) = (windows.padding[1], windows.kernel[1] - windows.padding[1]);
     let mut meet = |y_from: usize, x_from: usize| {
         let (y, x) = (y.get_mut(y_from..).unwrap_or_default(), x.get(x_from..).unwrap_or_default());

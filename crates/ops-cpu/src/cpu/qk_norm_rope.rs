@@ -1,4 +1,4 @@
-//! Norm of heads, then rotation.
+//! Norm of heads, followed by rotation.
 use super::Cpu;
 use super::angles::Picked;
 use super::rows::{Scratch, for_each_row, row, widened};
@@ -18,16 +18,16 @@ pub(super) struct Heads<'a> {
     pub(super) d: usize,
     pub(super) eps: f32,
     pub(super) pairs: Pairs,
-    /// Heads are not normed without it.
+    /// If absent, heads are not normed.
     pub(super) weight: Option<Cow<'a, [f32]>>,
     pub(super) cos: Cow<'a, [f32]>,
     pub(super) sin: Cow<'a, [f32]>,
-    /// Columns of the tables.
+    /// Number of columns of the tables.
     pub(super) half: usize,
 }
 
 impl Heads<'_> {
-    /// Norms and rotates the heads of one token, by row `angle` of the tables, in f32.
+    /// Norms and rotates the heads of one token, with table row `angle`, in f32.
     fn token(&self, x: &[u8], angle: usize, [wide, from]: [&mut Scratch; 2], y: &mut [u8]) -> TaskResult {
         let (isa, n) = (Isa::best(), y.len() / self.dtype.size());
         let to = &mut cast_slice_mut::<u64, f32>(wide.words(n.div_ceil(2)))[..n];
@@ -74,9 +74,9 @@ fn qk_norm_rope(heads: &Heads<'_>, batched: bool, x: Raw<'_>, y: RawMut<'_>) -> 
     let &[b, t, h, d] = x.dims() else {
         return Err(ops_core::Error::shape("qk_norm_rope", "x", &x.layout, "four axes"));
     };
-    // The row of the tables for a token, counted over the batch.
+    // The table row for a token, counted over the batch.
     let angle = |token: usize| if batched { token } else { token % t };
-    // The heads of a token are one row where they lie side by side.
+    // Contiguous heads of a token are treated as one row.
     let tokens = |l: &Layout| l.reshape(&[b, t, h * d]).ok().filter(Layout::is_last_contiguous);
     if let (Some(lx), Some(ly)) = (tokens(&x.layout), tokens(&y.layout)) {
         let x = x.with_layout(lx);

@@ -27,7 +27,7 @@ pub(super) fn quantize(x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
             .chunks_exact_mut(format.bytes())
             .zip(values)
             .all(|(block, values)| format.encode(values, block));
-        if written { Ok(()) } else { Err("the format is only read".into()) }
+        if written { Ok(()) } else { Err("the format is read-only".into()) }
     })
 }
 
@@ -68,7 +68,7 @@ pub(super) fn multiply(
     mut y: RawMut<'_>,
 ) -> Result<()> {
     let bias = bias.map(|b| widened(&b)).transpose()?;
-    // Outputs of a row that is broadcast repeat the same error.
+    // A broadcast row repeats the same error in all its outputs.
     let [n, stride] = [weight.layout.dims()[0], weight.layout.strides()[0].unsigned_abs()];
     let m = y.layout.len().checked_div(n).unwrap_or(0);
     let rows = if threads::by_row() { 1 } else { m };
@@ -131,7 +131,7 @@ fn multiply_dequantized(
     report("qlinear", split_panels(y, m, n).and_then(|parts| threads::for_each_part(parts, &one)))
 }
 
-/// The f64 path, in plain loops.
+/// The f64 implementation, in plain loops.
 fn qlinear_f64(x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, mut y: RawMut<'_>) -> Result<()> {
     let format = block_info("qlinear", weight.dtype)?;
     let (k, n, x) = (x.layout.last(), y.layout.last(), x.values());
@@ -149,7 +149,7 @@ fn qlinear_f64(x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, mut y: RawMut
     Ok(())
 }
 
-/// Selects rows of a table of floats or blocks. `name` is the name of the call in errors.
+/// Selects rows of a table of floats or blocks. `name` is the call's name in errors.
 pub(super) fn embedding(table: Raw<'_>, ids: Raw<'_>, y: RawMut<'_>, name: &'static str) -> Result<()> {
     let rows = resolve(name, ids, table.dims()[0])?;
     let (n, dtype) = (y.layout.last(), y.dtype);

@@ -1,7 +1,8 @@
 //! Reductions over axes.
 //!
-//! Three ways: an output per contiguous row; many outputs at once where the kept axis is contiguous, row by row into
-//! accumulators; and for all other layouts an output per gathered row. f32, f16 and bf16 are vectorised, except for products.
+//! There are three ways: one output per contiguous row; many outputs at once if the kept axis is contiguous,
+//! row by row into accumulators; and for all other layouts one output per gathered row. f32, f16 and bf16 are
+//! vectorised, except for products.
 use super::Cpu;
 use super::rows::{Scratch, for_each_part, gather};
 use super::vectors::{TaskResult, on_vector, unsupported_dtype};
@@ -13,20 +14,20 @@ use ops_core::ops::{ArgReduce, Axes, Reduce, ReduceFn, Reduction};
 use ops_core::{Call, DType, Element, Layout, Num, Result, Scalar};
 use ops_simd::{Isa, rows as vector};
 
-/// Elements that a task reduces at once, if each output is reduced from few.
+/// Number of elements that a task reduces at once, if each output is reduced from few.
 const PART: usize = 4096;
-/// Columns in a task's part: their accumulators stay in the L1 cache.
+/// Number of columns in a task's part: their accumulators stay in the L1 cache.
 const MAX_COLUMNS: usize = 2048;
 const MIN_COLUMNS: usize = 256;
 /// Rows that are summed in f32 before they are added to a total in f64.
 const ROWS: usize = 64;
 
-/// Where the elements of each output lie.
+/// Where the elements of each output are.
 struct Source<'a> {
     x: Raw<'a>,
     kept: Layout,
     reduced: Layout,
-    /// Elements of a segment, and their stride.
+    /// Number of elements in a segment, and their stride.
     n: usize,
     stride: isize,
 }
@@ -35,7 +36,7 @@ impl<'a> Source<'a> {
     fn new(x: Raw<'a>, Reduction { kept, reduced, .. }: Reduction) -> Self {
         Source { x, kept, reduced, n: reduced.last(), stride: reduced.last_stride() }
     }
-    /// Positions of the segments that are reduced to one element, of which the first lies at `first`.
+    /// Positions of the segments that are reduced to one element; the first is at `first`.
     fn segments(&self, first: usize) -> impl Iterator<Item = usize> + use<> {
         let start = self.reduced.offset();
         self.reduced.rows().map(move |p| first.wrapping_add(p).wrapping_sub(start))
@@ -44,7 +45,8 @@ impl<'a> Source<'a> {
     fn count(&self) -> usize {
         self.reduced.len()
     }
-    /// Whether the outputs of a row come from neighbouring elements, and those of one output do not.
+    /// Whether the outputs of a row come from neighbouring elements, while the elements of one output are not
+    /// neighbours.
     fn is_columns(&self) -> bool {
         self.kept.last() >= 8 && self.kept.last_stride() == 1 && !(self.n >= 8 && self.stride == 1)
     }
@@ -53,7 +55,7 @@ impl<'a> Source<'a> {
         let stride = self.kept.last_stride();
         super::rows::row_position(&self.kept, row).wrapping_add_signed(stride * at as isize)
     }
-    /// Calls `f` with each segment that starts `first` elements on, contiguous.
+    /// Calls `f` with each segment, shifted by `first` elements and contiguous.
     fn each_segment(
         &self,
         first: usize,
@@ -82,7 +84,7 @@ impl<'a> Source<'a> {
         }
         if len > 0 { f(&starts[..len], done) } else { Ok(()) }
     }
-    /// Outputs in a task's part of a row.
+    /// Number of outputs in a task's part of a row.
     fn part(&self) -> usize {
         if self.is_columns() {
             let even = self.kept.last().div_ceil(2 * threads::count());

@@ -5,7 +5,8 @@ use bytemuck::{cast_slice, cast_slice_mut};
 use ops_core::ops::ReduceFn;
 use ops_core::{DType, Num, Scalar, Wide};
 
-/// Partial results of a row: they limit the rounding error of long sums, and let the compiler use vectors.
+/// Number of partial results per row: they limit the rounding error of long sums, and let the compiler use
+/// vectors.
 const LANES: usize = 16;
 
 /// Calls a function with each contiguous part of a row.
@@ -13,7 +14,7 @@ type RowParts<'p> = &'p mut dyn FnMut(&mut dyn FnMut(&[u8]) -> TaskResult) -> Ta
 /// Calls a function with the positions of rows, a few at a time, and the index of the first of these.
 type Rows<'r> = &'r dyn Fn(&mut dyn FnMut(&[usize], usize) -> TaskResult) -> TaskResult;
 
-/// The type in which elements of `T` are reduced: integers in their own, floats in f64.
+/// The type in which elements of `T` are reduced: integers in their own type, floats in f64.
 pub(super) trait Wider: Num {
     type In: Num;
     fn wider(self) -> Self::In;
@@ -33,7 +34,7 @@ wider! {
     f64: f64; f32: f64; ops_core::f16: f64; ops_core::bf16: f64;
 }
 
-/// The result for no elements, and how two results become one. Maxima start from the first element.
+/// The result for no elements, and how to combine two results. Maxima start from the first element.
 fn start<A: Num>(f: ReduceFn, first: A) -> A {
     match f {
         ReduceFn::Sum | ReduceFn::Mean => A::from_wide(Wide::Int(0)),
@@ -99,7 +100,7 @@ pub(super) fn row(f: ReduceFn, dtype: DType, parts: RowParts<'_>, n: usize, y: &
             }
             width /= 2;
         }
-        // A mean of nothing is 0 / 0.
+        // The mean of no elements is 0 / 0.
         cast_slice_mut::<u8, T>(y).fill(finish::<T>(f, lanes[0], n));
         Ok(())
     }, else Err(unsupported_dtype(dtype)))
@@ -119,7 +120,7 @@ fn fold<T: Wider>(f: ReduceFn, x: &[T], lanes: &mut [T::In; LANES]) {
     });
 }
 
-/// Neighbouring outputs of `n` elements each. `rows` gives positions in `x` of the rows to reduce.
+/// Neighbouring outputs of `n` elements each. `rows` gives the positions in `x` of the rows to reduce.
 pub(super) fn columns(
     f: ReduceFn,
     dtype: DType,

@@ -21,7 +21,7 @@ struct Angles<'a> {
     dims: [usize; 4],
     /// Columns of the tables: half of the features that are rotated.
     half: usize,
-    /// Whether each batch entry has tables of its own.
+    /// Whether each batch entry has its own tables.
     batched: bool,
 }
 
@@ -56,8 +56,8 @@ impl<'a> Angles<'a> {
         (batch * tokens + token) * self.half
     }
 
-    /// Rotates rows of `x` into `y`, or `y` in place if `x` is `None`. A row has the features that are rotated. It uses `angles`
-    /// table rows starting at `at`, and rotates `repeat` rows by each.
+    /// Rotates rows of `x` into `y`, or `y` in place if `x` is `None`. A row contains only the rotated
+    /// features. Uses `angles` table rows starting at `at`, and rotates `repeat` rows by each.
     fn rotate(
         &self,
         dtype: DType,
@@ -150,7 +150,7 @@ pub(super) fn rope(
     rotate_all(form, 0, x, picked.tables(), y)
 }
 
-/// Rotates all heads, with rows of the tables in the order of the tokens.
+/// Rotates all heads, with table rows in token order.
 fn rotate_all(
     form: RopeForm,
     start: usize,

@@ -1,4 +1,4 @@
-//! Routing of tokens to experts, and the sums of what the experts give.
+//! Routing of tokens to experts, and the weighted sum of the experts' results.
 use super::Cpu;
 use super::rows::{for_each_row, for_each_row_pair, row, widened};
 use super::vectors::{on_vector, only_f64, unsupported_dtype};
@@ -19,11 +19,11 @@ struct Router<'a> {
     groups: usize,
     kept: usize,
     top2: bool,
-    /// Added to scores for choosing; empty if there is none.
+    /// Added to scores only to choose experts; empty if there is none.
     bias: &'a [f32],
 }
 
-/// The scores of logits, in f64 and rounded to f32.
+/// The scores of logits, computed in f64 and rounded to f32.
 fn score(scoring: Scoring, logits: &[f64]) -> Vec<f32> {
     if scoring == Scoring::Sigmoid {
         return logits.iter().map(|v| (1.0 / (1.0 + (-v).exp())) as f32).collect();
@@ -34,8 +34,8 @@ fn score(scoring: Scoring, logits: &[f64]) -> Vec<f32> {
     powers.iter().map(|p| (p / total) as f32).collect()
 }
 
-/// A number that compares as the value does, from the largest down, and then as the place does. NaN comes first, and zeros of
-/// either sign are equal.
+/// A sort key: larger values come first, then lower indices. NaN comes first, and zeros of either sign are
+/// equal.
 fn place(value: f32, at: usize) -> u64 {
     const SIGN: u32 = 1 << 31;
     let bits = if value == 0.0 { 0 } else { value.to_bits() };
@@ -44,7 +44,7 @@ fn place(value: f32, at: usize) -> u64 {
     u64::from(!key) << 32 | at as u64
 }
 
-/// The first `k` places in order.
+/// The first `k` keys in order.
 fn first(places: &mut [u64], k: usize) -> &[u64] {
     let k = k.min(places.len());
     if 0 < k && k < places.len() {
@@ -59,7 +59,7 @@ fn at(place: u64) -> usize {
 }
 
 impl Router<'_> {
-    /// The mark of a group of experts.
+    /// The score of a group of experts.
     fn mark(&self, group: &[f32]) -> f32 {
         let mut places: Vec<u64> = group.iter().enumerate().map(|(i, v)| place(*v, i)).collect();
         match *first(&mut places, 2) {
@@ -69,7 +69,7 @@ impl Router<'_> {
         }
     }
 
-    /// The places of the experts that may be chosen.
+    /// The keys of the experts that may be chosen.
     fn candidates(&self, choice: &[f32]) -> Vec<u64> {
         let experts = |range: core::ops::Range<usize>| range.map(|i| place(choice[i], i));
         if self.groups <= 1 {
@@ -123,7 +123,7 @@ pub(super) fn combine_experts(x: Raw<'_>, weights: Raw<'_>, y: RawMut<'_>) -> Re
     for_each_row("combine_experts", y, d.saturating_mul(k.max(1)), &|[sx, sw, sums], i, y| {
         let weights = cast_slice::<u8, f32>(row(&weights, i, sw));
         on_vector!(dtype, T => {
-            // Sums, and a row in f32.
+            // The sums, and one row in f32.
             let (sums, rest) = cast_slice_mut::<u64, f32>(sums.words(d)).split_at_mut(d);
             sums.fill(0.0);
             for (j, weight) in weights.iter().enumerate() {

@@ -58,7 +58,7 @@ pub(super) fn gather<'s>(
     scratch: &'s mut Scratch,
 ) -> &'s [u8] {
     if n <= 1 || stride == 1 {
-        // Nothing of a slice of u64, so that it is aligned for every element type.
+        // An empty part of a u64 slice, so that it is aligned for every element type.
         return if n == 0 {
             bytemuck::cast_slice::<u64, u8>(&[])
         } else {
@@ -98,8 +98,8 @@ struct Sink<'a> {
     layout: Layout,
     marker: PhantomData<&'a mut [u8]>,
 }
-// SAFETY: a `Sink` is an exclusive slice of plain data. It is only reached row by row through `row`, whose callers never
-// let two threads use the same row at once.
+// SAFETY: a `Sink` is an exclusive slice of plain data. It is accessed only row by row through `row`, whose
+// callers never let two threads use the same row at once.
 unsafe impl Sync for Sink<'_> {}
 
 impl<'a> Sink<'a> {
@@ -117,7 +117,7 @@ impl<'a> Sink<'a> {
     ///
     /// # Safety
     /// The elements belong to a row that no other thread accesses during the borrow.
-    #[allow(clippy::mut_from_ref)] // What a sink is for; see the safety contract.
+    #[allow(clippy::mut_from_ref)] // This is the purpose of a sink; see the safety contract.
     unsafe fn elements(&self, p: usize, n: usize) -> &mut [u8] {
         assert!((p + n) * self.size <= self.len);
         // SAFETY: the assertion keeps the range inside the slice; the caller guarantees exclusive access.
@@ -208,7 +208,7 @@ type MapFn<'f, const N: usize> = &'f (dyn Fn([&[u8]; N], &mut [u8]) -> TaskResul
 
 /// Calls `f(i, row)` for every row of `y`, in parallel if the work is large enough; `cost` is the work of a row, in elements.
 ///
-/// The row holds the output's current values. Each task has scratch memory of its own.
+/// The row holds the output's current values. Each task has its own scratch memory.
 pub(super) fn for_each_row(op: &'static str, y: RawMut<'_>, cost: usize, f: RowFn<'_>) -> Result<()> {
     report(op, run_rows(y, cost, f))
 }
@@ -226,7 +226,7 @@ fn run_rows(y: RawMut<'_>, cost: usize, f: RowFn<'_>) -> TaskResult {
     })
 }
 
-/// A row of an output of which single elements are read and written.
+/// A row of an output in which single elements are read and written.
 pub(super) struct Line<'s> {
     sink: &'s Sink<'s>,
     first: usize,
@@ -239,8 +239,8 @@ impl Line<'_> {
     pub(super) fn element(&mut self, at: usize) -> &mut [u8] {
         assert!(at < self.len, "an element beyond the row");
         let position = self.first.wrapping_add_signed(self.stride * at as isize);
-        // SAFETY: whoever makes a line gives it a row that no other thread uses as long as the line lives, and the exclusive
-        // borrow of the line admits one element at a time.
+        // SAFETY: whoever creates a line gives it a row that no other thread uses while the line lives, and
+        // the exclusive borrow of the line allows one element at a time.
         unsafe { self.sink.elements(position, 1) }
     }
 }
@@ -267,7 +267,7 @@ fn run_lines(y: RawMut<'_>, cost: usize, f: LineFn<'_>) -> TaskResult {
     })
 }
 
-/// Processes a part of a row: the row's index and the part's first element in it, and its bytes.
+/// Processes a part of a row: scratch memory, the row's index and the part's first element, and its bytes.
 type PartFn<'f> = &'f (dyn Fn(&mut Scratch, (usize, usize), &mut [u8]) -> TaskResult + Sync);
 
 /// Calls `f` for parts of at most `part` elements of every row of `y`, in parallel if the work is large enough; `cost` is the
@@ -415,7 +415,7 @@ pub(super) fn packed<'a, T: ops_core::Element>(x: &Raw<'a>) -> Result<Cow<'a, [T
     Ok(Cow::Owned(copy))
 }
 
-/// These rows of `x`, counted in row-major order, one after another.
+/// These rows of `x`, in row-major order, concatenated.
 pub(super) fn gathered(x: &Raw<'_>, rows: &[usize]) -> Result<crate::HostBuffer<u8>> {
     let bytes = x.layout.last() * x.size;
     let mut memory = scratch::<u8>(rows.len() * bytes)?;

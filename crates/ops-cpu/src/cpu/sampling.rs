@@ -1,7 +1,7 @@
 //! Drawing tokens from logits.
 //!
-//! Only ids near a bound are sorted: those that `top_k` keeps, or those of the same bin as the id that is looked for. Bins divide
-//! logits by their distance from the largest.
+//! Only ids near a bound are sorted: those that `top_k` keeps, or those in the bin of the id being searched.
+//! Bins divide logits by their distance from the largest.
 use super::Cpu;
 use super::rows::{for_each_row, row};
 use super::vectors::{on_vector, unsupported_dtype};
@@ -13,20 +13,20 @@ use ops_core::ops::{Masses, Sample};
 use ops_core::{Call, DType, Float, Layout, Result};
 use ops_simd::{Isa, Store};
 
-/// The largest `top_k` for which ids are kept in a list and not in bins.
+/// The largest `top_k` for which ids are kept in a list instead of bins.
 const MAX_LIST: usize = 1024;
-/// Logits whose comparison with the smallest one of the list takes one branch.
+/// Number of logits that are compared with the list's smallest one in a single branch.
 const CHUNK: usize = 64;
-/// Bins for each power of two of the probability, of which there are 64.
+/// Number of bins per power of two of the probability, of which there are 64.
 const BINS_PER_POWER: usize = 32;
 
 /// A logit in the type that differences are computed in.
 trait Logit: Copy + PartialOrd {
     /// The difference to the row's largest logit.
     fn below(self, largest: Self) -> f32;
-    /// The id of the largest logit of a row: of the first NaN, or else of the first among equals.
+    /// The id of the largest logit of a row: of the first NaN, otherwise of the first among equals.
     fn first_largest(row: &[Self]) -> usize;
-    /// Whether nothing can be drawn by a row with this largest logit: NaN, or −∞.
+    /// Whether nothing can be drawn if this is the row's largest logit: NaN, or −∞.
     fn is_degenerate(self) -> bool;
     const LOWEST: Self;
 }
@@ -34,7 +34,7 @@ impl Logit for f32 {
     const LOWEST: f32 = f32::NEG_INFINITY;
     #[inline]
     fn below(self, largest: f32) -> f32 {
-        // Equal infinities have no difference.
+        // The difference of equal infinities is NaN.
         if self == largest { 0.0 } else { largest - self }
     }
     fn first_largest(row: &[f32]) -> usize {
@@ -65,12 +65,12 @@ impl Logit for f64 {
 /// An id and its logit.
 type Entry<L> = (L, u32);
 
-/// Falling logits, the lower id first among equals. There is no NaN.
+/// Descending logits, the lower id first among equals. There is no NaN.
 fn order<L: Logit>(a: &Entry<L>, b: &Entry<L>) -> Ordering {
     b.0.partial_cmp(&a.0).unwrap_or(Ordering::Equal).then(a.1.cmp(&b.1))
 }
 
-/// How many ids, and their mass.
+/// A number of ids, and their mass.
 #[derive(Clone, Copy, Default)]
 struct Sum {
     count: u64,
@@ -103,10 +103,10 @@ impl<L: Logit> Row<'_, L> {
                 list.truncate(k);
             }
         };
-        // Among equals the later one has the higher id, so it stays out.
+        // Among equals the later one has the higher id, so it is not taken.
         let mut bar = L::LOWEST;
         for (at, chunk) in self.logits.chunks(CHUNK).enumerate() {
-            // Without a branch for each logit, so that the compiler uses vectors.
+            // No branch per logit, so that the compiler uses vectors.
             if !chunk.iter().fold(false, |any, logit| any | (*logit > bar)) {
                 continue;
             }
@@ -122,7 +122,8 @@ impl<L: Logit> Row<'_, L> {
         list
     }
 
-    /// The entry at which the running sum first passes a bound, after `before`: its id and the sum with it.
+    /// The entry at which the running sum first passes a bound, starting from `before`: its id and the sum
+    /// including it.
     fn walk(&self, sorted: &[Entry<L>], before: Sum, passes: impl Fn(Sum) -> bool) -> Option<(u32, Sum)> {
         let mut sum = before;
         sorted.iter().find_map(|(logit, id)| {
@@ -132,7 +133,7 @@ impl<L: Logit> Row<'_, L> {
     }
 }
 
-/// A row whose logits are in bins, in falling order.
+/// A row whose logits are in bins, in descending order.
 struct Bins<'r, L> {
     row: Row<'r, L>,
     sums: Vec<Sum>,
@@ -149,7 +150,8 @@ impl<'r, L: Logit> Bins<'r, L> {
         bins
     }
 
-    /// The bin of a logit; none if its mass is 0 by far. Bins fall as logits rise, because every step rounds monotonically.
+    /// The bin of a logit; none if its mass is certainly 0. Bins descend as logits rise, because every step
+    /// rounds monotonically.
     fn of(&self, logit: L) -> Option<usize> {
         let y = logit.below(self.row.largest) * self.row.masses.rate();
         (y < 64.0).then_some((y * BINS_PER_POWER as f32) as usize)
@@ -195,7 +197,7 @@ fn draw<L: Logit>(op: &Sample<f32>, logits: &[L], counter: i64) -> Option<u32> {
     choose(op, counter, kept.mass, |passes| bins.find(passes))
 }
 
-/// The id drawn from the first ones, which have this mass in all; `find` is that of [`Bins`].
+/// The id drawn from the first ids, whose total mass is given; `find` is that of [`Bins`].
 fn choose(
     op: &Sample<f32>,
     counter: i64,
@@ -212,7 +214,7 @@ fn choose(
 
 fn sample(op: &Sample<f32>, logits: Raw<'_>, counters: &[i64], ids: RawMut<'_>) -> Result<()> {
     let (v, dtype) = (logits.layout.last(), logits.dtype);
-    // Rows of one id.
+    // Rows consist of one id.
     let (n, stride) = (ids.layout.len(), ids.layout.last_stride());
     let column = Layout::strided(&[n, 1], &[stride, 1], ids.layout.offset())?;
     for_each_row("sample", ids.with_layout(column), v.saturating_mul(4), &|[scratch, wide, _], i, id| {

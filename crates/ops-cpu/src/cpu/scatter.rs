@@ -1,4 +1,4 @@
-//! Ops that read from and write to places that indices give.
+//! Ops that read and write elements by index.
 //!
 //! Indices are checked before anything is written. Work is split into lines along the axis, or into rows of the output: no two
 //! write the same element, and each is processed in the order of its indices, so results do not depend on threads. The time is
@@ -12,10 +12,10 @@ use bytemuck::{cast_slice, cast_slice_mut, pod_read_unaligned};
 use ops_core::ops::{Gather, IndexAdd, Scatter, ScatterAdd};
 use ops_core::{Call, DType, Index, Layout, Num, Result, Scalar, with_type};
 
-/// Work of an element that an index addresses, in elements of a row.
+/// The work of an indexed element, in elements of a row.
 const COST: usize = 4;
 
-/// Calls `f` with the number and the place of each index that is an element.
+/// Calls `f` with the number and the position of each index that refers to an element.
 fn each_place(dtype: DType, ids: &[u8], bound: usize, f: &mut dyn FnMut(usize, usize)) {
     with_type!(indices, dtype, I => {
         for (j, id) in cast_slice::<u8, I>(ids).iter().enumerate() {
@@ -35,11 +35,11 @@ pub(super) fn gather(x: Raw<'_>, ids: Raw<'_>, mut y: RawMut<'_>, axis: isize) -
         return Ok(());
     }
     if bound == 0 {
-        // No index is an element.
+        // No index refers to an element.
         y.layout.positions().for_each(|p| y.element(p).fill(0));
         return Ok(());
     }
-    // Where an index of 0 reads. Along other axes, no extent is longer than that of `x`.
+    // The position that an index of 0 reads. Along other axes, no extent is longer than that of `x`.
     let mut strides = x.layout.strides().to_vec();
     strides[axis] = 0;
     let zeroth = Layout::strided(ids.dims(), &strides, x.layout.offset())?;
@@ -63,12 +63,12 @@ pub(super) fn gather(x: Raw<'_>, ids: Raw<'_>, mut y: RawMut<'_>, axis: isize) -
     })
 }
 
-/// Where the elements of a row of `gather` come from.
+/// The source positions of the elements of a `gather` row.
 struct Picked<'a> {
     x: &'a [u8],
-    /// Where an index of 0 reads for the row's first element.
+    /// The position that an index of 0 reads for the row's first element.
     first: usize,
-    /// Strides along the row, and along the axis that indices address.
+    /// Strides along the row, and along the axis that indices refer to.
     step: isize,
     along: isize,
     /// The extent of that axis.
@@ -81,7 +81,8 @@ impl Picked<'_> {
         self.first.wrapping_add_signed(self.step * j as isize + self.along * place as isize)
     }
 
-    /// Copies elements of `N` bytes, and writes zeros where an index is that of no element. The indices have been checked.
+    /// Copies elements of `N` bytes, and writes zeros for indices that mean "no element". The indices have
+    /// been checked.
     fn copy<const N: usize>(&self, dtype: DType, ids: &[u8], y: &mut [u8]) {
         let (x, y) = (self.x.as_chunks::<N>().0, y.as_chunks_mut::<N>().0);
         with_type!(indices, dtype, I => {
@@ -142,7 +143,7 @@ pub(super) fn scatter(dst: RawMut<'_>, ids: Raw<'_>, src: Raw<'_>, axis: isize) 
     })
 }
 
-/// Adds along lines. Floats are added in f64: each place takes its old value, then the sum, and is then rounded.
+/// Adds along lines. Floats are added in f64: each element adds the sum to its old value and is rounded once.
 fn add_lines(op: &'static str, dst: RawMut<'_>, ids: Raw<'_>, src: Raw<'_>, axis: usize) -> Result<()> {
     let (dtype, bound) = (dst.dtype, dst.layout.dims()[axis]);
     let words = if dtype.is_float() { bound } else { 0 };
@@ -170,7 +171,8 @@ fn put<T: Num>(line: &mut Line<'_>, place: usize, value: T) {
     line.element(place).copy_from_slice(bytemuck::bytes_of(&value));
 }
 
-/// The numbers of the indices of each place, in order: those of place `p` are `numbers[starts[p]..starts[p + 1]]`.
+/// The numbers of the indices of each element, in order: those of element `p` are
+/// `numbers[starts[p]..starts[p + 1]]`.
 struct ByPlace {
     starts: Vec<usize>,
     numbers: Vec<usize>,
@@ -202,7 +204,7 @@ impl ByPlace {
             sum += *start;
             *start = sum;
         }
-        // Filling moves each start to the next place's, so that they are shifted by one afterwards.
+        // Filling advances each start to the next element's, so they are shifted by one afterwards.
         let mut numbers = zeros(len)?;
         each_place(ids.dtype, bytes, bound, &mut |j, place| {
             numbers[starts[place]] = j;
@@ -222,7 +224,7 @@ fn add_rows(dst: RawMut<'_>, ids: Raw<'_>, src: Raw<'_>, axis: usize) -> Result<
     let (dtype, dims) = (dst.dtype, dst.layout.dims().to_vec());
     let (bound, n, last) = (dims[axis], src.dims()[axis], dst.layout.last());
     let by_place = ByPlace::new(ids, bound)?;
-    // Rows of one place.
+    // Rows of one element.
     let below: usize = dims[axis + 1..dims.len() - 1].iter().product();
     let cost = last.saturating_mul(1 + n / bound.max(1));
     for_each_row("index_add", dst, cost, &|[gathered, wide, _], i, dst| {

@@ -1,8 +1,8 @@
 //! Sorting along an axis, and the largest elements of rows.
 //!
-//! Elements become unsigned keys of the same order. A key of at most 32 bits and the element's index fill one word, and the
-//! words of long rows are sorted by the digits of the key; those of short rows, and pairs of longer keys and indices, by
-//! comparison. No two are equal, so any sort of them is stable.
+//! Elements are mapped to unsigned keys with the same order. A key of at most 32 bits and the element's index
+//! fill one word. The words of long rows are sorted by the digits of the key; those of short rows, and pairs
+//! of longer keys and indices, by comparison. No two are equal, so any sort of them is stable.
 use super::Cpu;
 use super::rows::{Scratch, for_each_row, for_each_row_pair, row};
 use super::vectors::{TaskResult, unsupported_dtype};
@@ -67,7 +67,7 @@ fn order<T: Keyed>(x: &[T], descending: bool, [a, b]: [&mut Scratch; 2], indices
     for (i, (word, v)) in words.iter_mut().zip(x).enumerate() {
         *word = (v.key() ^ flip) << 32 | i as u64;
     }
-    // A few of many are found faster than all are sorted.
+    // Selecting a few of many is faster than sorting all.
     let first = if n < MIN_RADIX || k < n / 8 || u32::try_from(n).is_err() {
         first_in_order(words, k)
     } else {
@@ -85,7 +85,8 @@ fn first_in_order<W: Ord>(words: &mut [W], k: usize) -> &[W] {
     &words[..k]
 }
 
-/// Sorts words by their upper half, of which the lowest `bits` count, from the lowest digit up. The result is in one of the two.
+/// Sorts words by the lowest `bits` of their upper half, from the lowest digit up. The result is in one of
+/// the two.
 fn by_digits<'w>(words: &'w mut [u64], other: &'w mut [u64], bits: u32) -> &'w mut [u64] {
     const MAX_DIGITS: usize = 32u32.div_ceil(DIGIT) as usize;
     let digit = |word: u64, pass: usize| (word >> (32 + DIGIT * pass as u32)) as usize & (BINS - 1);
@@ -116,7 +117,7 @@ fn by_digits<'w>(words: &'w mut [u64], other: &'w mut [u64], bits: u32) -> &'w m
     from
 }
 
-/// Writes the elements in order, or those of them for which there is room.
+/// Writes the elements in order, as many as there is room for.
 fn pick(x: &[u8], size: usize, indices: &[u32], y: &mut [u8]) {
     for (y, index) in y.chunks_exact_mut(size).zip(indices) {
         y.copy_from_slice(&x[*index as usize * size..][..size]);
@@ -128,7 +129,7 @@ fn cost(n: usize) -> usize {
     n.saturating_mul(16)
 }
 
-/// Sorts rows; `find` gets the row, scratch memory and the memory for the indices.
+/// Sorts rows; `find` receives the row, scratch memory and the memory for the indices.
 fn ordered(
     x: &Raw<'_>,
     row: &[u8],

@@ -1,8 +1,9 @@
 //! Splits work over the threads of a rayon pool.
 //!
-//! The pool is the one that the backend was [built](super::CpuBuilder::threads) with. Otherwise it is the one that the caller runs
-//! in, or else the global one, whose size `RAYON_NUM_THREADS` or `rayon::ThreadPoolBuilder` sets. The caller works too: on a
-//! busy machine it may finish before a helper wakes, and then waits for none.
+//! The pool is the one that the backend was [built](super::CpuBuilder::threads) with. Otherwise it is the one
+//! that the caller runs in, or else the global one, whose size `RAYON_NUM_THREADS` or
+//! `rayon::ThreadPoolBuilder` sets. The caller works too: on a busy machine it may finish before a helper
+//! wakes, and then does not wait for any.
 use super::vectors::TaskResult;
 use core::cell::Cell;
 use core::ops::Range;
@@ -16,7 +17,7 @@ mod crew;
 /// microseconds.
 pub(super) const MAX_SERIAL_ELEMENTS: usize = 1 << 15;
 
-/// A pool of a backend's own.
+/// A pool that belongs to backends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pool(&'static ThreadPool);
 
@@ -25,13 +26,14 @@ impl UnwindSafe for Pool {}
 impl RefUnwindSafe for Pool {}
 
 thread_local! {
-    /// The pool of the backend whose kernel this thread runs, if it has one of its own.
+    /// The pool of the backend whose kernel this thread runs, if it has its own.
     static POOL: Cell<Option<Pool>> = const { Cell::new(None) };
     /// Whether that kernel sums each row in an order that does not depend on other rows.
     static BY_ROW: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs a kernel, or a part of one, whose sums of a row do or do not depend on the other rows.
+/// Runs a kernel, or a part of one; `by_row` says whether sums of a row must be independent of the other
+/// rows.
 #[inline]
 pub(super) fn with_sums<R>(by_row: bool, kernel: impl FnOnce() -> R) -> R {
     struct Restore(bool);
@@ -52,7 +54,7 @@ pub(super) fn by_row() -> bool {
     BY_ROW.get()
 }
 
-/// Runs the tasks of a call on its threads, with its order of sums.
+/// Runs the tasks of a call on its threads, with its summation order.
 fn run(tasks: usize, f: &(dyn Fn(usize) + Sync)) {
     let by_row = by_row();
     crew::run(tasks, count(), &|t| with_sums(by_row, || f(t)));
@@ -74,10 +76,11 @@ pub(super) fn with_pool<R>(pool: Option<Pool>, kernel: impl FnOnce() -> R) -> R 
     kernel()
 }
 
-/// The pool with this number of threads. Backends of one size share a pool, and pools live as long as the process.
+/// The pool with this number of threads. Backends with the same number share a pool, and pools live as long
+/// as the process.
 ///
 /// # Errors
-/// The system starts no more threads.
+/// The system cannot start more threads.
 pub(super) fn pool(threads: usize) -> Result<Pool, rayon::ThreadPoolBuildError> {
     static POOLS: Mutex<Vec<Pool>> = Mutex::new(Vec::new());
     let mut pools = POOLS.lock().unwrap_or_else(|e| e.into_inner());

@@ -64,9 +64,9 @@ macro_rules! host_backend {
             }
         }
 
-        /// Refuses to record: make the calls again instead.
+        /// Refuses to record: the caller should make the calls again instead.
         impl ops_core::Replay for $backend {
-            /// There is no graph.
+            /// There are no graphs.
             type Graph = core::convert::Infallible;
 
             fn capture<R, E: From<ops_core::Error>>(
@@ -83,8 +83,8 @@ macro_rules! host_backend {
 }
 pub(crate) use host_backend;
 
-/// Why nothing is recorded. A call borrows its operands, and nothing is saved by not making it.
+/// Why nothing is recorded: a call borrows its operands, and skipping it would save nothing.
 pub(crate) fn no_graph(backend: &'static str) -> ops_core::Error {
-    let why = "calls run at once on operands that they borrow, so there is no queue to record; make the calls again instead";
+    let why = "calls run immediately on borrowed operands, so there is no queue to record; make the calls again instead";
     ops_core::replay::not_recorded(ops_core::replay::CAPTURE, backend, why)
 }

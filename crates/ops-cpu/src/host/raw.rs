@@ -194,7 +194,7 @@ pub(crate) fn block_info(op: &'static str, dtype: DType) -> Result<&'static Bloc
 pub(crate) fn check_indices(op: &'static str, ids: Raw<'_>, bound: usize) -> Result<()> {
     with_type!(indices, ids.dtype, I => {
         let indices = ids.slice::<I>();
-        // Without a branch for each index, so that the compiler uses vectors.
+        // No branch per index, so that the compiler uses vectors.
         let good = |part: &[I]| !part.iter().fold(false, |bad, id| bad | Index::resolve(*id, bound).is_err());
         if ids.contiguous().is_some_and(|bytes| bytemuck::cast_slice(bytes).chunks(4096).all(good)) {
             return Ok(());
@@ -207,8 +207,8 @@ pub(crate) fn check_indices(op: &'static str, ids: Raw<'_>, bound: usize) -> Res
     }, _ => no_number(ids.dtype))
 }
 
-/// The table's row for each of `t` tokens of `b` batch entries: those that `positions[b or 1, t]` pick, or else those from
-/// `start` on. All positions are checked before any write.
+/// The table row for each of `t` tokens of `b` batch entries: given by `positions[b or 1, t]`, or otherwise
+/// consecutive from `start` on. All positions are checked before any write.
 pub(crate) fn table_rows(
     op: &'static str,
     positions: Option<Raw<'_>>,

@@ -1,8 +1,7 @@
 //! Reuses the memory of dropped buffers.
 //!
-//! The first touch of a fresh page costs more than most operations on it. So the memory of a dropped
-//! buffer is kept, by size class, for the next buffer of about its size. Large allocations ask for huge
-//! pages.
+//! The first touch of a fresh page costs more than most operations on it. So the memory of a dropped buffer
+//! is kept, by size class, for the next buffer of about its size. Large allocations request huge pages.
 use bytemuck::{Pod, Zeroable};
 use memmap2::MmapMut;
 use std::sync::Mutex;
@@ -12,7 +11,7 @@ use std::sync::Mutex;
 #[repr(C, align(64))]
 pub(super) struct Line([u8; 64]);
 
-/// Allocations of at least this many bytes get a mapping of their own, with huge pages where available.
+/// Allocations of at least this many bytes get their own mapping, with huge pages where available.
 const MIN_MAPPED_BYTES: usize = 4 << 20;
 /// Maximum bytes kept, over all size classes.
 const MAX_KEPT_BYTES: usize = 1 << 30;
@@ -93,7 +92,7 @@ fn class(bytes: usize) -> Option<Class> {
 
 /// Returns all kept memory to the system, and its size in bytes.
 pub(crate) fn trim() -> usize {
-    // The memory is dropped after the lock is.
+    // The memory is dropped after the lock is released.
     let (_given_back, bytes) = FREE.lock().unwrap_or_else(|e| e.into_inner()).take_all();
     bytes
 }

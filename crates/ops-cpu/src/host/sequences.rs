@@ -1,4 +1,4 @@
-//! The sequences of a call of attention: which rows of `q` are theirs, and where their keys are.
+//! The sequences of an attention call: their rows of `q`, and where their keys are.
 use super::raw::Raw;
 use core::ops::Range;
 use ops_core::{Error, Index, Result, with_type};
@@ -10,19 +10,19 @@ pub(crate) struct Sequence {
     pub(crate) queries: Range<usize>,
     /// Number of keys.
     pub(crate) keys: usize,
-    /// The entry of [`Sequences::table`] that names its first block.
+    /// The index in [`Sequences::table`] of its first block.
     first: usize,
-    /// Rows of its first block before its first key.
+    /// Number of rows in its first block before its first key.
     skip: usize,
 }
 
-/// The sequences of a call. Their keys are rows of blocks; a tensor of keys side by side is one block.
+/// The sequences of a call. Their keys are rows of blocks; a tensor of concatenated keys is a single block.
 #[derive(Debug)]
 pub(crate) struct Sequences {
     pub(crate) list: Vec<Sequence>,
-    /// The blocks of all sequences, one sequence after another.
+    /// The blocks of all sequences, concatenated.
     table: Vec<usize>,
-    /// Rows of a block.
+    /// Number of rows in a block.
     pub(crate) block: usize,
 }
 
@@ -36,7 +36,8 @@ impl Sequences {
         Ok(Sequences { list, table, block: s.max(1) })
     }
 
-    /// Sequences side by side, in a call on `n` queries and `m` keys. All entries of `cu_q` and `cu_k` are checked.
+    /// Concatenated sequences, in a call on `n` queries and `m` keys. All entries of `cu_q` and `cu_k` are
+    /// checked.
     pub(crate) fn varlen(
         op: &'static str,
         (cu_q, n): (Raw<'_>, usize),
@@ -87,14 +88,15 @@ impl Sequences {
         Ok(Sequences { list, table, block })
     }
 
-    /// The block that key `j` of a sequence is in, and its row there.
+    /// The block that holds key `j` of a sequence, and its row there.
     #[inline]
     pub(crate) fn place(&self, sequence: &Sequence, j: usize) -> [usize; 2] {
         let row = sequence.skip + j;
         [self.table[sequence.first + row / self.block], row % self.block]
     }
 
-    /// These keys of a sequence in runs that lie in one block each: the block, the row of the first key, and the keys.
+    /// The given keys of a sequence, in runs that each lie in one block: the block, the row of the first key,
+    /// and the keys.
     pub(crate) fn runs(
         &self,
         sequence: &Sequence,
@@ -122,7 +124,7 @@ fn below(bound: usize, ids: &Raw<'_>, p: usize) -> Result<usize, i64> {
     }, _ => no_index(ids))
 }
 
-/// One past the largest value of an index type that may name a block: its largest value names none.
+/// One past the largest value of an index type that may be a block: the type's largest value never is.
 fn last_index(ids: &Raw<'_>) -> usize {
     with_type!(indices, ids.dtype, I => usize::try_from(I::NONE.to_i64()).unwrap_or(usize::MAX), _ => no_index(ids))
 }

@@ -26,8 +26,8 @@ struct Query {
 }
 
 impl Rules<'_> {
-    /// The output of one row and the logarithm of its denominator. `mask`, `key` and `value` give what is added to the score of a
-    /// key, its features and its values.
+    /// The output of one row and the logarithm of its denominator. `mask`, `key` and `value` return the
+    /// summand for the score of a key, its features and its values.
     fn attend(
         &self,
         query: &Query,
@@ -160,7 +160,7 @@ impl<T: Float> Kernel<AttentionVarlen<T>> for Reference {
         let (q, k, v) = (Raw::of(&a.q), Raw::of(&a.k), Raw::of(&a.v));
         let (rows, keys) = (q.dims()[0], k.dims()[0]);
         let sequences = Sequences::varlen(name, (Raw::of(&a.cu_q), rows), (Raw::of(&a.cu_k), keys))?;
-        // All keys are one block.
+        // All keys form one block.
         let block = |x: Raw<'_>| x.layout.unsqueeze(0);
         let (k, v) = (k.with_layout(block(k)?), v.with_layout(block(v)?));
         let outputs = Outputs { o: RawMut::of(&mut a.o), lse: a.lse.as_mut().map(RawMut::of) };

@@ -1,4 +1,4 @@
-//! Rows written to caches of keys and values.
+//! Writing rows to key and value caches.
 use super::rope::Angles;
 use super::{Reference, line, norm};
 use crate::host::raw::{Raw, RawMut, resolve_operand};
@@ -28,7 +28,8 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// Writes the keys, each head as `before` makes it and then rotated, and the values. Positions and slots are checked first.
+    /// Writes the keys, each head transformed by `before` and then rotated, and the values. Positions and
+    /// slots are checked first.
     fn write(
         &self,
         op: &'static str,
@@ -37,7 +38,7 @@ impl Rows<'_> {
         [mut keys, values]: [RawMut<'_>; 2],
     ) -> Result<()> {
         let (&[n, h, _], lk) = (self.k.dims(), self.k.layout) else {
-            unreachable!("the rule wants three axes")
+            unreachable!("the rule requires three axes")
         };
         let of_one = Layout::strided(
             &[1, n],

@@ -21,7 +21,7 @@ fn quantize(x: Raw<'_>, mut y: RawMut<'_>) -> Result<()> {
     for q in y.layout.positions() {
         let block: Vec<f32> = positions.by_ref().take(format.values()).map(|p| x.f64(p) as f32).collect();
         if !format.encode(&block, y.element(q)) {
-            let status = format!("{} is only read", format.name());
+            let status = format!("{} is read-only", format.name());
             return Err(Error::Device { backend: "reference", call: "quantize", status });
         }
     }

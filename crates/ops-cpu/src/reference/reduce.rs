@@ -13,7 +13,7 @@ fn reduce(f: ReduceFn, x: Raw<'_>, mut y: RawMut<'_>, axes: Axes) -> Result<()> 
         if x.dtype.is_float() {
             y.set(to, of_floats(f, &x.gather(elements)));
         } else {
-            on_num!(x.dtype, T => y.set_wide(to, of_integers::<T>(f, elements.map(|p| x.wide(p)))), else unreachable!("reductions are of numbers"));
+            on_num!(x.dtype, T => y.set_wide(to, of_integers::<T>(f, elements.map(|p| x.wide(p)))), else unreachable!("only numbers are reduced"));
         }
     }
     Ok(())
@@ -30,7 +30,7 @@ fn of_floats(f: ReduceFn, x: &[f64]) -> f64 {
     }
 }
 
-/// In the type itself, whose arithmetic wraps.
+/// Computed in the type itself, whose arithmetic wraps.
 fn of_integers<T: Num>(f: ReduceFn, x: impl Iterator<Item = Wide>) -> Wide {
     let x = x.map(T::from_wide);
     let one = || T::from_wide(Wide::Int(1));
@@ -39,7 +39,7 @@ fn of_integers<T: Num>(f: ReduceFn, x: impl Iterator<Item = Wide>) -> Wide {
         ReduceFn::Max => x.reduce(T::maximum).unwrap_or_else(one),
         ReduceFn::Min => x.reduce(T::minimum).unwrap_or_else(one),
         ReduceFn::Prod => x.fold(one(), T::mul),
-        other => unreachable!("integers have no {}", other.name()),
+        other => unreachable!("there is no {} of integers", other.name()),
     }
     .to_wide()
 }

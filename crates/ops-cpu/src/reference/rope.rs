@@ -5,7 +5,7 @@ use crate::{Host, Kernel};
 use ops_core::ops::{Rope, RopeForm, RopeInplace};
 use ops_core::{Call, Float, Op, Result};
 
-/// The tables of a call and the rows that its tokens take from them.
+/// The tables of a call, and the rows that its tokens use.
 pub(super) struct Angles<'a> {
     cos: Raw<'a>,
     sin: Raw<'a>,
@@ -27,11 +27,11 @@ impl<'a> Angles<'a> {
         Ok(Angles { cos, sin, rows, tokens, adjacent })
     }
 
-    /// Rotates the first features of a head, as many as the tables have angles for.
+    /// Rotates as many leading features of a head as the tables have angles for.
     pub(super) fn rotated(&self, mut x: Vec<f64>, batch: usize, token: usize) -> Vec<f64> {
         let (row, half) = (self.rows[batch * self.tokens + token], self.cos.layout.last());
         for j in 0..half {
-            // A table is shared by the batch or has one part per batch entry.
+            // The batch shares one table, or there is one per batch entry.
             let at = |table: Raw<'_>| {
                 table.f64(table.layout.position(&[batch, row, j][3 - table.layout.rank()..]))
             };

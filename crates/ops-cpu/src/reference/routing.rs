@@ -16,7 +16,7 @@ fn scores(scoring: Scoring, logits: &[f64]) -> Vec<f64> {
     logits.iter().map(|v| f64::from(score(v) as f32)).collect()
 }
 
-/// The places of values in falling order; the lower place first among equals. NaN comes first.
+/// The indices of values in descending order; the lower index first among equals. NaN comes first.
 fn falling(values: &[f32]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     let lower = |a: f32, b: f32| b.partial_cmp(&a).unwrap_or_else(|| b.is_nan().cmp(&a.is_nan()));
@@ -25,7 +25,7 @@ fn falling(values: &[f32]) -> Vec<usize> {
     order
 }
 
-/// The experts that the best groups leave.
+/// Which experts remain after the choice of groups.
 fn left<T>(op: &RouterTopK<T>, choice: &[f32]) -> Vec<bool> {
     let per_group = (choice.len() / op.groups).max(1);
     let mark = |group: &[f32]| {

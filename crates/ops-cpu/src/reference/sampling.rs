@@ -5,7 +5,7 @@ use crate::{Host, Kernel};
 use ops_core::ops::Sample;
 use ops_core::{Call, Float, Result, Wide};
 
-/// Ids in the order of falling logits, the lower id first among equals. NaN comes first.
+/// Ids in descending order of logits, the lower id first among equals. NaN comes first.
 fn falling(logits: &[f64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..logits.len()).collect();
     let lower = |a: f64, b: f64| b.partial_cmp(&a).unwrap_or_else(|| b.is_nan().cmp(&a.is_nan()));
@@ -33,7 +33,7 @@ fn draw(op: &Sample<f32>, logits: &[f64], counter: i64) -> usize {
     }
     order.truncate(op.top_k.unwrap_or(order.len()));
     let masses = op.masses(logits.len());
-    // Equal infinities have no difference.
+    // The difference of equal infinities is NaN.
     let below = |logit: f64| if logit == largest { 0.0 } else { (largest - logit) as f32 };
     let mut kept: Vec<u64> = order.iter().map(|i| masses.of(below(logits[*i]))).collect();
     let needed = op.needed(kept.iter().sum());

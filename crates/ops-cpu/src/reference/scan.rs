@@ -18,13 +18,13 @@ fn cumsum(x: Raw<'_>, mut y: RawMut<'_>, axis: usize) {
             y.scatter(to, sums);
         } else {
             on_num!(x.dtype, T => {
-                // In the type itself, whose arithmetic wraps.
+                // Computed in the type itself, whose arithmetic wraps.
                 let mut sum = T::from_wide(Wide::Int(0));
                 for (from, to) in from.zip(to) {
                     sum = Num::add(sum, T::from_wide(x.wide(from)));
                     y.set_wide(to, sum.to_wide());
                 }
-            }, else unreachable!("sums are of numbers"));
+            }, else unreachable!("only numbers are summed"));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Ops that read from and write to places that indices give.
+//! Ops that read and write elements by index.
 use super::Reference;
 use crate::host::raw::{Raw, RawMut, resolve};
 use crate::{Host, Kernel};
@@ -35,7 +35,7 @@ fn scatter(mut dst: RawMut<'_>, ids: Raw<'_>, src: Raw<'_>, axis: isize) -> Resu
     Ok(())
 }
 
-/// Adds each element of `src` at its place in `dst`, which `place` gives; each sum is rounded once.
+/// Adds each element of `src` to the element of `dst` at `place`; each sum is rounded once.
 fn add(mut dst: RawMut<'_>, src: Raw<'_>, axis: usize, place: impl Fn(usize, &[usize]) -> Option<usize>) {
     let mut sums = BTreeMap::new();
     for i in 0..src.layout.len() {

@@ -65,7 +65,7 @@ fn unknown_type(key: &str, at: usize, got: u32) -> Error {
 fn array(cur: &mut Cursor<'_>, key: &str, depth: usize) -> Result<Array> {
     let at = cur.at();
     if depth > MAX_DEPTH {
-        let wanted = format!("at most {MAX_DEPTH} arrays within each other");
+        let wanted = format!("at most {MAX_DEPTH} levels of nested arrays");
         return Err(Error::malformed(Named { key, part: "value" }, at, "deeper arrays", wanted));
     }
     Ok(match cur.number::<u32>(Named { key, part: "element type" })? {

@@ -1,11 +1,11 @@
-//! Mixtures: which type each tensor of a quantized file gets.
+//! Mixtures: the type of each tensor in a quantized file.
 use crate::GgmlType;
 use std::fmt;
 use table::TABLE;
 
 mod table;
 
-/// The place of a tensor in a model, as far as mixtures tell them apart.
+/// The role of a tensor in a model, as far as mixtures distinguish roles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     /// The output matrix, or the embedding table if it serves as both.
@@ -15,7 +15,7 @@ enum Role {
     /// Query, key and value in one matrix.
     Fused,
     AttentionOutput,
-    /// The second matrix of a feed-forward block, experts' included.
+    /// The second matrix of a feed-forward block, including those of experts.
     Down,
     Other,
 }
@@ -36,30 +36,30 @@ impl Role {
     }
 }
 
-/// Which layers of which models a rule is for.
+/// The layers and models that a rule applies to.
 #[derive(Clone, Copy, Debug)]
 enum When {
     Always,
-    /// The first layers, a number of them.
+    /// The first layers, this many.
     First(usize),
-    /// The first layers, a fraction: one in so many.
+    /// The first layers, one in this many of all.
     FirstPart(usize),
-    /// The first and the last eighth, and every third layer between them.
+    /// The first and the last eighth, and every third layer in between.
     Spread,
-    /// At least so many query heads for each key head.
+    /// At least this many query heads per key head.
     Grouped(usize),
-    /// Models of eight experts, whose attention is small beside them.
+    /// Models with eight experts, whose attention is small in comparison.
     EightExperts,
 }
 
-/// What the rules need to know of a model.
+/// The properties of a model that the rules need.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Model {
     pub(super) layers: usize,
     pub(super) experts: usize,
-    /// Query heads for each key head.
+    /// Query heads per key head.
     pub(super) group: usize,
-    /// The embedding table is the output matrix too.
+    /// Whether the embedding table is also the output matrix.
     pub(super) tied: bool,
 }
 
@@ -77,10 +77,10 @@ impl When {
     }
 }
 
-/// A named choice of types for the tensors of a file, as llama.cpp makes it.
+/// A named choice of types for the tensors of a file, identical to llama.cpp's.
 ///
-/// A mixture has one type for most matrices, and more bits for those that lose most: the output matrix, values, and some
-/// layers of the second feed-forward matrix. [`Mixture::all`] lists them.
+/// A mixture has one type for most matrices, and more bits for those that are most sensitive: the output
+/// matrix, values, and some layers of the second feed-forward matrix. [`Mixture::all`] lists them.
 ///
 /// ```
 /// use ops_gguf::Mixture;
@@ -97,7 +97,7 @@ struct Row {
     /// The number in `general.file_type`.
     file_type: u32,
     base: GgmlType,
-    /// The first that holds decides.
+    /// The first rule that applies decides.
     rules: &'static [(Role, When, GgmlType)],
 }
 
@@ -117,12 +117,12 @@ impl Mixture {
         self.0.name
     }
 
-    /// The number that stands for this mixture in `general.file_type`.
+    /// The number of this mixture in `general.file_type`.
     pub fn file_type(self) -> u32 {
         self.0.file_type
     }
 
-    /// The type for a tensor with these extents; `None` if it keeps its own.
+    /// The type for a tensor with these extents; `None` if it keeps its type.
     pub(super) fn choose(self, name: &str, dims: &[usize], model: &Model) -> Option<GgmlType> {
         if !is_matrix(name, dims) {
             return None;
@@ -140,8 +140,8 @@ impl fmt::Debug for Mixture {
     }
 }
 
-/// Whether a tensor is a matrix of weights. Vectors, norms, routers, position tables and short convolutions are not: they are
-/// small, and errors in them spread.
+/// Whether a tensor is a weight matrix. Vectors, norms, routers, position tables and short convolutions are
+/// not: they are small, and errors in them spread.
 fn is_matrix(name: &str, dims: &[usize]) -> bool {
     const KEPT: [&str; 6] =
         ["_norm.", "ffn_gate_inp", "position_embd.", "token_types.", "ssm_conv1d.", "rope_f"];
@@ -154,7 +154,7 @@ fn layer_of(name: &str) -> usize {
     number.and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
-/// The nearest type whose blocks divide a row: `ty`, a format with blocks of 32, or f16.
+/// The first of `ty`, a format with blocks of 32, and f16 whose blocks divide a row.
 fn that_divides(ty: GgmlType, row: usize) -> GgmlType {
     let divides = |ty: GgmlType| ty.block().is_some_and(|block| row.is_multiple_of(block.len));
     let short = match ty {

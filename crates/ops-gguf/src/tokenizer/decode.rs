@@ -36,7 +36,7 @@ pub struct DecodeStream<'t> {
     options: DecodeOptions,
     /// Bytes of an incomplete character.
     pending: Vec<u8>,
-    /// Whether the next text is the first one; the space that the encoder put in front is then removed.
+    /// Whether the next text is the first one; the space that the encoder prepended is then removed.
     at_start: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Tokenizers in the form of `tokenizer.json`, run by the crate that the form belongs to.
+//! Tokenizers in the format of `tokenizer.json`, run by the crate `tokenizers`.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -15,20 +15,20 @@ use crate::metadata::{Array, Metadata, Value};
 pub(super) const JSON: &str = "tokenizer.huggingface.json";
 
 pub(super) struct HuggingFace {
-    /// Whether special tokens in a text are text is a setting of the tokenizer itself.
+    /// Whether special tokens in a text count as text is a setting of the tokenizer itself.
     inner: Mutex<tokenizers::Tokenizer>,
     pub(super) pieces: Pieces,
-    /// The first space of a text is one that the encoder put there.
+    /// Whether the first space of a text was added by the encoder.
     pub(super) strips_space: bool,
 }
 
-/// How the tokens of a vocabulary spell text.
+/// How the tokens of a vocabulary represent text.
 pub(super) enum Pieces {
     /// Bytes as printable characters.
     Bytes,
     /// Text with `▁` for spaces.
     Spaces,
-    /// Words, and parts of words behind a prefix. Spaces are not in the vocabulary.
+    /// Words, and parts of words after a prefix. Spaces are not in the vocabulary.
     Words(WordPiece),
 }
 
@@ -45,7 +45,7 @@ impl Pieces {
 }
 
 impl HuggingFace {
-    /// Appends the tokens of a text, without those that are put before and after a text.
+    /// Appends the tokens of a text, without those added before and after a text.
     pub(super) fn encode(&self, text: &str, special: bool, ids: &mut Vec<u32>) -> Result<()> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.set_encode_special_tokens(!special);
@@ -86,7 +86,7 @@ pub(super) fn tokenizer(meta: &Metadata) -> Result<Tokenizer> {
     })
 }
 
-/// How tokens spell text, and whether the first space of a text goes.
+/// How tokens represent text, and whether the first space of a text is removed.
 fn decoder(decoder: Option<&DecoderWrapper>) -> Result<(Pieces, bool)> {
     let one = std::slice::from_ref;
     let steps: &[DecoderWrapper] = match decoder {
@@ -126,7 +126,7 @@ fn decoder(decoder: Option<&DecoderWrapper>) -> Result<(Pieces, bool)> {
 fn vocab(inner: &tokenizers::Tokenizer) -> Result<Vocab> {
     let tokens = inner.get_vocab(true);
     let count = tokens.values().max().map_or(0, |id| *id as usize + 1);
-    // Ids are nearly dense; a file whose ids are not is no reason to allocate without end.
+    // Ids are nearly dense; if a file's ids are not, do not allocate without limit.
     if count == 0 || count > 2 * tokens.len() + 4096 {
         return Err(wrong(
             "vocabulary",
@@ -150,7 +150,7 @@ fn vocab(inner: &tokenizers::Tokenizer) -> Result<Vocab> {
     Vocab::new(*texts, kinds.into())
 }
 
-/// Ids of the keys, or else of the texts that `tokenizer_config.json` gives.
+/// Ids given by the keys, or else those of the texts in `tokenizer_config.json`.
 fn special_ids(meta: &Metadata, vocab: &Vocab) -> Result<SpecialIds> {
     let ids = SpecialIds::from_metadata(meta, vocab)?;
     let named = |name: &str| -> Result<Option<u32>> {
@@ -173,8 +173,8 @@ fn special_ids(meta: &Metadata, vocab: &Vocab) -> Result<SpecialIds> {
 
 /// The tokens before and after a text.
 fn around(inner: &tokenizers::Tokenizer) -> Result<(Option<u32>, Option<u32>)> {
-    let failed = |e| wrong("post-processor", e, "one that takes an empty text");
-    // A text of one token tells what is before from what is after.
+    let failed = |e| wrong("post-processor", e, "one that accepts an empty text");
+    // A text of one token shows what is added before and what after.
     let bare = inner.encode_fast("a", false).map_err(failed)?;
     let whole = inner.encode_fast("a", true).map_err(failed)?;
     let (bare, whole) = (bare.get_ids(), whole.get_ids());

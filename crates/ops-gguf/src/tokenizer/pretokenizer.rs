@@ -50,7 +50,8 @@ const GPT4O: &str = concat!(
     r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 );
 
-/// Letters with case, as of the Unicode version at the time. Escaped, because several change under normalisation.
+/// Letters with case, as of the Unicode version at the time. Escaped, because several would change under
+/// normalisation.
 const DEEPSEEK_LETTERS: &str = concat!(
     r"\s?[A-Za-z\u{b5}\u{c0}-\u{d6}\u{d8}-\u{f6}\u{f8}-\u{1ba}\u{1bc}-\u{1bf}\u{1c4}-\u{293}\u{295}-\u{2af}",
     r"\u{370}-\u{373}\u{376}\u{377}\u{37b}-\u{37d}\u{37f}\u{386}\u{388}-\u{38a}\u{38c}\u{38e}-\u{3a1}",

@@ -47,7 +47,7 @@ impl TokenKind {
 pub(super) struct Vocab {
     texts: Strings,
     kinds: Box<[TokenKind]>,
-    /// Ids of the tokens with text, sorted by it.
+    /// Ids of all tokens that have text, sorted by text.
     by_text: Box<[u32]>,
 }
 
@@ -153,7 +153,7 @@ fn sorted_by_text(texts: &Strings) -> Result<Box<[u32]>> {
         None => Ok(ids.into()),
         Some(pair) => {
             let got = format!("{:?} as token {} and as token {}", text(pair[0]), pair[0], pair[1]);
-            Err(wrong(TOKENS, got, "every token once"))
+            Err(wrong(TOKENS, got, "unique tokens"))
         }
     }
 }

@@ -43,10 +43,10 @@ impl AtomicFile {
         })
     }
 
-    /// Makes the file appear, in place of one that was there.
+    /// Makes the file appear, replacing an existing one.
     ///
     /// # Errors
-    /// The file cannot be written or renamed. Nothing appears then.
+    /// The file cannot be written or renamed. Then no file appears.
     pub fn commit(mut self) -> Result<()> {
         let failed = |e| Error::io("write", &self.destination, e);
         self.file.flush().map_err(failed)?;

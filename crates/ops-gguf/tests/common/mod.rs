@@ -1,5 +1,5 @@
 //! Shared by several test files.
-#![allow(dead_code, unreachable_pub)] // each test file uses its part
+#![allow(dead_code, unreachable_pub)] // each test file uses only some of these
 
 use std::path::PathBuf;
 

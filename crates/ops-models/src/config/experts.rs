@@ -9,30 +9,30 @@ use ops_core::ops::{GroupScore, Scoring, ScoringOrder};
 pub struct Experts {
     /// Number of experts.
     pub count: usize,
-    /// How many of them compute a token.
+    /// Number of experts per token.
     pub used: usize,
     /// Width of an expert.
     pub ffn: usize,
     /// How the router's logits become scores.
     pub scoring: Scoring,
-    /// Whether all experts are scored, or those that are chosen.
+    /// Whether scoring comes before or after the choice.
     pub order: ScoringOrder,
-    /// The weights of the chosen ones are scaled to sum to 1.
+    /// Whether the weights of the chosen experts are scaled to sum to 1.
     pub renormalize: bool,
     /// A factor on the weights.
     pub scale: f64,
-    /// The number of groups of experts, and how many of them stay.
+    /// The number of expert groups, and how many of them are kept.
     pub groups: (usize, usize),
-    /// What marks a group.
+    /// How a group is scored.
     pub group_score: GroupScore,
-    /// Width of the block that computes every token; 0 if there is none.
+    /// Width of the shared block, which computes every token; 0 if there is none.
     pub shared: usize,
-    /// So many layers, the first ones, have a dense block instead.
+    /// Number of leading layers that have a dense block instead.
     pub leading_dense: usize,
 }
 
 impl Experts {
-    /// What the metadata says: softmax over all experts and renormalised weights, unless it says otherwise.
+    /// Reads the metadata. The default is softmax over all experts with renormalised weights.
     pub(crate) fn read(keys: &Keys<'_>, ffn: usize) -> Result<Self> {
         let (scoring, order) = match keys.find::<u32>("expert_gating_func")?.unwrap_or(0) {
             0 | 1 => (Scoring::Softmax, ScoringOrder::Before),
@@ -47,7 +47,7 @@ impl Experts {
         let groups = found("expert_group_count")?.max(1);
         let kept = if groups == 1 { 1 } else { keys.count("expert_group_used_count")? };
         let ffn = keys.count_or("expert_feed_forward_length", ffn)?;
-        // The shared block is given by its width, or by the number of experts that it is.
+        // The shared block's size is given as its width, or as a number of experts.
         let count = found("expert_shared_count")?;
         let shared = found("expert_shared_feed_forward_length")?;
         let shared = if shared > 0 { Some(shared) } else { count.checked_mul(ffn) };
@@ -69,14 +69,14 @@ impl Experts {
         })
     }
 
-    /// Whether the experts and groups go into each other.
+    /// Checks that the numbers of experts and groups fit together.
     pub(super) fn check(&self, keys: &Keys<'_>) -> Result<()> {
         let &Experts { count, used, groups: (groups, kept), .. } = self;
         if !count.is_multiple_of(groups) {
             return Err(keys.wrong(
                 "expert_group_count",
                 groups,
-                format!("a divisor of the {count} experts"),
+                format!("a divisor of {count}, the number of experts"),
             ));
         }
         if kept > groups {

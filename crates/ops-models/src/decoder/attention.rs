@@ -1,4 +1,4 @@
-//! Attention of a step over all tokens so far.
+//! The attention of a step over all tokens so far.
 use super::pages::Keys;
 use super::{Attend, Decoder, Rotation, Row};
 use crate::{Config, Result};
@@ -6,7 +6,7 @@ use ops_core::model::{CacheRotation, Transformer, Weight};
 use ops_core::ops::*;
 use ops_core::{Backend, Element, Float, Ref, Shape, TensorOf, View};
 
-/// The position of each row of a step, `[t]`, which is also its place in the text's caches.
+/// The position of each row of a step, `[t]`, which is also its slot in the text's caches.
 pub(super) fn positions<T: Float, B: Transformer<T>>(
     b: &B,
     rows: &[Row<'_, B::Space, T>],
@@ -35,7 +35,7 @@ impl<B: Backend, T: Float> Projected<B, T> {
 }
 
 impl<T: Float, B: Transformer<T>> Decoder<T, B> {
-    /// Attention of `h[t, dim]` in layer `i`, whose rows are the tokens of one text after the other.
+    /// Attention of `h[t, dim]` in layer `i`; the rows of each text are consecutive.
     pub(super) fn attention(
         &self,
         b: &B,
@@ -67,7 +67,8 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         part.output.apply(b, o.as_ref())
     }
 
-    /// Queries `[t, heads, d]` at these positions, normed if the model does so: `[1, t, heads, d]`.
+    /// Queries `[t, heads, d]`, normed if the model does so and rotated at these positions: `[1, t, heads,
+    /// d]`.
     fn rotated(
         &self,
         b: &B,
@@ -89,7 +90,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         Ok(y)
     }
 
-    /// Attention of queries `[t, heads · d]`, already rotated, to what the caches hold: `[t, heads · dv]`.
+    /// Attention of rotated queries `[t, heads · d]` over the caches: `[t, heads · dv]`.
     pub(super) fn attend(
         &self,
         b: &B,
@@ -136,7 +137,8 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         }
     }
 
-    /// Rotates the last features of queries or keys `[t, heads · d]` at these positions: those of latent attention.
+    /// Rotates the last features of queries or keys `[t, heads · d]` at these positions, for latent
+    /// attention.
     pub(super) fn rotate(
         &self,
         b: &B,

@@ -1,25 +1,27 @@
-//! Steps of one token for each text, recorded once and replayed.
+//! Steps of one token per text, recorded once and replayed.
 use super::{Decoder, PagedStep, Pages};
 use crate::{Error, Result};
 use ops_core::model::{Sequence, Transformer};
 use ops_core::ops::*;
 use ops_core::{Float, Replay, Space, Tensor, TensorOf, View};
 
-/// A backend on which texts can be continued: steps are counted there, so that positions and lengths need no host.
+/// A backend on which texts can be continued. It counts the steps, so that positions and lengths do not come
+/// from the host.
 pub trait Continues<T: Float>: Transformer<T> + Replay + ElementwiseOps<u32> + CopyOps<u32> {}
 impl<T: Float, B: Transformer<T> + Replay + ElementwiseOps<u32> + CopyOps<u32>> Continues<T> for B {}
 
-/// Continues texts in [`Pages`] token by token, by one recorded step.
+/// Continues texts in [`Pages`] token by token, with one recorded step.
 ///
-/// A step reads the tokens that the step before has drawn, and counts itself. Its positions, lengths, slots and the counters of
-/// sampling are a row of tables in the backend's memory. So one step is recorded ([`Replay`]) and every step is a replay of it.
-/// Nothing visits the host but the tokens drawn.
+/// A step reads the tokens that the step before has drawn, and increments its own counter. Its positions,
+/// lengths, slots and sampling counters are a row of tables in the backend's memory. So one step is recorded
+/// ([`Replay`]) and every step is a replay of it. Only the drawn tokens are copied to the host.
 ///
-/// On a backend that does not record, or not all that the model does, each step makes its calls anew, with the same results;
-/// [`refusal`](Continuation::refusal) says why.
+/// On a backend that cannot record all of the model's calls, each step makes its calls again, with the same
+/// results; [`refusal`](Continuation::refusal) says why.
 ///
-/// Blocks are taken for all steps at the beginning. What is left over is given back when the value is dropped, and each text then
-/// has the tokens that were read. To let texts join or leave, drop the value and make another.
+/// Blocks for all steps are taken at the beginning. When the value is dropped, unused blocks are returned,
+/// and each text has exactly the tokens that were read. To add or remove texts, drop the value and make
+/// another.
 ///
 /// ```no_run
 /// # use ops_models::{Continuation, Decoder};
@@ -44,9 +46,9 @@ pub struct Continuation<'s, T: Float, B: Continues<T>> {
     pages: &'s mut Pages<B::Space, T>,
     texts: Texts<'s>,
     sample: Sample<f32>,
-    /// Steps to come that blocks were taken for.
+    /// Number of further steps for which blocks were taken.
     left: usize,
-    /// What a step reads. It leaves the tokens of the next step here.
+    /// The inputs of a step. It writes the tokens of the next step here.
     step: PagedStep<B::Space>,
     plan: Plan<B::Space>,
     recorded: Recorded<T, B>,
@@ -54,21 +56,21 @@ pub struct Continuation<'s, T: Float, B: Continues<T>> {
 
 /// What changes from step to step, in the backend's memory.
 struct Plan<S: Space> {
-    /// Of all steps and texts, `[steps, texts]`.
+    /// For all steps and texts, `[steps, texts]`.
     positions: Tensor<S, u32>,
     lengths: Tensor<S, u32>,
     slots: Tensor<S, u32>,
     counters: Tensor<S, i64>,
-    /// The counters of the step, `[1, texts]`.
+    /// The counters of the current step, `[1, texts]`.
     counter: Tensor<S, i64>,
-    /// Which step it is, `[1]`, and what that grows by.
+    /// The number of the current step, `[1]`, and its increment.
     row: Tensor<S, u32>,
     one: Tensor<S, u32>,
 }
 
-/// The texts. Dropped, they have the tokens that were read.
+/// The texts. When dropped, they have exactly the tokens that were read.
 struct Texts<'s> {
-    /// With the number of tokens before the first step.
+    /// Each with its number of tokens before the first step.
     all: Vec<(&'s mut Sequence, usize)>,
     taken: usize,
 }
@@ -79,18 +81,18 @@ impl Drop for Texts<'_> {
     }
 }
 
-/// How steps are made.
+/// How steps are run.
 enum Recorded<T: Float, B: Continues<T>> {
-    /// The graph, and where it leaves the logits.
+    /// The graph, and the tensor to which it writes the logits.
     Graph(B::Graph, TensorOf<B, f32>, core::marker::PhantomData<T>),
     Refused(ops_core::Error),
-    /// The value is being made.
+    /// The value is still being made.
     NotYet,
 }
 
 impl<'s, T: Float, B: Continues<T>> Continuation<'s, T, B> {
-    /// Continues texts by at most `steps` tokens each. A text is its sequence, the token that it reads first, and the counter with
-    /// which the token after that is drawn, as for [`Decoder::sample_paged`].
+    /// Continues texts by at most `steps` tokens each. A text is its sequence, the token that it reads first,
+    /// and the counter with which the next token is drawn, as for [`Decoder::sample_paged`].
     ///
     /// # Errors
     /// [`Error::Tokens`] if `steps` is 0 or more than the model was loaded for, or there are no texts; those of
@@ -139,12 +141,13 @@ impl<'s, T: Float, B: Continues<T>> Continuation<'s, T, B> {
             _ => None,
         }
     }
-    /// Number of steps that can follow.
+    /// Number of steps that are left.
     pub fn left(&self) -> usize {
         self.left
     }
 
-    /// Makes a step: the token drawn after each text, which the next step reads. `None` where all logits are NaN.
+    /// Makes a step. Returns the token drawn for each text, which the next step reads; `None` if all logits
+    /// are NaN.
     ///
     /// # Errors
     /// [`Error::Tokens`] if no step is left; those of the backend, after which the value is of no further use.
@@ -184,7 +187,8 @@ impl<'s, T: Float, B: Continues<T>> Continuation<'s, T, B> {
         }
     }
 
-    /// The calls of a step: the logits, with the tokens drawn from them and everything else set for the step after it.
+    /// The calls of a step: computes the logits, draws tokens from them, and sets everything else for the
+    /// next step.
     fn make_step(&mut self) -> Result<TensorOf<B, f32>> {
         let (b, texts) = (&self.backend, self.texts.all.len());
         let (step, plan) = (&mut self.step, &mut self.plan);
@@ -208,10 +212,11 @@ impl<'s, T: Float, B: Continues<T>> Continuation<'s, T, B> {
     }
 }
 
-/// The operands of a step, and what all steps take them from.
+/// The inputs of a step, and the tables from which all steps take them.
 type Inputs<S> = (PagedStep<S>, Plan<S>);
 
-/// Appends `steps` tokens to each text, and uploads what the steps read. A text begins with a token and a counter.
+/// Appends `steps` tokens to each text, and uploads the inputs of the steps. A text begins with a token and a
+/// counter.
 fn inputs<T: Float, B: Continues<T>>(
     b: &B,
     model: &Decoder<T, B>,
@@ -226,7 +231,7 @@ fn inputs<T: Float, B: Continues<T>>(
     let mut rows: Vec<_> = texts.all.iter_mut().map(|(text, _)| (&mut **text, &unknown[..])).collect();
     let all = model.paged_step(b, pages, &mut rows)?;
     let by_text = all.slots.to_vec(b)?;
-    // Row by row, a row for each step.
+    // One row per step.
     let cells = || (0..steps * n).map(|at| (at / n, at % n));
     let slots: Vec<u32> = cells().map(|(step, text)| by_text[text * steps + step]).collect();
     let positions: Vec<u32> = cells().map(|(step, text)| (texts.all[text].1 + step) as u32).collect();

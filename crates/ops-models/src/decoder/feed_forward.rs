@@ -11,7 +11,7 @@ pub(super) enum FeedForward<B: Backend> {
     Mixture(Box<Mixture<B>>),
 }
 
-/// One block for all tokens.
+/// A single block for all tokens.
 pub(crate) struct Dense<B: Backend> {
     pub(crate) gate: Option<Linear<B>>,
     pub(crate) up: Linear<B>,
@@ -21,17 +21,17 @@ pub(crate) struct Dense<B: Backend> {
 /// A choice of blocks for each token.
 pub(super) struct Mixture<B: Backend> {
     pub(super) router: Linear<B>,
-    /// Added to scores for choosing only.
+    /// Added to scores only to choose experts.
     pub(super) choice_bias: Option<TensorOf<B, f32>>,
     pub(super) gate: Matrices<B>,
     pub(super) up: Matrices<B>,
     pub(super) down: Matrices<B>,
-    /// The block that computes every token, and the projection to a gate of its result.
+    /// The block that computes every token, and the projection to the gate of its result.
     pub(super) shared: Option<(Dense<B>, Option<Linear<B>>)>,
     pub(super) plan: Experts,
 }
 
-/// A matrix for each expert, `[count, n, k]`, and their biases, `[count, n]`.
+/// One matrix per expert, `[count, n, k]`, and their biases, `[count, n]`.
 pub(super) struct Matrices<B: Backend> {
     pub(super) weight: Weight<B::Space>,
     pub(super) bias: Option<TensorOf<B, f32>>,
@@ -110,7 +110,7 @@ fn activate<T: Float, B: Transformer<T>>(
 }
 
 impl<B: Backend> Mixture<B> {
-    /// Everything is computed on the backend, routing included, so nothing waits for it.
+    /// Computes everything on the backend, including routing, so nothing has to wait.
     fn apply<T: Float>(&self, b: &B, activation: Activation, h: Ref<'_, B, T>) -> Result<TensorOf<B, T>>
     where
         B: Transformer<T>,

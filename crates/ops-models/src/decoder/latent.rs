@@ -7,8 +7,8 @@ use crate::{Config, Latent as Plan, Result};
 use ops_core::model::Transformer;
 use ops_core::{Backend, Float, Ref, Shape, TensorOf, View};
 
-/// The matrices of latent attention. Those that expand keys and values stand beside queries and results, so that the caches stay
-/// compressed.
+/// The matrices of latent attention. The expansions of keys and values are applied to queries and results
+/// instead, so that the caches stay compressed.
 pub(super) struct Latent<B: Backend> {
     /// Compresses queries, if the model does so.
     query_down: Option<(Linear<B>, Norm<B>)>,
@@ -20,7 +20,7 @@ pub(super) struct Latent<B: Backend> {
     /// `[heads, value_dim, rank]`
     value_up: Matrices<B>,
     output: Linear<B>,
-    /// `0..heads`, by which a head finds its matrices.
+    /// `0..heads`, with which each head selects its matrices.
     heads: TensorOf<B, u32>,
     plan: Plan,
 }
@@ -70,7 +70,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
             None => part.query.apply(b, h)?,
         };
         let q = q.as_ref().reshape(&[t, heads, nope + rope_dim])?;
-        // A head's query times the expansion of its keys is a query to compressed keys.
+        // A head's query times the expansion of its keys is a query for compressed keys.
         let mut wide = b.empty(Shape::new(&[t, heads, head_dim])?)?;
         let to = wide.as_mut().narrow(2, 0, rank)?;
         b.linear_experts_into(q.narrow(2, 0, nope)?, &part.key_up.weight, ids, None, to)?;

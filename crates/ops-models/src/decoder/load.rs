@@ -1,4 +1,4 @@
-//! Reads a model's tensors. Whatever the file has and the model does not use is an error.
+//! Reads a model's tensors. A tensor in the file that the model does not use is an error.
 use super::feed_forward::{Dense, FeedForward, Matrices, Mixture};
 use super::{Attend, AttentionPart, Decoder, Layer, Linear, Norm, Rotation};
 use crate::{Activation, Config, Error, Experts, NormKind, Result};
@@ -11,10 +11,10 @@ use std::collections::HashSet;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// Tensors that hold nothing the metadata does not say: tables of frequencies in old files.
+/// Tensors that only repeat the metadata: frequency tables in old files.
 const IGNORED: [&str; 2] = ["rope_freqs.weight", "attn_rot_embd"];
 
-/// Reads tensors by name and remembers which. `C` is the model's configuration.
+/// Reads tensors by name and remembers which ones. `C` is the model's configuration.
 pub(crate) struct Loader<'g, B, T, C = Config> {
     pub(crate) backend: &'g B,
     pub(crate) gguf: &'g Gguf,
@@ -24,7 +24,7 @@ pub(crate) struct Loader<'g, B, T, C = Config> {
     computes_in: PhantomData<T>,
 }
 
-/// What any kind of model reads.
+/// Reading for models of any kind.
 impl<'g, T: Float, B: Transformer<T>, C> Loader<'g, B, T, C> {
     pub(crate) fn new(backend: &'g B, gguf: &'g Gguf, config: &'g C) -> Self {
         let weights = Weights::new(backend, gguf);
@@ -45,7 +45,7 @@ impl<'g, T: Float, B: Transformer<T>, C> Loader<'g, B, T, C> {
         self.has(name).then(|| self.vector(name, len)).transpose()
     }
 
-    /// A norm of this kind and `eps`. A bias is read if the file has one and the kind takes it.
+    /// A norm of this kind and `eps`. A bias is read if the file has one and the kind supports it.
     pub(crate) fn norm_of(&self, kind: (NormKind, f64), part: &str, len: usize) -> Result<Norm<B>> {
         let (kind, eps) = kind;
         let weight = self.vector(&format!("{part}.weight"), len)?;
@@ -63,13 +63,13 @@ impl<'g, T: Float, B: Transformer<T>, C> Loader<'g, B, T, C> {
         let weight = self.weights.packed::<T>(&name, dims)?;
         Ok(Linear { weight, bias: self.optional(&format!("{part}.bias"), dims[0])? })
     }
-    /// A matrix for ops that take it in the type that the model computes in.
+    /// A matrix for ops that need it in the type that the model computes in.
     pub(crate) fn matrix_in_t(&self, name: &str, dims: [usize; 2]) -> Result<TensorOf<B, T>> {
         self.mark(name);
         Ok(CastOps::<T>::cast(self.backend, &self.weights.matrix(name, dims)?)?)
     }
 
-    /// Refuses a file with a tensor that nothing read.
+    /// Refuses a file with a tensor that was not read.
     pub(crate) fn check_all_used(&self, architecture: &str) -> Result<()> {
         let used = self.used.borrow();
         let known = |name: &str| used.contains(name) || IGNORED.iter().any(|part| name.contains(part));
@@ -77,7 +77,7 @@ impl<'g, T: Float, B: Transformer<T>, C> Loader<'g, B, T, C> {
             None => Ok(()),
             Some(tensor) => Err(Error::Tensor {
                 name: tensor.name().to_owned(),
-                got: format!("a tensor of {:?} that this program has no use for", tensor.dims()),
+                got: format!("a tensor of {:?} that this program does not use", tensor.dims()),
                 wanted: format!("the tensors of a {architecture:?} model"),
             }),
         }
@@ -92,11 +92,11 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         self.has(&format!("{part}.weight")).then(|| self.norm(part, len)).transpose()
     }
 
-    /// Rows of a tensor as a matrix of their own.
+    /// Rows of a tensor as a separate matrix.
     fn rows(&self, part: &str, dims: &[usize], rows: Range<usize>) -> Result<Linear<B>> {
         self.row_groups(part, dims, std::slice::from_ref(&rows))
     }
-    /// The same for groups of rows, which follow each other.
+    /// The same for groups of rows, which are concatenated.
     pub(super) fn row_groups(
         &self,
         part: &str,
@@ -107,7 +107,7 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         self.mark(&name);
         let bias = format!("{part}.bias");
         if self.has(&bias) {
-            let wanted = "no bias beside a matrix that is several in one".to_owned();
+            let wanted = "no bias on a matrix that combines several".to_owned();
             return Err(Error::Tensor { name: bias, got: "a bias".into(), wanted });
         }
         let weight = self.weights.row_groups(&name, dims, groups)?;
@@ -141,7 +141,8 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         })
     }
 
-    /// Matrices `[n, dim]` as one, if they have one type, and all of them a bias or none; else each by itself.
+    /// Matrices `[n, dim]` as one, if they have the same type and either all or none of them have a bias;
+    /// otherwise each separately.
     fn stacked<const N: usize>(&self, parts: [(String, usize); N]) -> Result<Vec<Linear<B>>> {
         let dim = self.config.dim;
         let named = |kind: &str| parts.each_ref().map(|(part, _)| format!("{part}.{kind}"));
@@ -196,7 +197,7 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         })
     }
 
-    /// The block of this width whose tensors' names end in `suffix`.
+    /// The dense block of this width, whose tensors' names end in `suffix`.
     fn dense(&self, i: usize, suffix: &str, ffn: usize) -> Result<Dense<B>> {
         let Config { dim, activation, .. } = *self.config;
         let part = |name: &str| format!("blk.{i}.{name}{suffix}");
@@ -209,7 +210,7 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
             let gate = Some(self.linear(&part("ffn_gate"), [ffn, dim])?);
             return Ok(Dense { gate, up: self.linear(&up, [ffn, dim])?, down });
         }
-        // Gate and up in one matrix, in this order.
+        // Gate and up are in one matrix, in this order.
         let dims = [2 * ffn, dim];
         let gate = Some(self.rows(&up, &dims, 0..ffn)?);
         Ok(Dense { gate, up: self.rows(&up, &dims, ffn..2 * ffn)?, down })
@@ -229,7 +230,7 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
             plan: experts,
         })
     }
-    /// The block of this width that computes every token, and its gate, a row that files have as a vector or as a matrix.
+    /// The shared block of this width, and its gate, a row that files store as a vector or as a matrix.
     fn shared(&self, i: usize, width: usize) -> Result<(Dense<B>, Option<Linear<B>>)> {
         let (block, dim) = (self.dense(i, "_shexp", width)?, self.config.dim);
         let part = format!("blk.{i}.ffn_gate_inp_shexp");
@@ -261,7 +262,7 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         };
         Ok(Matrices { weight, bias })
     }
-    /// A product of extents, either of which a file may have as large as it likes.
+    /// A product of two extents from a file, checked for overflow: either may be arbitrarily large.
     pub(super) fn product(&self, what: &str, a: usize, b: usize) -> Result<usize> {
         a.checked_mul(b).ok_or_else(|| Error::Key {
             key: format!("{}: {what}", self.config.architecture),

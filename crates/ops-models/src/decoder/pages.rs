@@ -1,4 +1,4 @@
-//! Steps of many texts, whose keys and values are in the blocks of one cache.
+//! Steps of many texts whose keys and values are in the blocks of a shared cache.
 use super::{Decoder, state};
 use crate::{Config, Error, Result};
 use ops_core::model::{Blocks, CacheRotation, PagedCache, Sequence, Transformer};
@@ -7,8 +7,8 @@ use ops_core::{Backend, Float, Ref, Space, Tensor, TensorOf, View};
 
 /// Memory for the keys and values of many texts: a budget of blocks, and a cache for each layer.
 ///
-/// A text is a [`Sequence`] of [`blocks`](Pages::blocks), which takes blocks as it grows. Texts that begin alike may share blocks
-/// ([`Sequence::fork`]).
+/// A text is a [`Sequence`] of [`blocks`](Pages::blocks), which takes blocks as it grows. Texts with a common
+/// beginning may share blocks ([`Sequence::fork`]).
 ///
 /// ```no_run
 /// # use ops_models::Decoder;
@@ -30,20 +30,21 @@ pub struct Pages<S: Space, T: Float> {
 /// A text of a step over pages: its sequence, and the tokens to append.
 pub type PagedRow<'r> = (&'r mut Sequence, &'r [u32]);
 
-/// What a step over pages reads, in the backend's memory. The rows of all texts follow each other.
+/// The inputs of a step over pages, in the backend's memory. The rows of all texts are concatenated.
 #[derive(Debug)]
 pub struct PagedStep<S: Space> {
     /// The tokens, `[n]`.
     pub ids: Tensor<S, u32>,
     /// The position of each token in its text, `[n]`.
     pub positions: Tensor<S, u32>,
-    /// Where each token's key and value go, `[n]`: `block · size + row`. The largest value skips a token.
+    /// The cache slot of each token's key and value, `[n]`: `block · size + row`. The largest value skips a
+    /// token.
     pub slots: Tensor<S, u32>,
-    /// The blocks of each text, `[texts, width]`. What follows a text's blocks is not read.
+    /// The blocks of each text, `[texts, width]`. Entries after a text's blocks are not read.
     pub block_table: Tensor<S, u32>,
-    /// Tokens of each text, those of the step included, `[texts]`.
+    /// Number of tokens in each text, including those of the step, `[texts]`.
     pub lengths: Tensor<S, u32>,
-    /// Where the rows of each text begin, and where the last ones end, `[texts + 1]`.
+    /// The first row of each text, and the end of the last one, `[texts + 1]`.
     pub cu_q: Tensor<S, u32>,
     /// The row of each text's last token, `[texts]`.
     pub last: Tensor<S, u32>,
@@ -60,11 +61,12 @@ impl<S: Space, T: Float> Pages<S, T> {
 type TableLengthsStarts<'s, S> = (&'s Tensor<S, u32>, &'s Tensor<S, u32>, &'s Tensor<S, u32>);
 
 impl<S: Space> PagedStep<S> {
-    /// What [`attention_paged`](RaggedAttentionOps::attention_paged) reads beside the cache.
+    /// The inputs of [`attention_paged`](RaggedAttentionOps::attention_paged), except the cache.
     pub(super) fn pages(&self) -> TableLengthsStarts<'_, S> {
         (&self.block_table, &self.lengths, &self.cu_q)
     }
-    /// Uploads what a step reads: for each text its sequence, which has the step's tokens already, and these.
+    /// Uploads the inputs of a step. Each row is a sequence that already includes the step's tokens, and
+    /// these tokens.
     fn new<B: Backend<Space = S>>(backend: &B, rows: &[PagedRow<'_>], slots: &[u32]) -> Result<Self> {
         let width = rows.iter().map(|(text, _)| text.blocks().len()).max().unwrap_or(0);
         let (mut ids, mut positions, mut table) = (Vec::new(), Vec::new(), Vec::new());
@@ -92,9 +94,9 @@ impl<S: Space> PagedStep<S> {
 
 /// What the layers of a step remember of its texts.
 pub(super) enum Past<'p, 'r, S: Space, T: Float> {
-    /// A state for each text, and the position of each row, which is also its place in the caches.
+    /// One state per text, and the position of each row, which is also its cache slot.
     States(&'p mut [state::Row<'r, S, T>], &'p Tensor<S, u32>),
-    /// Blocks that all texts share.
+    /// Blocks shared by all texts.
     Pages(&'p mut [PagedCache<S, T>], &'p PagedStep<S>),
 }
 
@@ -105,14 +107,14 @@ pub(super) enum Keys<'c, S: Space, T: Float> {
 }
 
 impl<S: Space, T: Float> Past<'_, '_, S, T> {
-    /// That of the layer with attention that has this slot.
+    /// The memory of the attention layer with this slot.
     pub(super) fn keys(&mut self, slot: usize) -> Keys<'_, S, T> {
         match self {
             Past::States(rows, positions) => Keys::Apart(state::caches(rows, slot), positions),
             Past::Pages(caches, step) => Keys::Paged(&mut caches[slot], step),
         }
     }
-    /// That of the recurrent layer that has this slot.
+    /// The memory of the recurrent layer with this slot.
     pub(super) fn memories(&mut self, slot: usize) -> Vec<state::TextMemory<'_, S, T>> {
         match self {
             Past::States(rows, _) => state::memories(rows, slot),
@@ -129,14 +131,14 @@ impl<'c, S: Space, T: Float> Keys<'c, S, T> {
             Keys::Paged(_, step) => &step.positions,
         }
     }
-    /// The place of each row in the cache, `[t]`.
+    /// The cache slot of each row, `[t]`.
     pub(super) fn slots(&self) -> &'c Tensor<S, u32> {
         match self {
             Keys::Apart(_, positions) => positions,
             Keys::Paged(_, step) => &step.slots,
         }
     }
-    /// Rotates keys and adds them and values, `[t, h_kv, d]` each.
+    /// Rotates keys, and adds them and the values, `[t, h_kv, d]` each.
     pub(super) fn add_rotated<B: Transformer<T> + Backend<Space = S>>(
         &mut self,
         b: &B,
@@ -157,7 +159,7 @@ impl<'c, S: Space, T: Float> Keys<'c, S, T> {
         }
         Ok(())
     }
-    /// Adds keys `[t, h_kv, d]`, of which the values are a part.
+    /// Adds keys `[t, h_kv, d]`; the values are the first features.
     pub(super) fn add_keys<B: Transformer<T> + Backend<Space = S>>(
         &mut self,
         b: &B,
@@ -177,7 +179,7 @@ impl<'c, S: Space, T: Float> Keys<'c, S, T> {
 }
 
 impl<T: Float, B: Transformer<T>> Decoder<T, B> {
-    /// Allocates memory for texts of `count` blocks in all, of `size` tokens each.
+    /// Allocates memory for texts of `count` blocks in total, with `size` tokens each.
     ///
     /// # Errors
     /// [`Error::Pages`] for a model with recurrent layers, which keep one state for a whole text; those of [`Blocks::new`] and of the
@@ -193,12 +195,13 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         Ok(Pages { blocks, caches: (0..layers).map(cache).collect::<ops_core::Result<_>>()? })
     }
 
-    /// A step of several texts in `pages`, each of one token or many: the logits for the token after each.
+    /// A step of several texts in `pages`, with one or more tokens each: returns the logits for the token
+    /// after each.
     ///
     /// # Errors
     /// [`Error::Tokens`] if a text has no tokens, or more than the model was loaded for; [`Error::Pages`] for pages of another
-    /// model; [`OutOfBlocks`](ops_core::Error::OutOfBlocks) if there are too few blocks for all texts; those of the backend. All
-    /// texts then have the tokens that they had.
+    /// model; [`OutOfBlocks`](ops_core::Error::OutOfBlocks) if there are too few blocks for all texts; errors
+    /// of the backend. All texts are then unchanged.
     pub fn forward_paged(
         &self,
         b: &B,
@@ -214,11 +217,11 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         })
     }
 
-    /// A step of several texts in `pages`, as [`forward_paged`](Self::forward_paged): the token drawn after each, with a counter for
-    /// each. The logits stay on the backend. `None` where all of them are NaN.
+    /// A step of several texts in `pages`, as [`forward_paged`](Self::forward_paged): returns the token drawn
+    /// after each, with one counter per text. The logits stay on the backend. `None` if all of them are NaN.
     ///
     /// # Errors
-    /// As [`forward_paged`](Self::forward_paged), and those of [`SamplingOps::sample`].
+    /// As [`forward_paged`](Self::forward_paged), and the errors of [`SamplingOps::sample`].
     pub fn sample_paged(
         &self,
         b: &B,
@@ -235,8 +238,8 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         })
     }
 
-    /// The logits for the token after each text of a step, `[texts, vocabulary]`, on the backend. Whatever changes from step to
-    /// step is read from the memory of `step`.
+    /// The logits for the token after each text of a step, `[texts, vocabulary]`, on the backend. Everything
+    /// that changes from step to step is read from the memory of `step`.
     ///
     /// # Errors
     /// [`Error::Pages`] for pages of another model; those of the backend.
@@ -251,7 +254,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         self.capped(b, logits)
     }
 
-    /// Appends the tokens to their texts, runs the step, and takes the tokens back if it fails.
+    /// Appends the tokens to their texts, runs the step, and removes the tokens if it fails.
     fn with_step<R>(
         &self,
         b: &B,
@@ -268,11 +271,12 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         result
     }
 
-    /// Appends tokens to texts in `pages`, and uploads what a step of these tokens reads. The step itself is
-    /// [`logits_paged`](Self::logits_paged).
+    /// Appends tokens to texts in `pages`, and uploads the inputs of a step of these tokens.
+    /// [`logits_paged`](Self::logits_paged) is the step itself.
     ///
     /// # Errors
-    /// Those of [`forward_paged`](Self::forward_paged). If the upload fails, the texts have the tokens and the caller removes them.
+    /// As [`forward_paged`](Self::forward_paged). If the upload fails, the texts have the new tokens and the
+    /// caller must remove them.
     pub fn paged_step(
         &self,
         b: &B,
@@ -300,7 +304,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
             return Ok(());
         }
         let got = format!("a model of {}, which has recurrent layers", self.config.architecture);
-        let wanted = "a model with attention in every layer; for others there is Decoder::state".to_owned();
+        let wanted = "a model with attention in every layer; use Decoder::state for others".to_owned();
         Err(Error::Pages { got, wanted })
     }
     fn check_pages(&self, pages: &Pages<B::Space, T>) -> Result<()> {

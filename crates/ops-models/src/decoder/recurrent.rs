@@ -7,7 +7,7 @@ use ops_core::ops::*;
 use ops_core::{Backend, Float, Ref, Shape, Space, Tensor, TensorOf, View};
 use std::ops::Range;
 
-/// The `eps` of the norms of queries and keys, for which files have no key.
+/// The `eps` of the norms of queries and keys; files have no key for it.
 const HEAD_EPS: f64 = 1e-6;
 
 /// The matrices of linear attention.
@@ -16,7 +16,7 @@ pub(super) struct Recurrent<T: Float, B: Backend> {
     mixed: Linear<B>,
     /// Projection to the gate of the result.
     gate: Linear<B>,
-    /// Projection to the share of a new value that a head takes up, before the sigmoid.
+    /// Projection to `beta`, the share of a new value that a head takes up, before the sigmoid.
     beta: Linear<B>,
     /// Projection to the decay of a head's state, which is multiplied by `exp(rate · softplus(decay + bias))`.
     decay: Linear<B>,
@@ -34,26 +34,26 @@ pub(super) struct Recurrent<T: Float, B: Backend> {
 pub(super) struct Memory<S: Space, T: Float> {
     /// The last inputs of the convolution, `[1, queries, keys and values, window − 1]`.
     inputs: Tensor<S, T>,
-    /// From keys to values, `[1, value_heads, key_dim, value_dim]`.
+    /// The heads' matrices from keys to values, `[1, value_heads, key_dim, value_dim]`.
     heads: Tensor<S, f32>,
-    /// The tensors are those of a text that was forgotten.
+    /// Whether the tensors still hold a text that was cleared.
     is_stale: bool,
 }
 
 impl Plan {
-    /// Widths of the queries of all heads, which is that of the keys, and of the values.
+    /// Total widths of the queries (and of the keys, which is the same) and of the values.
     fn widths(&self) -> (usize, usize) {
         (self.key_heads * self.key_dim, self.value_heads * self.value_dim)
     }
 }
 
-/// The rows of one text, from `at` on, as a batch of one.
+/// The rows of one text, `n` from `at` on, as a batch of one.
 fn rows<V: View>(x: V, (at, n): (usize, usize)) -> Result<V> {
     Ok(x.narrow(0, at, n)?.unsqueeze(0)?)
 }
 
 impl<S: Space, T: Float> Memory<S, T> {
-    /// That of a text without tokens.
+    /// The memory of a text without tokens.
     pub(super) fn new<B: Backend<Space = S>>(backend: &B, plan: &Plan) -> Result<Self> {
         let (keys, values) = plan.widths();
         Ok(Memory {
@@ -62,7 +62,7 @@ impl<S: Space, T: Float> Memory<S, T> {
             is_stale: false,
         })
     }
-    /// Forgets the text. The next step, which has a backend, does the work.
+    /// Clears the text. The next step, which has a backend, does the work.
     pub(super) fn clear(&mut self) {
         self.is_stale = true;
     }
@@ -75,7 +75,7 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         let part = |name: &str| format!("blk.{i}.{name}");
         let (keys, values) = plan.widths();
         let (mixed, gate) = self.mixed_and_gate(i, plan)?;
-        // A key head's part has those of all its value heads.
+        // A key head's part includes all its value heads.
         let served = value_heads / key_heads;
         let of_heads = |from: usize| {
             (0..key_heads)
@@ -98,7 +98,8 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         })
     }
 
-    /// To queries, keys and values, and to the gate: two matrices, or one with these parts for each key head in older files.
+    /// Projections to queries, keys and values, and to the gate: two matrices, or in older files one with
+    /// these parts for each key head.
     fn mixed_and_gate(&self, i: usize, plan: &Plan) -> Result<(Linear<B>, Linear<B>)> {
         let (dim, (keys, values)) = (self.config.dim, plan.widths());
         let part = |name: &str| format!("blk.{i}.{name}");
@@ -123,7 +124,8 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
 }
 
 impl<T: Float, B: Transformer<T>> Recurrent<T, B> {
-    /// Linear attention of `h[t, dim]`, whose rows are the tokens of one text after the other. Each text has a memory.
+    /// Linear attention of `h[t, dim]`; the rows of each text are consecutive, and each text has its own
+    /// memory.
     pub(super) fn apply(
         &self,
         b: &B,
@@ -175,8 +177,8 @@ impl<T: Float, B: Transformer<T>> Recurrent<T, B> {
         Ok(y)
     }
 
-    /// Queries or keys `[t, key_heads · key_dim]`, normed, and each head once for every value head that it serves:
-    /// `[t, value_heads, key_dim]`.
+    /// Queries or keys `[t, key_heads · key_dim]`, normed, with each head repeated for every value head that
+    /// it serves: `[t, value_heads, key_dim]`.
     fn heads(&self, b: &B, x: Ref<'_, B, T>) -> Result<TensorOf<B, T>> {
         let &Plan { key_heads, value_heads, key_dim, .. } = &self.plan;
         let t = x.dims()[0];
@@ -185,7 +187,8 @@ impl<T: Float, B: Transformer<T>> Recurrent<T, B> {
         Ok(b.l2_norm(repeated, L2Norm::eps(HEAD_EPS))?.reshape(&[t, value_heads, key_dim])?)
     }
 
-    /// The logarithm of the factor on each head's state, and the share of the new value: `[t, value_heads]` each, in f32.
+    /// The logarithm of the decay of each head's state, and the share of the new value: `[t, value_heads]`
+    /// each, in f32.
     fn gates(&self, b: &B, h: Ref<'_, B, T>) -> Result<(TensorOf<B, f32>, TensorOf<B, f32>)> {
         let decay = CastOps::<f32>::cast(b, &self.decay.apply(b, h)?)?;
         let x = b.add(&decay, &self.decay_bias)?;

@@ -6,25 +6,25 @@ use ops_core::{Backend, Float, Space};
 
 /// The keys and values of the text so far, and the states of recurrent layers.
 pub struct State<S: Space, T: Float> {
-    /// Of each layer with attention.
+    /// One per attention layer.
     caches: Vec<KvCache<S, T>>,
-    /// Of each recurrent layer.
+    /// One per recurrent layer.
     memories: Vec<Memory<S, T>>,
     capacity: usize,
-    /// Tokens of all finished steps.
+    /// Number of tokens in finished steps.
     len: usize,
-    /// A step has begun and not finished.
+    /// Whether a step has begun and not finished.
     unfinished: bool,
 }
 
 /// A text of a step: its state, and the tokens to append.
 pub type Row<'r, S, T> = (&'r mut State<S, T>, &'r [u32]);
-/// A text in a layer with attention: its cache, and how many tokens it gains.
+/// A text in an attention layer: its cache, and how many tokens it gains.
 pub(super) type Cache<'c, S, T> = (&'c mut KvCache<S, T>, usize);
 /// A text in a recurrent layer: its memory, and how many tokens it gains.
 pub(super) type TextMemory<'c, S, T> = (&'c mut Memory<S, T>, usize);
 
-/// The texts in the layer with attention that has this slot.
+/// The texts in the attention layer with this slot.
 pub(super) fn caches<'c, S: Space, T: Float>(
     rows: &'c mut [Row<'_, S, T>],
     slot: usize,
@@ -32,7 +32,7 @@ pub(super) fn caches<'c, S: Space, T: Float>(
     rows.iter_mut().map(|(state, tokens)| (&mut state.caches[slot], tokens.len())).collect()
 }
 
-/// The texts in the recurrent layer that has this slot.
+/// The texts in the recurrent layer with this slot.
 pub(super) fn memories<'c, S: Space, T: Float>(
     rows: &'c mut [Row<'_, S, T>],
     slot: usize,
@@ -63,7 +63,7 @@ impl<S: Space, T: Float> State<S, T> {
         self.len == 0
     }
 
-    /// Forgets all but the first `len` tokens.
+    /// Removes all but the first `len` tokens.
     ///
     /// # Errors
     /// [`Error::Rewind`] if the model has recurrent layers, and some tokens would stay: these layers keep one state for the whole
@@ -80,7 +80,7 @@ impl<S: Space, T: Float> State<S, T> {
         Ok(())
     }
 
-    /// Whether so many tokens can follow.
+    /// Checks that this many tokens can follow.
     pub(super) fn check(&self, tokens: usize) -> Result<()> {
         let (before, room) = (self.len, self.capacity - self.len);
         if tokens == 0 || tokens > room {
@@ -91,12 +91,12 @@ impl<S: Space, T: Float> State<S, T> {
         }
         Ok(())
     }
-    /// Begins a step, after forgetting what one that failed has left.
+    /// Begins a step, after removing what a failed one has left.
     pub(super) fn begin(&mut self) {
         self.caches.iter_mut().for_each(|cache| cache.truncate(self.len));
         self.unfinished = true;
     }
-    /// Ends a step of so many tokens.
+    /// Ends a step of this many tokens.
     pub(super) fn finish(&mut self, tokens: usize) {
         self.len += tokens;
         self.unfinished = false;

@@ -1,10 +1,10 @@
-//! Texts of different lengths as one tensor.
+//! Texts of different lengths in one tensor.
 use crate::{Error, Result};
 use ops_core::{Backend, TensorOf};
 use std::ops::Range;
 
-/// Splits texts of these lengths into batches: each a list of places in `lengths`, longest texts first. A batch has at most `tokens`
-/// tokens, or one text.
+/// Splits texts of these lengths into batches: each is a list of indices into `lengths`, longest texts first.
+/// A batch has at most `tokens` tokens, or a single text.
 ///
 /// ```
 /// let batches = ops_models::batches(&[3, 20, 4, 21], 45);
@@ -15,7 +15,7 @@ pub fn batches(lengths: &[usize], tokens: usize) -> Vec<Vec<usize>> {
     // The sort is stable, so equal lengths keep their order.
     order.sort_by_key(|text| std::cmp::Reverse(lengths[*text]));
     let mut out: Vec<Vec<usize>> = Vec::new();
-    // Tokens of the last batch.
+    // Number of tokens in the last batch.
     let mut full = 0_usize;
     for text in order {
         full = full.saturating_add(lengths[text]);
@@ -30,8 +30,8 @@ pub fn batches(lengths: &[usize], tokens: usize) -> Vec<Vec<usize>> {
     out
 }
 
-/// Shortens the tokens of a text to `max`, as `sentence-transformers` does: the last token, which ends a text, stays the last.
-/// Returns whether any were left out.
+/// Truncates the tokens of a text to `max`, as `sentence-transformers` does: the last token, which ends a
+/// text, stays last. Returns whether any were removed.
 ///
 /// ```
 /// let mut ids = vec![101, 7, 8, 9, 102];
@@ -48,19 +48,19 @@ pub fn truncate(ids: &mut Vec<u32>, max: usize) -> bool {
     true
 }
 
-/// Texts side by side, without padding.
+/// Concatenated texts, without padding.
 pub(super) struct Batch<B: Backend> {
     /// Number of texts.
     pub(super) count: usize,
     /// Tokens of all texts.
     pub(super) ids: TensorOf<B, u32>,
-    /// Each token's place in its text.
+    /// Each token's position in its text.
     pub(super) places: TensorOf<B, u32>,
-    /// The first token of each text, then the number of all tokens.
+    /// The first token of each text, then the total number of tokens.
     pub(super) starts: TensorOf<B, u32>,
     /// The number of each text, then the number of texts.
     pub(super) numbers: TensorOf<B, u32>,
-    /// The number of tokens of every text, if it is the same.
+    /// The number of tokens of every text, if all are equal.
     pub(super) common_length: Option<usize>,
 }
 

@@ -1,15 +1,15 @@
-//! What an encoder is made of.
+//! The configuration of an encoder.
 use crate::keys::Keys;
 use crate::{Activation, Error, Result};
 use ops_gguf::Metadata;
 
-/// Keys of the metadata, after the name of the architecture. Those of extents are the same as for decoders.
+/// Keys of the metadata, after the name of the architecture. Extents have the same keys as for decoders.
 pub(crate) mod key {
-    /// Name of the function of the feed-forward block; `gelu` without the key.
+    /// Name of the function of the feed-forward block; `gelu` if the key is missing.
     pub(crate) const ACTIVATION: &str = "activation";
-    /// Whether texts are put into lower case before they are tokenized.
+    /// Whether texts are converted to lower case before tokenization.
     pub(crate) const LOWER_CASE: &str = "lower_case";
-    /// Tokens that a text may have, if fewer than the context.
+    /// Maximum number of tokens in a text, if less than the context.
     pub(crate) const MAX_TOKENS: &str = "max_sequence_length";
     /// Whether embeddings have length 1.
     pub(crate) const NORMALIZE: &str = "normalize_embeddings";
@@ -30,7 +30,7 @@ pub(crate) const ACTIVATIONS: [(&str, Activation); 4] = [
     ("relu", Activation::Relu),
 ];
 
-/// How the vectors of a text's tokens become one.
+/// How the vectors of a text's tokens are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Pooling {
@@ -64,19 +64,19 @@ pub struct EncoderConfig {
     pub heads: usize,
     /// Width of the feed-forward block.
     pub ffn: usize,
-    /// Positions that the model has.
+    /// Number of positions in the model.
     pub context: usize,
-    /// Tokens that a text may have, those before and after it included.
+    /// Maximum number of tokens in a text, including those added before and after it.
     pub max_tokens: usize,
     /// The `eps` of every norm.
     pub norm_eps: f64,
     /// The function of the feed-forward block.
     pub activation: Activation,
-    /// How the vectors of a text's tokens become one.
+    /// How the vectors of a text's tokens are combined.
     pub pooling: Pooling,
     /// Whether embeddings have length 1.
     pub normalize: bool,
-    /// Whether texts are to be put into lower case before they are tokenized.
+    /// Whether texts must be converted to lower case before tokenization.
     pub lower_case: bool,
     /// Rows of the table of token types.
     pub(super) token_types: usize,

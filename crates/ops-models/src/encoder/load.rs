@@ -30,7 +30,7 @@ pub(super) fn load<T: Float, B: Transformer<T>>(
 }
 
 impl<T: Float, B: Transformer<T>> Loader<'_, B, T, EncoderConfig> {
-    /// The table of words. Its number of rows is the vocabulary.
+    /// The word table. Its number of rows is the vocabulary.
     fn words(&self) -> Result<Weight<B::Space>> {
         let name = "token_embd.weight";
         self.mark(name);
@@ -38,7 +38,7 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T, EncoderConfig> {
         Ok(self.weights.matrix(name, [vocabulary, self.config.dim])?)
     }
 
-    /// Every text is all of token type 0, so its row is added to that of each position once, here.
+    /// Every text consists of token type 0 only, so its row is added to that of each position once, here.
     fn positions(&self) -> Result<TensorOf<B, T>> {
         let EncoderConfig { dim, context, max_tokens, token_types, .. } = *self.config;
         let mut positions = self.table("position_embd.weight", [context, dim])?;

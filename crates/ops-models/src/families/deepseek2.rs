@@ -1,5 +1,5 @@
-//! DeepSeek V2 and V3: latent attention, dense blocks in the first layers, experts in groups beside one that all tokens share.
-//! DeepSeek-AI, "DeepSeek-V2", 2024, and "DeepSeek-V3 Technical Report", 2024.
+//! DeepSeek V2 and V3: latent attention, dense blocks in the first layers, grouped experts and a shared
+//! expert. DeepSeek-AI, "DeepSeek-V2", 2024, and "DeepSeek-V3 Technical Report", 2024.
 use super::Family;
 use crate::{Experts, Latent};
 use ops_core::model::RopeScaling;
@@ -10,7 +10,7 @@ pub(super) const FAMILY: Family = Family {
     adjust: |keys, config| {
         config.rope = RopeForm::Interleaved;
         let rank = keys.count("attention.kv_lora_rank")?;
-        // Older files, whose matrices are not given per head, do not have this key.
+        // Older files, whose matrices are not split by head, lack this key.
         let key_length = keys.count("attention.key_length_mla")?;
         if key_length <= config.rope_dim {
             let wanted = format!("more than the {} rotated features", config.rope_dim);
@@ -31,7 +31,7 @@ pub(super) const FAMILY: Family = Family {
             value_dim: keys.count("attention.value_length_mla")?,
         });
 
-        // In YaRN the tables are not stretched; instead the scores grow with the factor.
+        // With YaRN the tables are not scaled; instead the scores grow with the factor.
         let mut growth = 1.0;
         let multiplier = keys.float("rope.scaling.yarn_log_multiplier")?.filter(|n| *n != 0.0);
         if let (RopeScaling::Yarn { factor, attention_factor, .. }, Some(multiplier)) =
@@ -45,7 +45,7 @@ pub(super) const FAMILY: Family = Family {
 
         let mut experts = Experts::read(keys, keys.count("expert_feed_forward_length")?)?;
         experts.renormalize = keys.find::<bool>("expert_weights_norm")?.unwrap_or(false);
-        // V2 and V3 mark groups differently. No key says which, but V2 is the one with softmax.
+        // V2 and V3 score groups differently. No key says which applies, but V2 is the one with softmax.
         if experts.scoring == Scoring::Softmax {
             experts.group_score = GroupScore::Max;
         }

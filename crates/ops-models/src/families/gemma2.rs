@@ -1,4 +1,5 @@
-//! Gemma 2: every second layer windowed from the first on, softcaps, norms before and after each block. Gemma Team, 2024.
+//! Gemma 2: every second layer has a window, beginning with the first; softcaps; norms before and after each
+//! block. Gemma Team, 2024.
 use super::Family;
 use crate::{Activation, Window};
 
@@ -9,7 +10,7 @@ pub(super) const FAMILY: Family = Family {
         config.embedding_scale = (config.dim as f64).sqrt();
         config.score_softcap = keys.float("attn_logit_softcapping")?.filter(|cap| *cap != 0.0);
         config.logit_softcap = keys.float("final_logit_softcapping")?.filter(|cap| *cap != 0.0);
-        // The 27B model, of 46 layers, scales its scores by its width, not by that of a head; files have no key for it.
+        // The 27B model (46 layers) scales its scores by its width, not by that of a head; files have no key for it.
         if config.layers == 46 && config.score_scale.is_none() {
             config.score_scale = Some((config.dim as f64 / config.heads as f64).sqrt().recip());
         }

@@ -1,5 +1,5 @@
-//! Gemma 3: all layers but every sixth windowed, with a base of their own; norms of heads, and around each block. Gemma Team,
-//! 2025.
+//! Gemma 3: every sixth layer has no window, the others have their own rope base; norms of heads, and around
+//! each block. Gemma Team, 2025.
 use super::Family;
 use crate::{Activation, Window};
 
@@ -9,7 +9,7 @@ pub(super) const FAMILY: Family = Family {
         config.activation = Activation::Geglu;
         config.embedding_scale = (config.dim as f64).sqrt();
         config.logit_softcap = keys.float("final_logit_softcapping")?.filter(|cap| *cap != 0.0);
-        // The 27B model, of 62 layers, scales its scores by its width, not by that of a head; files have no key for it.
+        // The 27B model (62 layers) scales its scores by its width, not by that of a head; files have no key for it.
         if config.layers == 62 && config.score_scale.is_none() {
             config.score_scale = Some((config.dim as f64 / config.heads as f64).sqrt().recip());
         }

@@ -1,15 +1,15 @@
 //! Phi 3: query, key and value in one matrix, gate and up in another. Abdin et al., 2024.
 //!
-//! Models of a long context have two factors for each rotary frequency, which files hold as tensors. The one for long texts applies
-//! if the decoder is loaded for a longer context than the original one, whatever a text's length: keys in a cache stay as they were
-//! rotated.
+//! Models with a long context have two factors for each rotary frequency, which files store as tensors. The
+//! long ones apply if the decoder is loaded for a longer context than the original one, whatever a text's
+//! length: keys in a cache stay as they were rotated.
 use super::Family;
 use ops_core::model::RopeScaling;
 
 pub(super) const FAMILY: Family = Family {
     name: "phi3",
     adjust: |keys, config| {
-        // These files have no type of scaling, and this key only if they have the factors.
+        // These files do not name a scaling type, and have this key only if they have the factors.
         if let (RopeScaling::None, Some(attention_factor)) =
             (&config.rope_scaling, keys.float("rope.scaling.attn_factor")?)
         {

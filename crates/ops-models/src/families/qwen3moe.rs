@@ -1,4 +1,5 @@
-//! Qwen 3 with a mixture of experts: softmax over all, the weights of the chosen ones renormalised. Yang et al., 2025.
+//! Qwen 3 with a mixture of experts: softmax over all experts, with the chosen weights renormalised. Yang et
+//! al., 2025.
 use super::Family;
 use crate::Experts;
 

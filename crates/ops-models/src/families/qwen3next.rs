@@ -1,5 +1,6 @@
-//! Qwen 3 Next: linear attention in all layers but every fourth, gated attention in those, experts beside a shared block with a
-//! gate of its own. Qwen Team, "Qwen3-Next: Towards Ultimate Training & Inference Efficiency", 2025.
+//! Qwen 3 Next: linear attention in all layers but every fourth, gated attention in those; experts, and a
+//! shared block with its own gate. Qwen Team, "Qwen3-Next: Towards Ultimate Training & Inference Efficiency",
+//! 2025.
 use super::Family;
 use crate::{Experts, Recurrent};
 

@@ -1,5 +1,5 @@
-//! StableLM: layer norms, a part of each head rotated, in some models attention and feed-forward side by side. Bellagente et al.,
-//! 2024.
+//! StableLM: layer norms, partially rotated heads, in some models parallel attention and feed-forward.
+//! Bellagente et al., 2024.
 use super::Family;
 use crate::NormKind;
 

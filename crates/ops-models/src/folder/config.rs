@@ -1,4 +1,5 @@
-//! `config.json` as the metadata that a GGUF file of the same model has, so that one place says what a model is made of.
+//! `config.json` as the metadata that a GGUF file of the same model has, so that a model is described in only
+//! one way.
 use super::options::Options;
 use super::parts::{Family, HARMLESS, Keys, Translated, Windows};
 use super::{encoder, families, images, rope};
@@ -7,7 +8,7 @@ use std::path::Path;
 
 pub(super) fn translate(path: &Path) -> Result<Translated> {
     let options = Options::read(path)?;
-    let options = options.ok_or_else(|| super::options::wrong(path, "file", "no such file", "one"))?;
+    let options = options.ok_or_else(|| super::options::wrong(path, "file", "no such file", "a file"))?;
     if let Some(encoder) = encoder::translate(&options, path)? {
         return Ok(encoder);
     }
@@ -43,7 +44,7 @@ fn extents(options: &Options, family: &Family, keys: &mut Keys) -> Result<()> {
     if heads == 0 {
         return Err(options.wrong("num_attention_heads", 0, "a positive number"));
     }
-    // Only the first models of the llama family have as many key heads as query heads and do not say so.
+    // Only the first models of the llama family omit the number of key heads; it equals that of query heads.
     let kv_heads = options.count("num_key_value_heads")?;
     let kv_heads = kv_heads.or((family.model_type == "llama").then_some(heads));
     keys.set("attention.head_count_kv", options.required("num_key_value_heads", kv_heads)?)?;
@@ -91,7 +92,7 @@ fn windows(options: &Options, family: &Family, keys: &mut Keys) -> Result<()> {
     }
     let period = if let Windows::ButEvery(period) = family.windows { period } else { 1 };
     let name = |layer: usize| if full(layer, period) { "full_attention" } else { "sliding_attention" };
-    options.only("layer_types", "the layers of this family that have a window", |value| {
+    options.only("layer_types", "the pattern of windowed layers in this family", |value| {
         let layers = value.as_array().map(Vec::as_slice).unwrap_or_default();
         layers.iter().enumerate().all(|(layer, kind)| kind.as_str() == Some(name(layer)))
     })

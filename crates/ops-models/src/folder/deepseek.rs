@@ -1,4 +1,4 @@
-//! Options and matrices of latent attention, as DeepSeek V2 and V3 have it.
+//! Options and matrices of the latent attention of DeepSeek V2 and V3.
 use super::options::Options;
 use super::parts::{Expansion, Found, Keys, Piece, Split, Waiting};
 use crate::Result;
@@ -12,7 +12,7 @@ pub(super) fn translate_v3(options: &Options, keys: &mut Keys) -> Result<Split> 
     translate(options, true, keys).map(Split::Latent)
 }
 
-/// Options that only these two families have. V3 has scores by sigmoid, V2 by softmax.
+/// Options that only these two families have. V3 scores with sigmoid, V2 with softmax.
 fn translate(options: &Options, is_v3: bool, keys: &mut Keys) -> Result<Expansion> {
     let count = |option: &str| options.required(option, options.count(option)?);
     let sum = |a: u32, b: u32, option: &str| {

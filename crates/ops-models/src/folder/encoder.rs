@@ -1,4 +1,4 @@
-//! `config.json` of an encoder, and what the files of `sentence-transformers` say of its embeddings, as metadata.
+//! An encoder's `config.json`, and the files of `sentence-transformers` about its embeddings, as metadata.
 use super::options::{Options, read_text, wrong};
 use super::parts::{Family, HARMLESS, Keys, Split, Translated};
 use crate::Result;
@@ -13,7 +13,8 @@ mod names;
 /// This is the only list of encoders that folders may hold.
 static FAMILIES: [Family; 1] = [Family::encoder("bert", "bert")];
 
-/// Classes of `transformers` whose encoder is the whole model, or is followed by a head that embeddings do not use.
+/// Classes of `transformers` in which the encoder is the whole model, or is followed by a head that
+/// embeddings do not use.
 const CLASSES: [&str; 3] = ["BertModel", "BertForMaskedLM", "BertForPreTraining"];
 
 /// The kinds of encoder that folders may hold, as `model_type` in `config.json` names them.
@@ -39,7 +40,7 @@ const ALSO_HARMLESS: [&str; 10] = [
     "tie_word_embeddings",
 ];
 
-/// What the configuration at `path` says, or `None` if it is not that of an encoder.
+/// Translates the configuration at `path`; `None` if it is not an encoder's.
 pub(super) fn translate(options: &Options, path: &Path) -> Result<Option<Translated>> {
     let model_type = options.text("model_type")?;
     let Some(family) = FAMILIES.iter().find(|family| Some(family.model_type) == model_type) else {
@@ -121,7 +122,7 @@ fn sentences(folder: &Path, keys: &mut Keys) -> Result<()> {
     keys.set(key::NORMALIZE, normalize)
 }
 
-/// How `modules.json` says that tokens become one vector, and whether it is normalised.
+/// How tokens are combined into one vector, according to `modules.json`, and whether it is normalised.
 fn modules(folder: &Path, path: &Path, text: &str, keys: &Keys) -> Result<(Pooling, bool)> {
     let modules: Value = serde_json::from_str(text).map_err(|e| wrong(path, "contents", e, "JSON"))?;
     let modules = modules.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -142,7 +143,7 @@ fn modules(folder: &Path, path: &Path, text: &str, keys: &Keys) -> Result<(Pooli
     Ok((pooling(folder, path_of(&modules[1]), keys)?, normalize))
 }
 
-/// The class of a module, without what it is imported from.
+/// The class of a module, without its import path.
 fn kind(module: &Value) -> &str {
     let class = module.get("type").and_then(Value::as_str).unwrap_or_default();
     class.rsplit('.').next().unwrap_or_default()
@@ -156,7 +157,7 @@ fn path_of(module: &Value) -> &str {
 /// The kind of pooling that the folder `name` describes.
 fn pooling(folder: &Path, name: &str, keys: &Keys) -> Result<Pooling> {
     let path = folder.join(name).join("config.json");
-    // A name, and no path to somewhere else.
+    // Must be a plain name, not a path to somewhere else.
     let inside = Path::new(name).file_name().is_some_and(|last| last == name);
     let options = if inside { Options::read(&path)? } else { None };
     let options = options.ok_or_else(|| wrong(&path, "file", "no such file", "the options of pooling"))?;

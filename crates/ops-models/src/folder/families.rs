@@ -51,7 +51,7 @@ const FAMILIES: [Family; 15] = [
         partial_rope: Some(0.25),
         norms_plus_one: true,
         post_attention_norm: true,
-        // A layer that predicts further tokens.
+        // A layer that predicts more than the next token.
         ignored: Some("mtp."),
         own_layer_types: true,
         experts: qwen3_next::experts_and_shared,

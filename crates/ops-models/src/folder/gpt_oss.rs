@@ -1,5 +1,5 @@
-//! Experts of GPT-OSS: one tensor for all of a layer, in floats with inputs before outputs or in blocks of MXFP4, and the rows of
-//! gate and up in turns.
+//! Experts of GPT-OSS: a single tensor for all experts of a layer, in floats with inputs before outputs or in
+//! blocks of MXFP4. The rows of gate and up alternate.
 use super::options::Options;
 use super::parts::{Found, Keys, Split, Waiting};
 use crate::Result;
@@ -78,7 +78,7 @@ pub(super) fn add(model: &mut Assembly, found: &Found<'_>, _: Split, waiting: &m
     }
 }
 
-/// Adds the parts of a tensor of floats, which `fill` writes.
+/// Adds the parts of a float tensor, which `fill` writes.
 fn add_parts(
     model: &mut Assembly,
     found: &Found<'_>,
@@ -99,11 +99,11 @@ fn add_parts(
     Ok(())
 }
 
-/// The number of outputs of a part.
+/// The number of outputs in a part.
 fn evenly(found: &Found<'_>, outputs: usize, part: &Part) -> Result<usize> {
     match outputs.is_multiple_of(part.step) {
         true => Ok(outputs / part.step),
-        false => Err(found.wrong(format!("{outputs} outputs"), "an even number: gate and up in turns")),
+        false => Err(found.wrong(format!("{outputs} outputs"), "an even number: gate and up alternate")),
     }
 }
 
@@ -124,7 +124,7 @@ fn transpose(from: &[u8], [experts, inputs, outputs]: [usize; 3], part: &Part, t
     }
 }
 
-/// Adds the parts of matrices in blocks: `[experts, outputs, blocks, 16]` and a scale for each block.
+/// Adds the parts of matrices in blocks: `[experts, outputs, blocks, 16]` and one scale per block.
 fn add_blocks(
     model: &mut Assembly,
     found: &Found<'_>,
@@ -154,7 +154,8 @@ fn add_blocks(
     Ok(())
 }
 
-/// A block's codes, two neighbours in a byte, in the order of GGUF: each of the first half with the one 16 later.
+/// A block's codes in GGUF's order: a byte holds neighbours here, but there a value of the first half and the
+/// one 16 later.
 fn reordered(block: &[u8]) -> impl Iterator<Item = u8> {
     let code = |at: usize| block[at / 2] >> (4 * (at % 2)) & 15;
     (0..BLOCK).map(move |at| code(at) | code(at + BLOCK) << 4)

@@ -1,20 +1,20 @@
-//! Models with images: of these, the part that reads and writes text.
+//! Extracts the text model of multimodal models.
 //!
-//! A text without images means the same to such a model and to its text part alone.
+//! A text without images gives the same result in the whole model and in its text model alone.
 use super::options::Options;
 use crate::Result;
 use serde_json::{Value, json};
 
-/// A kind of model with images.
+/// A kind of multimodal model.
 struct Kind {
     model_type: &'static str,
-    /// `model_type` of its text part.
+    /// The `model_type` of its text model.
     text: &'static str,
-    /// Options of the text part that files leave out.
+    /// Options of the text model that files leave out.
     defaults: fn() -> Value,
 }
 
-/// This is the only list of them.
+/// This is the only list of multimodal models.
 const KINDS: [Kind; 2] = [
     Kind {
         model_type: "gemma3",
@@ -30,7 +30,7 @@ const KINDS: [Kind; 2] = [
     Kind { model_type: "mistral3", text: "mistral", defaults: || json!({}) },
 ];
 
-/// Options that are about images.
+/// Options about images.
 const OF_IMAGES: [&str; 12] = [
     "vision_config",
     "mm_tokens_per_image",
@@ -46,16 +46,17 @@ const OF_IMAGES: [&str; 12] = [
     "text_config",
 ];
 
-/// Prefixes of tensors that are about images.
+/// Prefixes of tensors for images.
 const PREFIXES: [&str; 4] =
     ["vision_tower.", "multi_modal_projector.", "model.vision_tower.", "model.multi_modal_projector."];
 
-/// The kinds of model with images whose text part folders may hold.
+/// The kinds of multimodal model whose text model folders may hold.
 pub(super) fn model_types() -> impl Iterator<Item = &'static str> {
     KINDS.iter().map(|kind| kind.model_type)
 }
 
-/// The options of the text part, if this is a model with images. All others are `harmless` or about images.
+/// The options of the text model, if this is a multimodal model. All others must be `harmless` or about
+/// images.
 pub(super) fn text_config(options: &Options, harmless: &[&str]) -> Result<Option<Options>> {
     let model_type = options.text("model_type")?;
     let Some(kind) = KINDS.iter().find(|kind| Some(kind.model_type) == model_type) else { return Ok(None) };
@@ -74,7 +75,7 @@ pub(super) fn text_config(options: &Options, harmless: &[&str]) -> Result<Option
     Ok(Some(text))
 }
 
-/// The name that a tensor has in the text part alone; `None` if it is about images.
+/// The name of a tensor in the text model alone; `None` if it is for images.
 pub(super) fn text_tensor(name: &str) -> Option<String> {
     if PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
         return None;

@@ -1,4 +1,4 @@
-//! Names of tensors: those of `transformers`, and those of GGUF.
+//! Names of tensors in `transformers` and in GGUF.
 
 /// Parts of a layer: `model.layers.N.THEIRS`, `blk.N.OURS`.
 const LAYER: [(&str, &str); 33] = [
@@ -60,7 +60,8 @@ const CHANGED: [&str; 12] = [
     "mlp.experts.down_proj_scales",
 ];
 
-/// Parts of a layer whose norm after attention has its name in GGUF too, such as one before and after each block.
+/// Parts of a layer in families whose norm after attention keeps its name in GGUF, because they have one
+/// before and one after each block.
 const POST_NORMED: [(&str, &str); 3] = [
     ("post_attention_layernorm", "post_attention_norm"),
     ("pre_feedforward_layernorm", "ffn_norm"),
@@ -80,20 +81,21 @@ const EXPERT: [(&str, &str); 6] = [
 const WHOLE: [(&str, &str); 3] =
     [("model.embed_tokens", "token_embd"), ("model.norm", "output_norm"), ("lm_head", "output")];
 
-/// What a tensor is for.
+/// The role of a tensor.
 #[derive(Debug, PartialEq)]
 pub(super) enum Place {
-    /// The tensor of this name.
+    /// The GGUF tensor of this name.
     Tensor(String),
-    /// One expert's part of the tensor of this name.
+    /// One expert's part of the GGUF tensor of this name.
     Expert(String, usize),
     /// A tensor of this layer that has another form in GGUF, by its name in the layer.
     Changed(usize, &'static str),
-    /// A table that the configuration says as well.
+    /// A table that repeats the configuration.
     Ignored,
 }
 
-/// The place of a tensor; `None` for a name that no family has. `post_normed` is the family's `post_attention_norm`.
+/// The role of a tensor; `None` for a name that no family has. `post_normed` is the family's
+/// `post_attention_norm`.
 pub(super) fn place(name: &str, post_normed: bool) -> Option<Place> {
     if name.ends_with(".self_attn.rotary_emb.inv_freq") {
         return Some(Place::Ignored);
@@ -125,7 +127,7 @@ pub(super) fn place(name: &str, post_normed: bool) -> Option<Place> {
     Some(Place::Tensor(format!("blk.{layer}.{}.{kind}", own.or_else(|| of(&LAYER, part))?)))
 }
 
-/// The name of a weight or a bias without this ending, and the ending.
+/// Splits the name of a weight or a bias into stem and ending.
 fn weight_or_bias(name: &str) -> Option<(&str, &str)> {
     name.rsplit_once('.').filter(|(_, kind)| ["weight", "bias"].contains(kind))
 }

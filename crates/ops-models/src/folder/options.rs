@@ -1,14 +1,14 @@
-//! Options of a JSON file, of which none is passed over.
+//! Options of a JSON file, none of which is ignored.
 use crate::{Error, Result};
 use serde_json::{Map, Value};
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-/// An object of a JSON file, and which of its options have been read. `null` counts as absent.
+/// An object of a JSON file that keeps track of which options have been read. `null` counts as absent.
 pub(super) struct Options {
     path: PathBuf,
-    /// The object's own place in the file, with a dot after it; empty for the whole file.
+    /// The object's path in the file, with a final dot; empty for the whole file.
     prefix: String,
     map: Map<String, Value>,
     used: RefCell<HashSet<String>>,
@@ -24,7 +24,7 @@ impl Options {
         let Some(text) = read_text(path)? else { return Ok(None) };
         match serde_json::from_str(&text) {
             Ok(Value::Object(map)) => Ok(Some(Self::new(path, map))),
-            Ok(_) => Err(wrong(path, "contents", "no object", "an object of options")),
+            Ok(_) => Err(wrong(path, "contents", "another kind of value", "an object of options")),
             Err(e) => Err(wrong(path, "contents", e, "JSON")),
         }
     }
@@ -34,7 +34,7 @@ impl Options {
         self.map.get(option).filter(|value| !value.is_null())
     }
 
-    /// The first of these that is there: options have had other names.
+    /// The first of these options that exists: options have had other names.
     pub(super) fn any<'o>(&self, options: &[&'o str]) -> Option<&'o str> {
         options.iter().filter(|option| self.get(option).is_some()).copied().next()
     }
@@ -71,7 +71,7 @@ impl Options {
         }))
     }
 
-    /// The same, with these options where there are none. Nobody has to read those.
+    /// The same object, with these options where it has none. They need not be read.
     pub(super) fn with_defaults(mut self, defaults: Value) -> Self {
         let Value::Object(defaults) = defaults else { return self };
         for (option, value) in defaults {
@@ -84,9 +84,9 @@ impl Options {
     }
 
     pub(super) fn required<T>(&self, option: &str, value: Option<T>) -> Result<T> {
-        value.ok_or_else(|| self.wrong(option, "no such option", "one"))
+        value.ok_or_else(|| self.wrong(option, "no such option", "a value"))
     }
-    /// Refuses any other value than those for which `fits` holds. Absent is fine.
+    /// Refuses any value for which `fits` does not hold. The option may be absent.
     pub(super) fn only(&self, option: &str, wanted: &str, fits: impl Fn(&Value) -> bool) -> Result<()> {
         match self.get(option) {
             Some(value) if !fits(value) => Err(self.wrong(option, value, wanted)),
@@ -101,7 +101,7 @@ impl Options {
             Some((option, value)) => Err(self.wrong(
                 option,
                 value,
-                "no such option: this program does not know what it does to results",
+                "no such option: this program does not know its effect on results",
             )),
             None => Ok(()),
         }
@@ -117,7 +117,7 @@ pub(super) fn read_text(path: &Path) -> Result<Option<String>> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(wrong(path, "file", e, "text that can be read")),
+        Err(e) => Err(wrong(path, "file", e, "readable text")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Options and matrices of linear attention, as Qwen 3 Next has it.
+//! Options and matrices of the linear attention of Qwen 3 Next.
 use super::options::Options;
 use super::parts::{Found, Keys, LinearHeads, Piece, Split, Waiting, widened};
 use crate::Result;
@@ -80,7 +80,7 @@ pub(super) fn add(model: &mut Assembly, found: &Found<'_>, by: Split, _: &mut Wa
             Ok(())
         }
         ("linear_attn.A_log", dims) => {
-            // GGUF has the rate of decay itself.
+            // GGUF stores the decay rate itself.
             let rates = widened(found.ty()?, found.bytes(), |log| -log.exp());
             let all = 0..rates.len();
             model.tensor(&name("ssm_a"), GgmlType::F32, dims, &[(rates.into(), all)])?;
@@ -90,8 +90,8 @@ pub(super) fn add(model: &mut Assembly, found: &Found<'_>, by: Split, _: &mut Wa
     }
 }
 
-/// Queries, keys, values and gates of one head after the other become those of all heads: one matrix with the first three, and one
-/// with the gates.
+/// Queries, keys, values and gates are stored head by head; this separates them into one matrix with the
+/// first three and one with the gates.
 fn split(
     model: &mut Assembly,
     found: &Found<'_>,

@@ -8,7 +8,7 @@ pub(super) fn translate(options: &Options, family: &Family, keys: &mut Keys) -> 
         Some(option) => options.object(option)?,
         None => None,
     };
-    // In newer files each kind of layer has parameters of its own, if it has a base of its own.
+    // In newer files, each kind of layer with its own base has its own parameters.
     let nested = scaling.as_ref().filter(|outer| outer.get("full_attention").is_some());
     let (scaling, windowed) = match nested {
         Some(outer) => {
@@ -36,7 +36,7 @@ pub(super) fn translate(options: &Options, family: &Family, keys: &mut Keys) -> 
     }
 }
 
-/// The base of layers with a window, which are not scaled.
+/// The base of layers with a window; these are not scaled.
 fn windowed_base(options: &Options, windowed: Option<Options>, keys: &mut Keys) -> Result<()> {
     let base = match &windowed {
         Some(windowed) => {
@@ -50,7 +50,7 @@ fn windowed_base(options: &Options, windowed: Option<Options>, keys: &mut Keys) 
     base.map_or(Ok(()), |base| keys.set("rope.freq_base_swa", base as f32))
 }
 
-/// The part of each head that is rotated.
+/// The rotated part of each head.
 fn partial(options: &Options, scaling: Option<&Options>, family: &Family, keys: &mut Keys) -> Result<()> {
     let option = "partial_rotary_factor";
     let own = scaling.map(|scaling| scaling.number(option)).transpose()?.flatten();
@@ -84,7 +84,7 @@ fn kind(
     };
     match name {
         "default" => return Ok(None),
-        // The name in the first files.
+        // The name in early files.
         "longrope" | "su" if family.long_rope => {
             return Ok(Some(long_factors(options, scaling, keys)?));
         }
@@ -111,9 +111,9 @@ fn kind(
             if family.yarn_mscale
                 && let Some(mscale) = scaling.number("mscale_all_dim")?
             {
-                // Tables are stretched by the quotient of the two.
+                // Tables are scaled by the quotient of the two.
                 scaling.required("mscale", scaling.number("mscale")?)?;
-                let wanted = format!("{mscale}, as mscale_all_dim is");
+                let wanted = format!("{mscale}, equal to mscale_all_dim");
                 scaling.only("mscale", &wanted, |value| value.as_f64() == Some(mscale))?;
                 keys.set("rope.scaling.yarn_log_multiplier", (0.1 * mscale) as f32)?;
             }
@@ -130,7 +130,8 @@ fn kind(
     Ok(None)
 }
 
-/// The factors of longrope. The magnitude that they come with follows from the context and the original one unless it is there.
+/// The factors of longrope. Unless the file gives their magnitude, it follows from the context and the
+/// original context.
 fn long_factors(options: &Options, scaling: &Options, keys: &mut Keys) -> Result<LongFactors> {
     let option = "original_max_position_embeddings";
     let own = scaling.count(option)?;

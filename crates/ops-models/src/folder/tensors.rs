@@ -17,7 +17,7 @@ const SINGLE: &str = "model.safetensors";
 
 /// Experts that become one tensor.
 struct Experts {
-    /// Type and extents of each.
+    /// Type and extents of each expert.
     ty: GgmlType,
     dims: Vec<usize>,
     by_number: BTreeMap<usize, Piece>,
@@ -28,7 +28,7 @@ struct Collection<'a> {
     model: &'a mut Assembly,
     translated: &'a Translated,
     experts: BTreeMap<String, Experts>,
-    /// Names here by names in GGUF.
+    /// Names in `transformers`, by names in GGUF.
     names: BTreeMap<String, String>,
     waiting: Waiting,
 }
@@ -54,7 +54,12 @@ pub(super) fn add(
             .map_err(|e| wrong(&file, "contents", e, "a whole safetensors file"))?;
         let start = 8 + header; // after the header's length and the header
         if let Some(name) = listed.iter().find(|name| about.info(name).is_none()) {
-            return Err(wrong(&file, format!("tensor {name}"), "none", format!("it here, as {INDEX} says")));
+            return Err(wrong(
+                &file,
+                format!("tensor {name}"),
+                "nothing",
+                format!("the tensor, which {INDEX} places here"),
+            ));
         }
         for name in about.offset_keys() {
             let Some(info) = about.info(&name) else { continue };
@@ -68,7 +73,7 @@ pub(super) fn add(
     all.finish(folder)
 }
 
-/// The files, and the tensors that the index says are in each.
+/// The files, and the tensors that each contains according to the index.
 fn files(folder: &Path) -> Result<BTreeMap<PathBuf, Vec<String>>> {
     let path = folder.join(INDEX);
     let Some(index) = Options::read(&path)? else {
@@ -82,7 +87,7 @@ fn files(folder: &Path) -> Result<BTreeMap<PathBuf, Vec<String>>> {
     let map = index.required("weight_map", index.get("weight_map").and_then(|map| map.as_object()))?;
     let mut files: BTreeMap<PathBuf, Vec<String>> = BTreeMap::new();
     for (tensor, file) in map {
-        // A name, and no path to somewhere else.
+        // Must be a plain name, not a path to somewhere else.
         let name = file.as_str().filter(|name| Path::new(name).file_name().is_some_and(|last| last == *name));
         let name = name.ok_or_else(|| wrong(&path, format!("file of {tensor}"), file, "a file's name"))?;
         files.entry(folder.join(name)).or_default().push(tensor.clone());
@@ -108,7 +113,7 @@ impl Collection<'_> {
             false => place(name, family.post_attention_norm),
         };
         let place = place.ok_or_else(|| {
-            let got = "a name that this program has no use for";
+            let got = "a name that this program does not know";
             wrong(file, what(), got, "the tensors of this kind of model")
         })?;
         if let Place::Changed(layer, part) = place {
@@ -128,7 +133,7 @@ impl Collection<'_> {
                 let new = || Experts { ty, dims: dims.to_vec(), by_number: BTreeMap::new() };
                 let all = self.experts.entry(name).or_insert_with(new);
                 if (all.ty, all.dims.as_slice()) != (ty, dims) {
-                    let wanted = format!("{:?} of {}, as other experts have", all.dims, all.ty);
+                    let wanted = format!("{:?} of {}, as for the other experts", all.dims, all.ty);
                     return Err(wrong(file, what(), format!("{dims:?} of {ty}"), wanted));
                 }
                 all.by_number.insert(expert, piece);
@@ -164,7 +169,8 @@ impl Collection<'_> {
         Ok(())
     }
 
-    /// All layers have the tensors of the first one. The loader would notice too, but knows no names of these files.
+    /// Checks that all layers have the tensors of the first one. The loader would notice too, but does not
+    /// know the names in these files.
     fn check_layers(&self, folder: &Path) -> Result<()> {
         let layers = self.translated.layers;
         for (ours, theirs) in self.names.range("blk.0.".to_owned().."blk.0/".to_owned()) {
@@ -184,7 +190,12 @@ impl Collection<'_> {
             if let Some(layer) = (1..layers).find(|layer| !has(*layer)) {
                 let before = if self.translated.family.encoder { encoder::LAYERS } else { "model.layers." };
                 let name = theirs.replacen(&format!("{before}0."), &format!("{before}{layer}."), 1);
-                return Err(wrong(folder, format!("tensor {name}"), "none", "it, as the first layer has"));
+                return Err(wrong(
+                    folder,
+                    format!("tensor {name}"),
+                    "nothing",
+                    "the tensor, which the first layer has",
+                ));
             }
         }
         Ok(())
@@ -192,8 +203,8 @@ impl Collection<'_> {
 
     fn finish(self, folder: &Path) -> Result<()> {
         if !self.names.contains_key("output.weight") && !self.translated.tied {
-            let wanted = "it, because `tie_word_embeddings` is not set";
-            return Err(wrong(folder, "tensor lm_head.weight", "none", wanted));
+            let wanted = "the tensor, because `tie_word_embeddings` is not set";
+            return Err(wrong(folder, "tensor lm_head.weight", "nothing", wanted));
         }
         self.check_layers(folder)?;
         if let Some(name) = self.waiting.keys().next() {

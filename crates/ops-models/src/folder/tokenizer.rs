@@ -5,7 +5,8 @@ use ops_gguf::Metadata;
 use serde_json::Value;
 use std::path::Path;
 
-/// Adds what the files of a folder say of the tokenizer. A folder without a tokenizer has none; asking for it is the error then.
+/// Adds the tokenizer from the files of a folder. A folder without a tokenizer gives none; requesting it is
+/// then an error.
 pub(super) fn add(metadata: &mut Metadata, folder: &Path) -> Result<()> {
     if let Some(json) = read_text(&folder.join("tokenizer.json"))? {
         metadata.set("tokenizer.huggingface.json", json)?;

@@ -9,7 +9,7 @@ use rocm_rs::hip::{DeviceMemory, Stream};
 /// `output = (input - mean) / sqrt(variance + eps) * gamma + beta` over each of `n_rows` rows of `n_cols`.
 ///
 /// # Errors
-/// Memory is smaller than its shape; the kernel cannot be compiled or launched.
+/// Memory is smaller than its shape, or the kernel cannot be compiled or launched.
 #[allow(clippy::too_many_arguments)]
 pub fn layer_norm_f32(
     input: &DeviceMemory<f32>,
@@ -56,11 +56,11 @@ pub fn rms_norm_f32(
 
 /// Rotary embedding of `[b, h, t, d]`, pairs `(2i, 2i + 1)`.
 ///
-/// `cos` and `sin` are `[t, d / 2]` for `stride_b` 0; for `stride_b` `h * t * d`, the elements of one batch, each batch
-/// has tables of its own, `[b, t, d / 2]`.
+/// `cos` and `sin` are `[t, d / 2]` if `stride_b` is 0. If `stride_b` is `h * t * d`, the number of elements
+/// per batch entry, each entry has its own tables, `[b, t, d / 2]`.
 ///
 /// # Errors
-/// As [`layer_norm_f32`]; `stride_b` is neither.
+/// As [`layer_norm_f32`], or `stride_b` has another value.
 #[allow(clippy::too_many_arguments)]
 pub fn rope_i_f32(
     input: &DeviceMemory<f32>,
@@ -130,14 +130,14 @@ struct Tables<'m> {
 }
 
 impl Tables<'_> {
-    /// Their shape, given the elements of one batch of x.
+    /// The shape of the tables, given the number of elements per batch entry of x.
     fn layout(&self, op: &'static str, batch: Option<usize>) -> Result<Layout> {
         match self.stride_b {
             0 => Layout::contiguous(&[self.t, self.d / 2]),
             stride if Some(stride) == batch => Layout::contiguous(&[self.b, self.t, self.d / 2]),
             stride => {
-                let want = "0 for tables that batches share, h * t * d for tables of each batch";
-                let reason = Reason::Because(format!("stride_b is {stride}; it has to be {want}"));
+                let want = "0 for shared tables, or h * t * d for one table per batch entry";
+                let reason = Reason::Because(format!("stride_b is {stride}; expected {want}"));
                 Err(Error::Unsupported { op, backend: NAME, reason })
             }
         }

@@ -54,7 +54,7 @@ impl<'m, T: Element> BorrowedMut<'m, T> {
 }
 
 fn borrow<T: Element>(home: &Stream, memory: &DeviceMemory<T>) -> HipBuffer<T> {
-    // SAFETY: the memory is live for the lifetime of the view that is made of this, and is freed by `hipFree`, which
+    // SAFETY: the memory is live for the lifetime of the view made from it, and is freed by `hipFree`, which
     // waits for the work that uses it.
     HipBuffer::new(unsafe { hip::DeviceMemory::borrow_raw(home, memory.as_ptr(), memory.size()) })
 }

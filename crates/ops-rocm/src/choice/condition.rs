@@ -3,7 +3,7 @@ use super::error::PolicyError;
 use ops_core::Operands;
 use std::fmt;
 
-/// What a problem must meet for a rule to apply: all of these, which may be none.
+/// The conditions for a rule to apply to a problem: all must hold. There may be none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Conditions(Vec<Condition>);
 
@@ -53,12 +53,12 @@ impl Conditions {
         parts.collect::<Result<_, _>>().map(Conditions)
     }
 
-    /// Whether there are any.
+    /// Whether there are no conditions.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether a problem meets them all.
+    /// Whether a problem meets all conditions.
     pub(super) fn hold(&self, on: &dyn Operands) -> bool {
         self.0.iter().all(|condition| condition.holds(on))
     }
@@ -91,7 +91,7 @@ impl Condition {
 }
 
 impl fmt::Display for Conditions {
-    /// With brackets, as in a rule; nothing if there are none.
+    /// In brackets, as in a rule; empty if there are none.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let conditions: Vec<String> = self.0.iter().map(ToString::to_string).collect();
         if conditions.is_empty() { Ok(()) } else { write!(f, "[{}]", conditions.join(",")) }

@@ -1,4 +1,4 @@
-//! Decisions about who computes a problem, with reasons, and their cache.
+//! Decisions about which provider computes a problem, with reasons, and their cache.
 use super::key::{ByKey, Key};
 use crate::ProviderId;
 use crate::sync::{Mutex, RwLock};
@@ -25,22 +25,22 @@ pub struct Candidate {
     pub provider: ProviderId,
     /// Whether it was chosen.
     pub verdict: Verdict,
-    /// What it promises about the bits of the result; `None` if it cannot compute the problem or was not asked.
+    /// The determinism that it guarantees; `None` if it cannot compute the problem or was not asked.
     pub determinism: Option<Determinism>,
     /// How it would compute the op, if it has more than one way.
     pub how: Option<String>,
-    /// Why it was asked after the others, if that is not its place in the op's list.
+    /// Why it was asked after the others, if it gave up its place in the op's list.
     pub deferred: Option<String>,
 }
 
-/// Who computes an op for a problem, and why the others do not.
+/// Which provider computes an op for a problem, and why the others do not.
 #[derive(Clone, Debug)]
 pub struct Decision {
     /// The op.
     pub op: &'static str,
     /// The operands, as `x f16 [2, 8], ..`: those of the first problem with this decision.
     pub problem: String,
-    /// Who computes it; `None` if no provider can.
+    /// The provider that computes it; `None` if no provider can.
     pub chosen: Option<ProviderId>,
     /// Every provider of the op, in the order in which they were asked.
     pub candidates: Vec<Candidate>,
@@ -62,7 +62,7 @@ impl Decision {
 }
 
 impl fmt::Display for Decision {
-    /// One line a candidate.
+    /// One line per candidate.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.op, self.problem)?;
         for Candidate { provider, verdict, how, deferred, determinism } in &self.candidates {
@@ -90,10 +90,10 @@ pub(crate) fn describe(on: &dyn Operands) -> String {
     text
 }
 
-/// The decisions of a device so far.
+/// The decisions made for a device so far.
 #[derive(Debug, Default)]
 pub(crate) struct Decisions {
-    /// By op and options, and the types and layouts of the operands.
+    /// Keyed by op and options, and by the operands' types and layouts.
     by_problem: RwLock<ByKey<CachedDecision>>,
     log: Mutex<Vec<Arc<Entry>>>,
 }
@@ -122,7 +122,7 @@ impl CachedDecision {
 }
 
 impl Decisions {
-    /// Capacity of the cache. When it is full it is emptied: deciding anew takes microseconds.
+    /// Capacity of the cache. When it is full, it is cleared: making a decision again takes microseconds.
     const PROBLEMS: usize = 4096;
     /// Capacity of the list.
     const LISTED: usize = 1024;
@@ -153,7 +153,7 @@ impl Decisions {
         place
     }
 
-    /// Adds the decision to the list, unless another shape of the same types has the same decision.
+    /// Adds the decision to the list, unless the same decision was made for another shape of the same types.
     fn entry(&self, op: &'static str, on: &dyn Operands, candidates: Vec<Candidate>) -> Arc<Entry> {
         let types = Key::of_types(on);
         let mut log = self.log.lock();

@@ -4,12 +4,12 @@ use std::any::TypeId;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
-/// A hash of 128 bits. Two problems with one key would share a decision; with the few thousand that are cached, the odds are
-/// below 1e-30.
+/// A 128-bit hash. Two problems with the same key would share a decision; with the few thousand that are
+/// cached, the odds are below 1e-30.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key(u64, u64);
 
-/// A map by key, which hashes no second time.
+/// A map by key, which does not hash the keys again.
 pub(super) type ByKey<V> = HashMap<Key, V, BuildHasherDefault<Low>>;
 
 impl Key {
@@ -41,7 +41,7 @@ impl Hash for Key {
     }
 }
 
-/// Only the axes that there are: a layout has room for more.
+/// Hashes only the axes in use: a layout has room for more.
 #[inline]
 fn layout(place: usize, layout: &Layout, mix: &mut Mix) {
     // Place and rank are small.
@@ -68,14 +68,14 @@ impl Hasher for Low {
     }
 }
 
-/// Two sums of products, each word multiplied by keys of its place. The products wait for nothing but the words, so a processor
-/// works on several at once.
+/// Two sums of products: each word is multiplied by a key for its position. The products depend only on the
+/// words, so a processor computes several at once.
 struct Mix {
     sums: [u64; 2],
     keys: [u64; 2],
 }
 
-/// Odd and of random bits: what the keys grow by from word to word.
+/// Odd random numbers, by which the keys grow from word to word.
 const STEPS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xf39c_c060_5ced_c835];
 
 impl Default for Mix {
@@ -86,7 +86,7 @@ impl Default for Mix {
 }
 
 impl Mix {
-    /// Two words for the price of one.
+    /// Two words for the price of one. =>
     #[inline]
     fn write_pair(&mut self, first: u64, second: u64) {
         let [a, b] = self.keys;
@@ -96,7 +96,7 @@ impl Mix {
     }
     fn key(self) -> Key {
         let [a, b] = self.sums;
-        // The keys tell how many words there were.
+        // The keys encode the number of words.
         Key(folded(a ^ self.keys[0], STEPS[0]), folded(b ^ self.keys[1], STEPS[1]))
     }
 }
@@ -185,6 +185,6 @@ mod tests {
             }
         }
         assert_eq!((low.len(), high.len()), (count, count));
-        assert!((1..50).all(|len| low.insert(key(&vec![0; 2 * len]).0)), "zeros of another length");
+        assert!((1..50).all(|len| low.insert(key(&vec![0; 2 * len]).0)), "zeros of different lengths");
     }
 }

@@ -6,7 +6,7 @@ use ops_core::{Determinism, Operands};
 use std::fmt;
 use std::path::Path;
 
-/// For each op an order of providers. Those that an op's order does not name may not compute it.
+/// An order of providers for each op. Providers that an op's order does not name may not compute it.
 ///
 /// ```
 /// # use ops_rocm::{Policy, ProviderId};
@@ -16,12 +16,13 @@ use std::path::Path;
 /// # Ok::<(), ops_rocm::PolicyError>(())
 /// ```
 ///
-/// `*` is any op without an order of its own; names in it that an op lacks are passed over.
+/// `*` is any op without its own order; names that such an op lacks are ignored.
 ///
 /// # Conditions on shape
 ///
-/// Conditions in brackets limit a rule to some problems. They compare `rows` (the product of all axes of the op's first
-/// operand but the last) or `columns` (its last axis) with a number, by `<=`, `<`, `>=`, `>` or `=`; all must hold.
+/// Conditions in brackets limit a rule to some problems. They compare `rows` (the product of all axes of the
+/// op's first operand but the last) or `columns` (its last axis) with a number, with `<=`, `<`, `>=`, `>` or
+/// `=`; all must hold.
 ///
 /// ```
 /// # use ops_rocm::{Policy, ProviderId};
@@ -34,7 +35,8 @@ use std::path::Path;
 ///
 /// # Determinism
 ///
-/// `determinism=batch` asks of every call at least this level; providers that promise less may not compute it.
+/// `determinism=batch` requires at least this level for every call; providers that guarantee less may not
+/// compute it.
 ///
 /// ```
 /// # use ops_rocm::Policy;
@@ -45,8 +47,8 @@ use std::path::Path;
 /// # Ok::<(), ops_rocm::PolicyError>(())
 /// ```
 ///
-/// The first rule of an op whose conditions hold is used, or else the op's rule without conditions, or else a rule of `*`,
-/// found in the same way. Where no rule applies, the default order does.
+/// The op's first rule whose conditions hold is used, otherwise its rule without conditions, otherwise a rule
+/// of `*`, found in the same way. If no rule applies, the default order does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     rules: Vec<Rule>,
@@ -60,10 +62,10 @@ struct Rule {
     providers: Vec<String>,
 }
 
-/// What stands for an op in the rule that asks for a level of determinism.
+/// Stands for an op in the rule that requires a level of determinism.
 const DETERMINISM: &str = "determinism";
 
-/// The places of an op's providers in the order of a rule, and of those that the rule forbids.
+/// The indices of an op's providers in the order of a rule, and of those that the rule forbids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ranking {
     pub(crate) ranked: Vec<usize>,
@@ -71,17 +73,17 @@ pub(crate) struct Ranking {
 }
 
 impl Policy {
-    /// Every op in its default order.
+    /// Leaves every op in its default order.
     pub fn new() -> Self {
         Policy::default()
     }
 
-    /// With this order for an op, in place of an earlier one. `*` is any op without an order of its own.
+    /// Sets the order for an op, replacing an earlier one. `*` is any op without its own order.
     pub fn order<P: ToString>(self, op: &str, providers: impl IntoIterator<Item = P>) -> Self {
         self.rule(op, Conditions::default(), providers)
     }
 
-    /// With this order for the problems of an op that meet conditions, such as `rows<=8`.
+    /// Sets the order for problems of an op that meet conditions, such as `rows<=8`.
     ///
     /// # Errors
     /// [`PolicyError::Condition`].
@@ -94,11 +96,11 @@ impl Policy {
         Ok(self.rule(op, Conditions::parse(conditions)?, providers))
     }
 
-    /// Asks of every call at least this level of determinism, or the one asked for before if that is higher.
+    /// Requires at least this level of determinism for every call, or the earlier one if that is higher.
     pub fn at_least(self, determinism: Determinism) -> Self {
         Policy { least: self.least.max(determinism), ..self }
     }
-    /// The level of determinism that is asked of every call.
+    /// The level of determinism required for every call.
     pub fn least(&self) -> Determinism {
         self.least
     }
@@ -118,7 +120,7 @@ impl Policy {
         self
     }
 
-    /// Reads `op=provider,provider;op[condition]=..`, without a check of the names.
+    /// Reads `op=provider,provider;op[condition]=..`, without checking the names.
     pub(crate) fn read(text: &str) -> Result<Self, PolicyError> {
         let mut policy = Policy::new();
         for rule in text.split(';').map(str::trim).filter(|rule| !rule.is_empty()) {
@@ -138,7 +140,7 @@ impl Policy {
         Ok(policy)
     }
 
-    /// Reads a TOML file, without a check of the names.
+    /// Reads a TOML file, without checking the names.
     pub(crate) fn read_file(path: &Path) -> Result<Self, PolicyError> {
         let fail = |why: String| PolicyError::File { path: path.display().to_string(), why };
         let text = std::fs::read_to_string(path).map_err(|error| fail(error.to_string()))?;
@@ -158,7 +160,7 @@ impl Policy {
                 _ => None,
             };
             let names = names.filter(|names| !names.is_empty()).ok_or_else(|| {
-                fail(format!("{head} wants a provider or a list of them, such as [\"hip\"]"))
+                fail(format!("{head} must be a provider or a list of them, such as [\"hip\"]"))
             })?;
             let (op, conditions) = read_head(&head)
                 .map_err(|error| fail(error.to_string()))?
@@ -168,7 +170,7 @@ impl Policy {
         Ok(policy)
     }
 
-    /// With the rules of another, which replace all rules for the same ops.
+    /// Adds another policy's rules, which replace all rules for the same ops.
     pub fn with(mut self, other: Policy) -> Self {
         self.rules.retain(|rule| other.rules.iter().all(|new| new.op != rule.op));
         self.rules.extend(other.rules);
@@ -181,12 +183,12 @@ impl Policy {
         self.rules.iter().map(|rule| rule.op.as_str())
     }
 
-    /// Whether no op has an order, whatever level of determinism is asked for.
+    /// Whether no op has an order, regardless of the required determinism.
     pub fn is_default(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// Checks the orders of one op against the providers that it has.
+    /// Checks the orders of one op against its providers.
     pub(crate) fn check_names(&self, op: &str, has: &[ProviderId]) -> Result<(), PolicyError> {
         let mut named = self.rules.iter().filter(|rule| rule.op == op).flat_map(|rule| &rule.providers);
         match named.find(|name| !has.iter().any(|id| id.name() == **name)) {
@@ -246,7 +248,7 @@ fn read_head(text: &str) -> Result<Option<(&str, Conditions)>, PolicyError> {
 }
 
 impl fmt::Display for Policy {
-    /// As [`parse`](Policy::parse) reads it.
+    /// In the form that [`parse`](Policy::parse) reads.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rule =
             |Rule { op, conditions, providers }: &Rule| format!("{op}{conditions}={}", providers.join(","));
@@ -280,7 +282,7 @@ mod tests {
         assert_eq!(
             rank("*=miopen,hip", "matmul"),
             Some((vec![1], vec![0])),
-            "a name that the op lacks is passed over"
+            "a name that the op lacks is ignored"
         );
         assert_eq!(rank("*=miopen", "matmul"), Some((vec![], vec![0, 1])));
         assert_eq!(rank("matmul=hip,hip", "matmul"), Some((vec![1], vec![0])));
@@ -291,7 +293,7 @@ mod tests {
         let first = |text: &str, rows| rank(text, "linear", rows).map(|(ranked, _)| ranked[0]);
         assert_eq!([4, 5].map(|rows| first("linear[rows<=4]=hip", rows)), [Some(1), None]);
         let both = "linear=rocblas;linear [ rows<=4 ] = hip";
-        assert_eq!([4, 5].map(|rows| first(both, rows)), [Some(1), Some(0)], "whatever their order");
+        assert_eq!([4, 5].map(|rows| first(both, rows)), [Some(1), Some(0)], "in any order");
         let two = "linear[rows<=4]=hip;linear[rows<=8]=rocblas";
         assert_eq!([4, 8, 9].map(|rows| first(two, rows)), [Some(1), Some(0), None], "the first that holds");
         let any = "*[rows<=4]=hip;*=rocblas";

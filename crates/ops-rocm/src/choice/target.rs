@@ -1,4 +1,4 @@
-//! What providers decide by: the device and the libraries beside it.
+//! What providers base their decisions on: the device and its libraries.
 use crate::ProviderId;
 use crate::hip::{DeviceInfo, Gfx, Hip};
 use crate::vendor::{AnyLibrary, Installed, Lib, VENDORS, Vendor, denied};
@@ -16,13 +16,13 @@ pub struct Target {
     rocm: Option<Version>,
     /// `None` for a target that is only assumed.
     hip: Option<Hip>,
-    /// Whether libraries compute what they are known to get wrong.
+    /// Whether libraries are used even for problems that they are known to get wrong.
     ignores_denials: bool,
     /// One for each row of [`VENDORS`], opened on first use.
     libraries: [OnceLock<Opened>; VENDORS.len()],
 }
 
-/// A library as a target has it.
+/// The state of a library on a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Library {
     /// It is open; its version, if it reports one.
@@ -37,13 +37,13 @@ impl Target {
     /// The version of ROCm that assumed targets have.
     pub const ASSUMED_ROCM: Version = Version::new(7, 2, 0);
 
-    /// A device with kernels compiled for `code`, its own architecture or its generic target.
+    /// A device whose kernels are compiled for `code`, its own architecture or its generic target.
     pub(crate) fn of_device(hip: &Hip, info: &DeviceInfo, code: &str) -> Self {
         let device = launch_device(&info.gfx, code, info.compute_units);
         Self::new(info.gfx.clone(), device, hip.lib().version(), Some(hip.clone()))
     }
 
-    /// An architecture with ROCm 7.2 and all its libraries, for questions without a device.
+    /// An architecture with ROCm 7.2 and all its libraries, for queries without a device.
     pub fn assumed(gfx: Gfx) -> Self {
         let device = launch_device(&gfx, gfx.name(), 64);
         Self::new(gfx, device, Some(Self::ASSUMED_ROCM), None)
@@ -67,29 +67,30 @@ impl Target {
         &self.launch_device
     }
 
-    /// With values that were measured on the device.
+    /// Uses values measured on the device.
     pub(crate) fn tuned(mut self, tuning: ops_kernels::Tuning) -> Self {
         self.launch_device.tuning = tuning;
         self
     }
 
-    /// With launches that sum each row in an order that does not depend on the other rows, if at least [`Determinism::Batch`] is
-    /// asked for.
+    /// Uses launches that sum each row in an order independent of the other rows, if at least
+    /// [`Determinism::Batch`] is required.
     pub fn promising(mut self, determinism: Determinism) -> Self {
         let tuning = self.launch_device.tuning;
         self.launch_device.tuning = tuning.by_row(determinism > Determinism::Run);
         self
     }
-    /// Whether launches of this project's kernels sum each row in an order that does not depend on the other rows.
+    /// Whether launches of this project's kernels sum each row in an order independent of the other rows.
     pub fn sums_by_row(&self) -> bool {
         self.launch_device.tuning.is_by_row()
     }
-    /// The level of a kernel that is chosen by the number of rows, unless rows must not depend on each other.
+    /// The level of a kernel that is chosen by the number of rows, unless rows must be independent of each
+    /// other.
     pub(crate) fn sums_level(&self) -> Determinism {
         if self.sums_by_row() { Determinism::Batch } else { Determinism::Run }
     }
 
-    /// With libraries that compute also what they are known to get wrong.
+    /// Uses libraries even for problems that they are known to get wrong.
     pub(crate) fn ignoring_denials(self, ignores_denials: bool) -> Self {
         Target { ignores_denials, ..self }
     }
@@ -106,10 +107,10 @@ impl Target {
         }
     }
 
-    /// Checks that a library is here, has kernels for the device, and is not denied this problem.
+    /// Checks that a library is present, has kernels for the device, and is not denied this problem.
     ///
     /// # Errors
-    /// What keeps it from being used.
+    /// Why it cannot be used.
     pub(crate) fn require<V: Vendor>(&self, op: &str, on: &dyn Operands) -> Result<(), Reason> {
         let library = if self.hip.is_some() { self.lib::<V>()?.version() } else { Some(V::ASSUMED) };
         if self.ignores_denials {
@@ -127,7 +128,7 @@ impl Target {
         let hip = self.hip.as_ref().ok_or_else(|| because("there is no device"))?;
         let row = VENDORS.iter().position(|row| row.id == V::ID);
         let library = row.map(|row| self.opened(hip, row)).transpose()?.and_then(|open| open.of::<V>());
-        library.ok_or_else(|| because("the library is not in the list of vendors"))
+        library.ok_or_else(|| because("the library is not in the list of vendor libraries"))
     }
 
     fn opened(&self, hip: &Hip, row: usize) -> Result<&dyn AnyLibrary, Reason> {
@@ -145,7 +146,7 @@ impl Target {
 
 fn launch_device(gfx: &Gfx, code: &str, compute_units: u32) -> ops_kernels::Device {
     let matrix = ops_kernels::Matrix::of(gfx.name());
-    // A generic target may be without what the device has.
+    // A generic target may lack features of the device.
     let dot4 = ops_kernels::Dot4::of(gfx.name()).filter(|_| ops_kernels::Dot4::of(code).is_some());
     let tuning = ops_kernels::Tuning::of(gfx.name());
     ops_kernels::Device { compute_units, wave: gfx.wave_size(), matrix, dot4, tuning }

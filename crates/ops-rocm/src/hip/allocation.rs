@@ -1,5 +1,5 @@
-//! A piece of device memory with its uses. The buffer that owns it and the graphs that use it share it, and the last of them
-//! gives it back.
+//! A block of device memory with its uses. It is shared by the buffer that owns it and the graphs that use
+//! it; the last of them returns it.
 
 use super::allocator::Block;
 use super::device::Device;
@@ -8,7 +8,7 @@ use super::uses::{Purpose, Uses};
 
 #[derive(Debug)]
 pub(super) struct Allocation {
-    /// `None` for no bytes, and once given back.
+    /// `None` for no bytes, and after it was returned.
     block: Option<Block>,
     /// Other code owns it: this crate neither frees nor reuses it.
     pub(super) borrowed: bool,
@@ -31,7 +31,7 @@ impl Allocation {
         self.block.as_ref().map_or(0, |block| block.address)
     }
 
-    /// Bytes that there are, which may be more than were asked for.
+    /// Size in bytes, which may be more than was requested.
     pub(super) fn capacity(&self) -> usize {
         self.block.as_ref().map_or(0, |block| block.bytes)
     }
@@ -45,7 +45,7 @@ impl Allocation {
         Ok(())
     }
 
-    /// Notes a use by what `stream` was given last.
+    /// Notes a use by the work most recently enqueued on `stream`.
     #[inline]
     pub(super) fn note(&self, stream: &Stream, purpose: Purpose) {
         self.uses.note(&self.home, stream, purpose, stream.track().next_mark());

@@ -1,37 +1,37 @@
-//! The cache of device memory: freed blocks are kept by size and stream, and given out again without asking HIP.
+//! The cache of device memory: freed blocks are kept by size and stream, and reused without calling HIP.
 //!
-//! A block that is freed on a stream is given out again on that stream only. What the new owner enqueues comes after
-//! what the former owner enqueued, so nobody waits. HIP's own pools and virtual memory are not used: they are the
-//! parts of ROCm that its users report broken most.
+//! A block that is freed on a stream is reused on that stream only. The new owner's work is enqueued after
+//! the former owner's, so nothing has to wait. HIP's own pools and virtual memory are not used: users report
+//! these parts of ROCm as broken more often than any other.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::result::HipError;
 
-/// What the cache gets memory from.
+/// Where the cache gets its memory.
 pub(super) trait Source {
     /// New memory of at least this size.
     fn malloc(&self, bytes: usize) -> Result<Block, HipError>;
-    /// Gives memory back, on which no work is to come.
+    /// Frees memory that no later work uses.
     fn free(&self, block: &Block) -> Result<(), HipError>;
-    /// Waits until no work is going on.
+    /// Waits until no work is running.
     fn synchronize(&self) -> Result<(), HipError>;
 }
 
-/// A piece of device memory. Whoever holds the value owns the memory.
+/// A block of device memory. The owner of the value owns the memory.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Block {
     /// The address on the device.
     pub(super) address: usize,
-    /// The size, which is that of its class.
+    /// The size, rounded up to its size class.
     pub(super) bytes: usize,
-    /// The number of a mark of its stream behind the last work on it.
+    /// The number of a mark of its stream after the last work on it.
     pub(super) after: u64,
 }
 
-/// An error that may say that device memory is exhausted.
+/// An error that may mean that device memory is exhausted.
 pub(crate) trait Exhaustion: From<HipError> {
-    /// Whether it says so.
+    /// Whether it means that.
     fn is_exhaustion(&self) -> bool;
 }
 
@@ -44,7 +44,7 @@ impl Exhaustion for HipError {
 /// Why there is no block.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    /// The device is full, or the cap is reached, even after the cache was given back.
+    /// The device is full, or the cap is reached, even after the cache was freed.
     Exhausted,
     /// HIP failed in another way.
     Hip(HipError),
@@ -62,22 +62,22 @@ impl Exhaustion for Refusal {
     }
 }
 
-/// Counts of a device's memory. Sizes are in bytes, rounded up to the size classes that the cache deals in.
+/// Statistics of a device's memory. Sizes are in bytes, rounded up to the cache's size classes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryStats {
     /// Held by live buffers.
     pub in_use: usize,
-    /// The most that live buffers have held at one time.
+    /// The maximum held by live buffers at one time.
     pub peak_in_use: usize,
-    /// Freed by buffers and kept for the next.
+    /// Freed by buffers and kept for reuse.
     pub cached: usize,
     /// Buffers made so far.
     pub allocations: u64,
-    /// Of these, buffers that were served from the cache.
+    /// How many of these were served from the cache.
     pub reused: u64,
-    /// How often the cache was given back to HIP.
+    /// How often the cache was freed.
     pub trims: u64,
-    /// How often an allocation, or another call that takes device memory, succeeded only after that.
+    /// How often an allocation, or another call that needs device memory, succeeded only after that.
     pub retries: u64,
 }
 
@@ -97,8 +97,8 @@ pub(super) struct Cache {
     cap: Option<usize>,
 }
 
-/// The size that is allocated for a request: at most an eighth more, in steps that let freed blocks fit again. `None` if
-/// there is no such size.
+/// The size that is allocated for a request: at most an eighth more, in steps that make freed blocks
+/// reusable. `None` if there is no such size.
 fn size_class(bytes: usize) -> Option<usize> {
     const SMALLEST: usize = 512;
     let step = (bytes.checked_next_power_of_two()? / 16).max(SMALLEST);
@@ -114,7 +114,7 @@ impl Cache {
         self.cap
     }
 
-    /// Limits what is taken from HIP. What is above the limit at present is not taken away from its owners.
+    /// Limits the memory taken from HIP. Memory above the limit that is already in use stays with its owners.
     pub(super) fn set_cap(&mut self, cap: Option<usize>) {
         self.cap = cap;
     }
@@ -142,7 +142,7 @@ impl Cache {
         Ok(block)
     }
 
-    /// The smallest free block that serves, unless it would waste more than a quarter.
+    /// The smallest free block that is large enough, unless it would waste more than a quarter.
     fn take_idle(&mut self, stream: u64, class: usize) -> Option<Block> {
         let sizes = self.idle.get_mut(&stream)?;
         let (&size, blocks) = sizes.range_mut(class..=class.saturating_add(class / 4)).next()?;
@@ -159,12 +159,12 @@ impl Cache {
         if self.fits(class) { Ok(source.malloc(class)?) } else { Err(Refusal::Exhausted) }
     }
 
-    /// Makes a call once more that found device memory exhausted, after giving the cache back. Every call that may take
-    /// device memory is retried here.
+    /// Makes a call. If it finds device memory exhausted, frees the cache and makes the call again. Every
+    /// call that may allocate device memory is retried here.
     ///
     /// # Errors
     ///
-    /// `error`, if it says something else; HIP's while the cache is given back; those of the second call.
+    /// `error`, if it means something else; a HIP error while the cache is freed; errors of the second call.
     pub(super) fn retry<R, E: Exhaustion>(
         &mut self,
         source: &impl Source,
@@ -184,7 +184,7 @@ impl Cache {
         self.cap.is_none_or(|cap| self.stats.reserved().checked_add(class).is_some_and(|sum| sum <= cap))
     }
 
-    /// Takes a block back, after all work on it has been ordered before the stream's further work.
+    /// Takes back a block, after all work on it has been ordered before later work on the stream.
     pub(super) fn release(&mut self, stream: u64, block: Block) {
         self.stats.in_use -= block.bytes;
         self.keep(stream, block);
@@ -195,8 +195,8 @@ impl Cache {
         self.idle.entry(stream).or_default().entry(block.bytes).or_default().push(block);
     }
 
-    /// Gives every free block back to HIP, when no work is going on. A block that HIP does not take is kept, and the first
-    /// such error returned.
+    /// Frees every cached block. No work may be running. A block that HIP fails to free is kept, and the
+    /// first such error is returned.
     pub(super) fn trim(&mut self, source: &impl Source) -> Result<(), HipError> {
         if self.stats.cached == 0 {
             return Ok(());
@@ -225,7 +225,7 @@ mod tests {
 
     use super::*;
 
-    /// A device of limited memory that remembers what was asked of it.
+    /// A device of limited memory that records the calls made to it.
     struct Device {
         total: usize,
         used: Cell<usize>,

@@ -1,29 +1,30 @@
-//! Streams that other code owns, and until when they may be used.
+//! Borrowed streams: streams that other code owns, and until when they may be used.
 //!
-//! Whoever made a stream may destroy it when the loan ends, though copies of it are still about: in queues, in events, in
-//! memory. So every call that passes a borrowed stream to HIP, or an event that was recorded on one, holds a [`Lease`].
-//! The end of the loan waits for all leases and for the stream's work; from then on there are none.
+//! The owner of a stream may destroy it when the loan ends, although copies of it still exist in queues,
+//! events and memory. So every call that passes a borrowed stream to HIP, or an event recorded on one, holds
+//! a [`Lease`]. The end of the loan waits for all leases and for the stream's work; after that no lease is
+//! granted.
 
 use std::sync::Arc;
 
 use crate::sync::{ReadGuard, RwLock};
 
-/// Whether a stream may be used: all of this crate's own, and those of other code until the loan ends.
+/// Whether a stream may be used: this crate's own streams always, those of other code until the loan ends.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Loan {
-    /// Of other code's stream: whether the loan has ended.
+    /// For other code's stream: whether the loan has ended.
     ended: Option<Arc<RwLock<bool>>>,
 }
 
-/// While it lives, the loan does not end. Hold it for one call of HIP or of a library, and take no lock meanwhile that
-/// anybody holds who waits for the end of a loan.
+/// Keeps the loan from ending. Hold it for one call to HIP or to a library, and meanwhile take no lock whose
+/// holder may be waiting for the end of a loan.
 #[derive(Debug)]
 pub(super) struct Lease<'l> {
     _open: Option<ReadGuard<'l, bool>>,
 }
 
 impl Loan {
-    /// Of a stream that other code made and keeps.
+    /// A loan of a stream that other code made and keeps.
     pub(super) fn borrowed() -> Loan {
         Loan { ended: Some(Arc::default()) }
     }
@@ -32,18 +33,19 @@ impl Loan {
         self.ended.is_some()
     }
 
-    /// Leave to use the stream; `None` if the loan has ended or is about to.
+    /// Permission to use the stream; `None` if the loan has ended or is about to.
     ///
-    /// It never waits, so that a lease may be taken while another is held: only the end of the loan locks for writing, so
-    /// a lock that cannot be had at once means that the end has begun. While that waits for other leases, a later try may
-    /// succeed.
+    /// It never waits, so a lease may be taken while another is held: only the end of the loan locks for
+    /// writing, so if the lock is not available at once, the end has begun. While the end waits for other
+    /// leases, a later attempt may succeed.
     pub(super) fn lease(&self) -> Option<Lease<'_>> {
         let Some(ended) = &self.ended else { return Some(Lease { _open: None }) };
         let guard = ended.try_read()?;
         (!*guard).then_some(Lease { _open: Some(guard) })
     }
 
-    /// The same; where there is none, the stream's work is over when this returns. No lease of the stream may be held.
+    /// The same, but if there is no lease, the stream's work is over when this returns. The caller must not
+    /// hold a lease of the stream.
     pub(super) fn lease_or_wait(&self) -> Option<Lease<'_>> {
         self.lease().or_else(|| {
             self.wait_for_end();
@@ -54,14 +56,14 @@ impl Loan {
     /// Waits for an end that has begun.
     pub(super) fn wait_for_end(&self) {
         let Some(ended) = &self.ended else { return };
-        // A reader may overtake the end that waits for the lock.
+        // A reader may overtake the ending thread that waits for the lock.
         while !*ended.read() {
             std::thread::yield_now();
         }
     }
 
-    /// Ends the loan: waits for all leases, then calls `finish`, which is to wait for the stream's work, unless the loan
-    /// has ended before.
+    /// Ends the loan, unless it has ended before: waits for all leases, then calls `finish`, which must wait
+    /// for the stream's work.
     pub(super) fn end(&self, finish: impl FnOnce()) {
         if let Some(ended) = &self.ended {
             let mut ended = ended.write();
@@ -85,13 +87,14 @@ mod tests {
         std::thread::scope(|scope| {
             let lease = loan.lease().unwrap();
             scope.spawn(|| loan.end(|| over.store(true, Ordering::SeqCst)));
-            // A second lease of the same thread is refused and does not wait, once the other thread is at the end.
+            // A second lease on the same thread is refused without waiting, once the other thread is ending
+            // the loan.
             while loan.lease().is_some() {
                 std::thread::sleep(Duration::from_millis(1));
             }
             assert!(!over.load(Ordering::SeqCst), "a lease is held");
             drop(lease);
-            // Until the other thread has the lock, there may be leases again.
+            // Until the other thread has the lock, leases may be granted again.
             while let Some(lease) = loan.lease_or_wait() {
                 drop(lease);
                 std::thread::yield_now();

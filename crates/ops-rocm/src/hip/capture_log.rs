@@ -1,8 +1,9 @@
-//! Work that a thread records instead of giving it to a stream.
+//! Work that a thread records instead of enqueuing it on a stream.
 //!
-//! While a thread records, HIP captures nothing: launches, fills and copies are noted, and memory is allocated and kernels are
-//! loaded as ever. HIP's capture comes afterwards and takes only the noted work (`graph`). So no call that a capture forbids
-//! can fall into one, and neither other threads nor the stream itself take part in it.
+//! While a thread records, HIP captures nothing: launches, fills and copies are noted, while memory is
+//! allocated and kernels are loaded as usual. HIP's capture comes afterwards and takes only the noted work
+//! (`graph`). So no forbidden call happens during a capture, and other threads and the stream itself are
+//! unaffected.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -16,7 +17,7 @@ use super::error::{Error, Result};
 use super::stream::Stream;
 use super::uses::Purpose;
 
-/// Recorded work. Its addresses and handles belong to what the recording keeps.
+/// Recorded work. The recording keeps alive what its addresses and handles refer to.
 pub(super) enum Work {
     Launch { function: hipFunction_t, grid: [u32; 3], block: [u32; 3], dynamic_lds: u32, args: Box<[u8]> },
     Fill { to: usize, value: u8, bytes: usize },
@@ -33,9 +34,10 @@ pub(super) struct CaptureLog {
     pub(super) memory: UsedMemory,
     /// Modules of the kernels.
     pub(super) modules: Vec<Arc<dyn Any + Send + Sync>>,
-    /// Memory that was made while recording, by its address in this process.
+    /// Memory allocated while recording, by its address in this process.
     made: HashSet<usize>,
-    /// Of that, what was dropped while recording: later recorded work may use it again, as it comes after.
+    /// The part of it that was dropped while recording. Work recorded later may reuse it, because it runs
+    /// later.
     idle: Vec<Arc<Allocation>>,
     /// The first call that could not be recorded.
     refused: Option<Error>,
@@ -49,7 +51,7 @@ thread_local! {
     static LOG: RefCell<CaptureLog> = RefCell::default();
 }
 
-/// While it lives, this thread records the work of a stream. Ends even if a call panics.
+/// While it lives, this thread records the work of a stream. Recording ends even if a call panics.
 pub(crate) struct Recorder {
     stream: Stream,
 }
@@ -59,7 +61,7 @@ impl Recorder {
     ///
     /// # Errors
     ///
-    /// That of the first call that could not be recorded.
+    /// The error of the first call that could not be recorded.
     pub(super) fn finish(self) -> Result<(Stream, CaptureLog)> {
         let mut recording = LOG.take();
         recording.idle.clear();
@@ -86,13 +88,13 @@ fn refused(call: &'static str, why: &'static str) -> Error {
 }
 
 impl Stream {
-    /// Whether this thread records the stream's work instead of giving it to the stream.
+    /// Whether this thread records the stream's work instead of enqueuing it.
     #[inline]
     pub(crate) fn is_recorded(&self) -> bool {
         STREAM.get() == self.id()
     }
 
-    /// Refuses a call while the stream's work is recorded, and thereby the recording.
+    /// Refuses a call while the stream's work is recorded; this makes the whole recording fail.
     ///
     /// # Errors
     ///
@@ -102,7 +104,7 @@ impl Stream {
         if self.is_recorded() { Err(refused(call, why)) } else { Ok(()) }
     }
 
-    /// Begins to record the work that this thread gives to the stream.
+    /// Begins to record the work that this thread enqueues on the stream.
     ///
     /// # Errors
     ///
@@ -117,7 +119,7 @@ impl Stream {
     }
 }
 
-/// Notes work. What keeps its handles alive is `kept`.
+/// Notes work. `kept` keeps its handles alive.
 pub(super) fn note(work: Work, kept: Option<Arc<dyn Any + Send + Sync>>) {
     LOG.with_borrow_mut(|recording| {
         recording.work.push(work);
@@ -129,7 +131,7 @@ pub(super) fn note(work: Work, kept: Option<Arc<dyn Any + Send + Sync>>) {
     });
 }
 
-/// Notes a use of memory by the work that is noted next.
+/// Notes a use of memory by the work noted next.
 ///
 /// # Errors
 ///
@@ -162,15 +164,15 @@ pub(super) fn reuse(bytes: usize) -> Option<Arc<Allocation>> {
     })
 }
 
-/// Notes memory that was made while recording.
+/// Notes memory that was allocated while recording.
 pub(super) fn note_made(memory: &Arc<Allocation>) {
     LOG.with_borrow_mut(|recording| recording.made.insert(Arc::as_ptr(memory).addr()));
 }
 
-/// Keeps memory for recorded work that follows, as its buffer is dropped. Memory that others use too is not kept, nor is what
-/// no recorded work uses.
+/// Keeps memory for work recorded later, as its buffer is dropped. Memory that others use too is not kept,
+/// nor is memory that no recorded work uses.
 pub(super) fn put(memory: &Arc<Allocation>) {
-    /// The buffer's, and the recording's.
+    /// Owners: the buffer and the recording.
     const OWNERS: usize = 2;
     LOG.with_borrow_mut(|recording| {
         let key = Arc::as_ptr(memory).addr();

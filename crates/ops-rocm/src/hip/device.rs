@@ -1,4 +1,4 @@
-//! A device in use, with all that it owns.
+//! A device in use, with everything that it owns.
 
 mod lend;
 mod marks;
@@ -20,12 +20,12 @@ use super::raw::{KEPT_BYTES, KernelMemory, RECORD_BYTES, RawEvent, next_stream_i
 use super::result::{Hip, HipError};
 use super::track::Track;
 
-/// Held for reading by who waits for a whole device, and for writing by who captures a stream: such a wait would spoil the
-/// capture, whichever thread makes it. Nothing else is locked under it.
+/// Waiting for a device takes the read lock; capturing a stream takes the write lock, because such a wait
+/// would spoil the capture, whichever thread makes it. No other lock is taken while this one is held.
 static CAPTURE: RwLock<()> = RwLock::new(());
 
-/// A device in use: its cached memory, streams, events and staging memory, and the error that a `Drop` left. A copy refers
-/// to the same.
+/// A device in use: its cached memory, streams, events and staging memory, and the error that a `Drop` left.
+/// Clones refer to the same device.
 #[derive(Clone, Debug)]
 pub struct Device {
     inner: Arc<Inner>,
@@ -43,11 +43,11 @@ struct Inner {
     deferred: Deferred,
 }
 
-/// What the kernels of all streams keep from launch to launch.
+/// The memory that kernels of all streams keep from launch to launch.
 #[derive(Debug, Default)]
 struct KernelMemories {
     all: Vec<KernelMemory>,
-    /// Those that no stream has and no kernel writes to.
+    /// Memory that no stream owns and no kernel writes.
     spare: Vec<KernelMemory>,
 }
 
@@ -55,12 +55,12 @@ struct KernelMemories {
 #[derive(Debug, Default)]
 struct Deferred {
     error: Mutex<Option<Error>>,
-    /// Whether there may be one. Every call reads this, without a lock.
+    /// Whether there may be an error. Every call reads this, without a lock.
     any: AtomicBool,
 }
 
 impl Deferred {
-    /// Keeps the first error: later ones are its consequences.
+    /// Keeps only the first error: later ones are its consequences.
     fn keep(&self, error: impl Into<Error>) {
         self.error.lock().get_or_insert_with(|| error.into());
         self.any.store(true, Ordering::Release);
@@ -85,7 +85,7 @@ impl Device {
     ///
     /// # Errors
     ///
-    /// [`Error::Load`] without ROCm, [`Error::NoDevice`] without a device that is supported, HIP's.
+    /// [`Error::Load`] without ROCm, [`Error::NoDevice`] without a supported device; errors from HIP.
     pub fn open_default() -> Result<Device> {
         let hip = Hip::load()?;
         let devices = DeviceInfo::all(&hip)?;
@@ -102,7 +102,7 @@ impl Device {
         }
     }
 
-    /// Opens the HIP runtime and the device of this number.
+    /// Opens the HIP runtime and the device with this number.
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ impl Device {
         }
     }
 
-    /// The device that an entry of [`DeviceInfo::all`] describes. Each call makes one with a cache of its own.
+    /// The device that an entry of [`DeviceInfo::all`] describes. Each call makes one with its own cache.
     pub fn new(hip: &Hip, info: DeviceInfo) -> Device {
         let inner = Inner {
             hip: hip.clone(),
@@ -131,32 +131,32 @@ impl Device {
         Device { inner: Arc::new(inner) }
     }
 
-    /// What the device is.
+    /// The device's properties.
     pub fn info(&self) -> &DeviceInfo {
         &self.inner.info
     }
 
-    /// The HIP runtime that it is used through.
+    /// The HIP runtime through which it is used.
     pub fn hip(&self) -> &Hip {
         &self.inner.hip
     }
 
-    /// Waits for all work on the device, that of other programs' streams in this process included.
+    /// Waits for all work on the device, including streams of other code in this process.
     ///
     /// # Errors
     ///
-    /// An error that an earlier `Drop` left; HIP's, among them those of the work itself.
+    /// An error left by an earlier `Drop`, or one from HIP, including those of the work itself.
     pub fn synchronize(&self) -> Result<()> {
         self.check()?;
         Ok(self.inner.synchronize()?)
     }
 
-    /// Bytes free and in all. The free ones are the fewer of what HIP says, which does not count other programs'
-    /// graphics, and of what the kernel driver says.
+    /// Free and total bytes. The free ones are the smaller of two values: HIP's, which does not count other
+    /// programs' graphics, and the kernel driver's.
     ///
     /// # Errors
     ///
-    /// HIP's.
+    /// Errors from HIP.
     pub fn memory_info(&self) -> Result<(usize, usize)> {
         let (free, total) = self.inner.enter(|hip| hip.mem_info())?;
         let info = self.info();
@@ -167,21 +167,21 @@ impl Device {
         Ok((driver.map_or(free, |driver| free.min(driver)), total))
     }
 
-    /// Counts of the device's memory.
+    /// Statistics of the device's memory.
     pub fn memory_stats(&self) -> MemoryStats {
         self.inner.cache.lock().stats()
     }
 
-    /// Limits the memory that is taken from HIP, in use and cached; `None` takes the limit away.
+    /// Limits the memory taken from HIP, in use and cached; `None` removes the limit.
     pub fn set_memory_cap(&self, cap: Option<usize>) {
         self.inner.cache.lock().set_cap(cap);
     }
 
-    /// Waits for all work and gives cached memory back to HIP.
+    /// Waits for all work and returns cached memory to HIP.
     ///
     /// # Errors
     ///
-    /// An error that an earlier `Drop` left; HIP's. What could not be given back stays cached.
+    /// An error left by an earlier `Drop`, or one from HIP. Memory that could not be freed stays cached.
     pub fn trim(&self) -> Result<()> {
         self.check()?;
         self.inner.synchronize()?;
@@ -190,7 +190,7 @@ impl Device {
     }
 }
 
-/// For the types that a device lends things to.
+/// Functions for the types that use a device's resources.
 impl Device {
     /// Returns the error that a `Drop` left, once.
     #[inline]
@@ -208,8 +208,8 @@ impl Device {
         Ok(self.inner.enter(call)?)
     }
 
-    /// Calls HIP or a library for what may take device memory, with this device as the thread's current one. If memory is
-    /// exhausted, gives the cache back and calls once more.
+    /// Makes a call to HIP or a library that may allocate device memory, with this device as the thread's
+    /// current one. If memory is exhausted, frees the cache and calls again.
     #[inline]
     pub(crate) fn with_room<R, E: Exhaustion>(
         &self,
@@ -218,12 +218,12 @@ impl Device {
         self.inner.with_room(call)
     }
 
-    /// Calls a library that works on the thread's current device, which is made this one.
+    /// Calls a library that works on the thread's current device, after making this device current.
     pub(crate) fn as_current<R>(&self, call: impl FnOnce() -> R) -> Result<R> {
         self.enter(|_| Ok(call()))
     }
 
-    /// The most that may be taken from HIP: the cap, or what the device has.
+    /// The most memory that may be taken from HIP: the cap, or the device's memory.
     pub(crate) fn memory_limit(&self) -> usize {
         self.inner.cache.lock().cap().unwrap_or(self.info().memory)
     }
@@ -233,8 +233,8 @@ impl Device {
         self.defer(error);
     }
 
-    /// Calls HIP to capture a stream. `call` is made again if other code in the process has spoiled the capture, and calls
-    /// nothing else of this crate's.
+    /// Calls HIP to capture a stream. `call` is repeated if other code in the process has spoiled the
+    /// capture; it must not call anything else in this crate.
     pub(super) fn capture<R>(&self, call: impl Fn(&Hip) -> std::result::Result<R, HipError>) -> Result<R> {
         const TRIES: usize = 3;
         let spoiled = |error: &HipError| error.code() == Some(hip_sys::hip::hipErrorStreamCaptureInvalidated);
@@ -248,14 +248,14 @@ impl Device {
         }
     }
 
-    /// Waits for all work without asking for what a `Drop` left.
+    /// Waits for all work, without returning the error that a `Drop` left.
     pub(super) fn wait_all(&self) -> Result<()> {
         Ok(self.inner.synchronize()?)
     }
 
-    /// Memory for work on the stream of this number.
+    /// Memory for work on the stream with this number.
     pub(super) fn allocate(&self, stream: u64, bytes: usize) -> Result<Block> {
-        // The lock is released before HIP is asked for the free memory.
+        // Releases the lock before asking HIP for the free memory.
         let refused = match self.inner.cache.lock().allocate(&*self.inner, stream, bytes) {
             Ok(block) => return Ok(block),
             Err(refused) => refused,
@@ -276,19 +276,18 @@ impl Device {
         }
     }
 
-    /// Takes back a block whose uses all come before the stream's later work.
+    /// Takes back a block whose uses all come before later work on the stream.
     pub(super) fn release(&self, stream: u64, block: Block) {
         self.inner.cache.lock().release(stream, block);
     }
 
-    /// Takes back a block on which work may still be running. It is not reused before the next trim, which waits for the
-    /// device.
+    /// Takes back a block on which work may still be running. It is not reused before the next trim, which
+    /// waits for the device.
     pub(super) fn quarantine(&self, block: Block) {
         self.inner.cache.lock().release(next_stream_id(), block);
     }
 
-    /// Waits for a stream that is not this crate's, and gives back the blocks that are kept for it. Called as its loan
-    /// ends.
+    /// Waits for a stream that other code owns, and frees the blocks kept for it. Called as its loan ends.
     pub(super) fn forget_stream(&self, track: &Track) -> std::result::Result<(), HipError> {
         // SAFETY: the lender keeps the stream alive until the loan has ended.
         let waited = unsafe { self.hip().stream_synchronize(track.raw.handle) };
@@ -298,12 +297,12 @@ impl Device {
 }
 
 fn destroy_event(hip: &Hip, event: hipEvent_t) -> std::result::Result<(), HipError> {
-    // SAFETY: called by the event's owner, who lets go of it.
+    // SAFETY: called by the event's owner, which does not use it again.
     unsafe { hip.event_destroy(event) }
 }
 
 impl Inner {
-    /// Calls HIP with this device as the thread's current one, and puts the former one back.
+    /// Calls HIP with this device as the thread's current one, and then restores the previous one.
     fn enter<R, E: From<HipError>>(
         &self,
         call: impl FnOnce(&Hip) -> std::result::Result<R, E>,
@@ -340,12 +339,12 @@ impl Inner {
 
     fn new_kernel_memory(&self) -> std::result::Result<KernelMemory, HipError> {
         let record = self.with_room(|hip| hip.host_malloc_coherent(RECORD_BYTES))?;
-        // SAFETY: the memory is of this size, and nobody else knows of it.
+        // SAFETY: the memory has this size, and no other code knows of it.
         unsafe { record.cast::<u8>().write_bytes(0, RECORD_BYTES) };
         match self.with_room(|hip| hip.malloc(KEPT_BYTES)) {
             Ok(slot) => Ok(KernelMemory { record: record as usize, slot: slot as usize }),
             Err(error) => {
-                // SAFETY: allocated above and used by no one.
+                // SAFETY: allocated above and not used by anyone.
                 if let Err(error) = unsafe { self.hip.host_free(record) } {
                     self.deferred.keep(error);
                 }
@@ -356,7 +355,7 @@ impl Inner {
 
     fn free_kernel_memory(&self, memory: KernelMemory) -> std::result::Result<(), HipError> {
         let slot = Source::free(self, &Block { address: memory.slot, bytes: KEPT_BYTES, after: 0 });
-        // SAFETY: the record is of `host_malloc_coherent`, and the device is idle and being closed.
+        // SAFETY: the record comes from `host_malloc_coherent`, and the device is idle and being closed.
         slot.and(unsafe { self.hip.host_free(memory.record as *mut c_void) })
     }
 }
@@ -371,7 +370,8 @@ impl Source for Inner {
     }
 
     fn free(&self, block: &Block) -> std::result::Result<(), HipError> {
-        // SAFETY: the block is of `malloc`, and the cache, which owns it, lets go of it once this has succeeded.
+        // SAFETY: the block comes from `malloc`, and the cache, its owner, forgets it once this has
+        // succeeded.
         self.enter(|hip| unsafe { hip.free(block.address as *mut c_void) })
     }
 
@@ -382,7 +382,7 @@ impl Source for Inner {
 }
 
 impl Drop for Inner {
-    /// Frees everything. No caller is left to return an error to, so errors are logged.
+    /// Frees everything. Errors are logged, since there is no caller to return them to.
     fn drop(&mut self) {
         let mut cache = std::mem::take(self.cache.get_mut());
         let mut results = vec![Source::synchronize(self)];
@@ -398,7 +398,7 @@ impl Drop for Inner {
         }
         results.extend(events.into_iter().map(|event| destroy_event(&self.hip, event.0)));
         for error in results.into_iter().filter_map(std::result::Result::err) {
-            tracing::warn!(device = self.info.ordinal, "while the device was closed: {error}");
+            tracing::warn!(device = self.info.ordinal, "while closing the device: {error}");
         }
     }
 }

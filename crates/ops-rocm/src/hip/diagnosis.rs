@@ -1,11 +1,11 @@
-//! What the system says about GPUs besides HIP: why there is none, and what memory other programs use.
+//! What the system, apart from HIP, says about GPUs: why there is none, and what memory other programs use.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// Why the runtime sees no device, as far as the system shows, and what to do.
+/// Why the runtime sees no device, as far as the system shows, and how to fix it.
 pub(super) fn no_device() -> String {
     let hidden =
         ["HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"].into_iter().find_map(
@@ -14,17 +14,17 @@ pub(super) fn no_device() -> String {
     let driver = node_problem(Path::new("/dev/kfd"));
     let problem = driver.or_else(|| render_problem(Path::new("/dev/dri"), Path::new("/sys/class/drm")));
     problem.or(hidden).unwrap_or_else(|| {
-        "the HIP runtime finds none, although /dev/kfd and a render node of /dev/dri can be opened; see rocminfo"
+        "the HIP runtime finds no device, although /dev/kfd and a render node of /dev/dri can be opened; see rocminfo"
             .to_string()
     })
 }
 
-/// Why a device file of the driver cannot be used. ROCm shows a lack of permission as an absence of devices.
+/// Why a device file of the driver cannot be used. ROCm reports missing permission as missing devices.
 fn node_problem(node: &Path) -> Option<String> {
     open(node).map(|error| explain(&node.display().to_string(), error))
 }
 
-/// Opens a device file as ROCm does. `None` if it can be opened.
+/// Opens a device file as ROCm does. Returns `None` on success.
 fn open(node: &Path) -> Option<ErrorKind> {
     OpenOptions::new().read(true).write(true).open(node).err().map(|error| error.kind())
 }
@@ -43,7 +43,7 @@ fn render_problem(dev: &Path, drm: &Path) -> Option<String> {
     }
     let mut problems: BTreeMap<ErrorKind, Vec<String>> = BTreeMap::new();
     for node in names.iter().map(|name| dev.join(name)) {
-        // One node that can be opened is one device that ROCm can use.
+        // Each node that can be opened is a device that ROCm can use.
         problems.entry(open(&node)?).or_default().push(node.display().to_string());
     }
     let texts: Vec<_> = problems.iter().map(|(error, nodes)| explain(&nodes.join(", "), *error)).collect();
@@ -82,8 +82,8 @@ fn explain(node: &str, error: ErrorKind) -> String {
     }
 }
 
-/// Bytes of video memory that no program uses, by the kernel driver. HIP does not count what other programs draw with.
-/// `None` where the driver does not say.
+/// Bytes of video memory that no program uses, according to the kernel driver. HIP does not count graphics
+/// memory of other programs. `None` if the driver does not say.
 pub(super) fn unused_video_memory(sysfs: &Path, pci_bus_id: &str) -> Option<usize> {
     let device = sysfs.join("bus/pci/devices").join(pci_bus_id.to_ascii_lowercase());
     let number = |name| fs::read_to_string(device.join(name)).ok()?.trim().parse::<usize>().ok();
@@ -114,7 +114,7 @@ mod tests {
         fs::create_dir_all(&dev).unwrap();
         let problem = || render_problem(&dev, &drm);
         assert!(problem().unwrap().contains("dri/renderD* does not exist"), "{:?}", problem());
-        // Permissions do not bind root, under which tests may run; a folder cannot be opened for writing by anyone.
+        // Tests may run as root, which ignores permissions; but nobody can open a folder for writing.
         fs::create_dir(dev.join("renderD128")).unwrap();
         assert!(
             problem().unwrap().contains("renderD128 cannot be opened"),

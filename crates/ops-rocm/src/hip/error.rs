@@ -6,7 +6,7 @@ use hip_sys::{LoadError, MissingSymbol};
 
 use super::result::HipError;
 
-/// hipRTC does not compile a source, or fails in another way.
+/// hipRTC failed to compile a source, or failed in another way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompileError {
     /// The source's name.
@@ -15,13 +15,13 @@ pub struct CompileError {
     pub gfx: String,
     /// The function that failed, with its status.
     pub failure: String,
-    /// What the compiler wrote. hipRTC leaves it empty for some failures.
+    /// The compiler's output. hipRTC leaves it empty for some failures.
     pub log: String,
 }
 
 impl fmt::Display for CompileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "hipRTC does not compile {} for {}: {}", self.source, self.gfx, self.failure)?;
+        write!(f, "hipRTC failed to compile {} for {}: {}", self.source, self.gfx, self.failure)?;
         let log = self.log.trim();
         if log.is_empty() { write!(f, "; it left no log") } else { write!(f, "\n{log}") }
     }
@@ -29,7 +29,7 @@ impl fmt::Display for CompileError {
 
 impl std::error::Error for CompileError {}
 
-/// An error of the HIP layer. The texts are one line each and say what to do where something can be done.
+/// An error of the HIP layer. Each text is a single line and includes advice if there is any.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -39,36 +39,36 @@ pub enum Error {
     /// A HIP function failed, or the library lacks it.
     #[error(transparent)]
     Hip(#[from] HipError),
-    /// The HIP runtime is there and sees no device.
+    /// The HIP runtime is installed but sees no device.
     #[error("no AMD GPU: {0}")]
     NoDevice(String),
-    /// There is no device of this number.
+    /// There is no device with this number.
     #[error("no device {ordinal}: the HIP runtime sees {count}, numbered from 0")]
     NoSuchDevice {
-        /// The number that was asked for.
+        /// The requested number.
         ordinal: u32,
         /// How many devices there are.
         count: u32,
     },
-    /// Device memory is exhausted, and giving back what was cached did not help.
+    /// Device memory is exhausted, and freeing the cache did not help.
     #[error(
         "out of device memory: {wanted} bytes wanted, {free} of {total} free, {in_use} in use by this process through \
          this device{}; use a smaller model or context, or end other programs on the GPU",
         .cap.map_or(String::new(), |cap| format!(", its cap is {cap}"))
     )]
     OutOfMemory {
-        /// Bytes asked for.
+        /// Bytes requested.
         wanted: usize,
-        /// Bytes free on the device.
+        /// Free bytes on the device.
         free: usize,
-        /// Bytes the device has.
+        /// Total bytes on the device.
         total: usize,
         /// Bytes that live buffers of this device hold.
         in_use: usize,
         /// The cap set on the device's cache, if any.
         cap: Option<usize>,
     },
-    /// A part of a buffer reaches past its end.
+    /// A part of a buffer extends past its end.
     #[error("{call}: bytes {offset} to {offset} + {bytes} are not within a buffer of {len} bytes")]
     Range {
         /// The operation.
@@ -77,20 +77,22 @@ pub enum Error {
         offset: usize,
         /// Number of bytes.
         bytes: usize,
-        /// Bytes that the buffer has.
+        /// Size of the buffer in bytes.
         len: usize,
     },
-    /// Two things that must be of one device are not.
-    #[error("{call}: a stream of device {stream} was given for what belongs to device {owner}")]
+    /// Two objects that must belong to the same device do not.
+    #[error(
+        "{call}: the stream belongs to device {stream}, the other object to device {owner}; use both on one device"
+    )]
     OtherDevice {
         /// The operation.
         call: &'static str,
         /// The stream's device.
         stream: u32,
-        /// The other thing's device.
+        /// The other object's device.
         owner: u32,
     },
-    /// The stream was another code's, and the time is over for which it was lent.
+    /// The stream was borrowed from other code, and its loan has ended.
     #[error(
         "{call}: the stream was borrowed and the loan has ended; fork a queue of your own before it does"
     )]
@@ -106,12 +108,12 @@ pub enum Error {
         /// Why not, and what to do instead.
         why: &'static str,
     },
-    /// A code object does not load on the device.
-    #[error("a code object does not load on {gfx}: {source}; compile it for {gfx}")]
+    /// A code object cannot be loaded on the device.
+    #[error("a code object cannot be loaded on {gfx}: {source}; compile it for {gfx}")]
     Module {
         /// The device's architecture.
         gfx: String,
-        /// What HIP said.
+        /// HIP's status.
         source: HipError,
     },
     /// A module has no kernel of this name.
@@ -119,10 +121,10 @@ pub enum Error {
     NoKernel {
         /// The kernel.
         kernel: String,
-        /// What HIP said.
+        /// HIP's status.
         source: HipError,
     },
-    /// A launch's sizes are not possible.
+    /// The sizes of a launch are impossible.
     #[error("launch of {kernel}: {problem}")]
     Launch {
         /// The kernel.
@@ -138,10 +140,10 @@ pub enum Error {
     Library {
         /// The function.
         call: &'static str,
-        /// What it said.
+        /// Its status.
         status: String,
     },
-    /// hipRTC does not compile a source.
+    /// hipRTC failed to compile a source.
     #[error(transparent)]
     Compile(#[from] CompileError),
 }

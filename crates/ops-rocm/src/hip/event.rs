@@ -7,24 +7,25 @@ use super::error::{Error, Result};
 use super::raw::RawEvent;
 use super::track::Track;
 
-/// A point in a stream's work, which other streams and the host can wait for. Returned by
+/// A point in a stream's work that other streams and the host can wait for. Returned by
 /// [`Stream::record`](super::Stream::record).
 ///
-/// Once the loan of a borrowed stream has ended, its events are reached. Until then they are asked for only by the
-/// functions here: HIP follows an event to its stream, so call none of them while the stream's owner captures it.
+/// Once the loan of a borrowed stream has ended, its events count as reached. Until then, only the functions
+/// here query them: HIP follows an event to its stream, so do not call them while the stream's owner captures
+/// it.
 #[derive(Debug)]
 pub struct Event {
     device: Device,
     event: RawEvent,
-    /// The stream's.
+    /// The track of its stream.
     track: Arc<Track>,
-    /// As a mark's.
+    /// Its number among the stream's marks.
     number: u64,
     timed: bool,
 }
 
 impl Event {
-    /// An event that is to be recorded on a stream at once.
+    /// An event, which the caller records on a stream immediately.
     pub(super) fn new(device: &Device, track: &Arc<Track>, timed: bool) -> Result<Event> {
         let event = if timed { device.new_event(true)? } else { device.take_event()? };
         let (device, track) = (device.clone(), track.clone());
@@ -44,11 +45,11 @@ impl Event {
         self.number
     }
 
-    /// Waits until the stream has come to this point.
+    /// Waits until the stream has reached this point.
     ///
     /// # Errors
     ///
-    /// HIP's, among them those of work that the stream ran before.
+    /// Errors from HIP, including those of earlier work on the stream.
     pub fn synchronize(&self) -> Result<()> {
         let Some(_lease) = self.track.loan.lease_or_wait() else { return Ok(()) };
         // SAFETY: the event belongs to this value, and its stream lives.
@@ -57,7 +58,7 @@ impl Event {
         Ok(())
     }
 
-    /// Whether the stream has come to this point.
+    /// Whether the stream has reached this point.
     ///
     /// # Errors
     ///
@@ -77,17 +78,19 @@ impl Event {
     }
 
     /// Milliseconds since an earlier event. Both must have been made by
-    /// [`Stream::record_timed`](super::Stream::record_timed); waits for this one.
+    /// [`Stream::record_timed`](super::Stream::record_timed). Waits for this event.
     ///
     /// # Errors
     ///
-    /// HIP's, among them those of events without a time stamp; [`Error::LoanEnded`] for events on a borrowed stream.
+    /// Errors from HIP, such as for events without a time stamp; [`Error::LoanEnded`] for events on a
+    /// borrowed stream.
     pub fn milliseconds_since(&self, start: &Event) -> Result<f32> {
         self.synchronize()?;
         let ended = || Error::LoanEnded { call: "milliseconds_since" };
         let _from = start.track.loan.lease().ok_or_else(ended)?;
         let _to = self.track.loan.lease().ok_or_else(ended)?;
-        // SAFETY: both live as long as the borrows, and were recorded on streams that live when they were made.
+        // SAFETY: both are live for the duration of the borrows, and were recorded on streams that were live
+        // at that time.
         Ok(unsafe { self.device.hip().event_elapsed_time(start.event.0, self.event.0) }?)
     }
 }

@@ -8,8 +8,8 @@ use ops_kernels::target::{self, TARGETS};
 
 /// An architecture: `gfx1100`, `gfx90a:sramecc+:xnack-`, `gfx11-generic`.
 ///
-/// hipRTC of ROCm 6 ends the process when it is given a name that it does not know, or a feature that the architecture
-/// does not have. A value of this type is one that both ROCm 6.4 and 7.2 know, or that a device reported of itself.
+/// hipRTC of ROCm 6 ends the process when it is given an unknown name, or a feature that the architecture
+/// does not have. A value of this type is either known to both ROCm 6.4 and 7.2, or was reported by a device.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Gfx {
     full: String,
@@ -50,12 +50,12 @@ impl Gfx {
         Ok(Gfx { full: text.to_string() })
     }
 
-    /// All architectures that [`parse`](Self::parse) takes, without features.
+    /// All architectures that [`parse`](Self::parse) accepts, without features.
     pub fn known() -> impl Iterator<Item = Gfx> {
         TARGETS.iter().map(|target| Gfx::of_device(target.name))
     }
 
-    /// What a device reported: the runtime knows the name, even if this table does not.
+    /// An architecture as reported by a device: the runtime knows the name, even if this table does not.
     pub(super) fn of_device(text: &str) -> Gfx {
         Gfx { full: text.trim().to_string() }
     }
@@ -65,22 +65,22 @@ impl Gfx {
         &self.full
     }
 
-    /// The name without features, for looking things up.
+    /// The name without features, for lookups.
     pub fn name(&self) -> &str {
         self.full.split(':').next().unwrap_or_default()
     }
 
-    /// The generic target whose code objects run on it too.
+    /// The generic target whose code objects also run on it.
     pub fn generic(&self) -> Option<&'static str> {
         GfxTarget::find(self.name())?.generic
     }
 
-    /// The number of lanes of a wave that kernels are compiled for: 64 up to gfx9, then 32.
+    /// The wave size that kernels are compiled for: 64 lanes up to gfx9, then 32.
     pub fn wave_size(&self) -> u32 {
         if target::generation(self.name()) < 10 { 64 } else { 32 }
     }
 
-    /// Whether kernels of this crate can be compiled for it: gfx9 and later.
+    /// Whether this crate's kernels can be compiled for it: gfx9 and later.
     pub fn is_supported(&self) -> bool {
         target::generation(self.name()) >= 9
     }

@@ -1,4 +1,4 @@
-//! Graphs: recorded work that one call of HIP gives to a stream.
+//! Graphs: recorded work that a single HIP call enqueues on a stream.
 
 use std::any::Any;
 use std::ffi::c_void;
@@ -16,9 +16,9 @@ use super::stream::Stream;
 use super::uses::Purpose;
 use crate::sync::Mutex;
 
-/// Recorded work of a stream, which [`replay`](Self::replay) gives to it once more.
+/// Recorded work of a stream, which [`replay`](Self::replay) enqueues again.
 ///
-/// The memory that the work uses and the modules of its kernels live as long as the graph.
+/// The graph keeps alive the memory that the work uses and the modules of its kernels.
 #[derive(Debug)]
 pub struct Graph {
     /// `None` if no work was recorded.
@@ -31,11 +31,11 @@ pub struct Graph {
     launches: usize,
     /// A mark of this number comes after the last replay; 0 if there was none.
     last: AtomicU64,
-    /// HIP wants one call at a time on a graph.
+    /// HIP allows only one call at a time on a graph.
     replaying: Mutex<()>,
 }
 
-/// HIP's handle of a graph that can be launched.
+/// HIP's handle of an executable graph.
 #[derive(Debug)]
 struct Exec(hipGraphExec_t);
 
@@ -45,11 +45,12 @@ unsafe impl Send for Exec {}
 unsafe impl Sync for Exec {}
 
 impl Recorder {
-    /// Makes a graph of what was recorded.
+    /// Makes a graph from a recording.
     ///
     /// # Errors
     ///
-    /// [`Error::NotRecorded`](super::Error::NotRecorded) of the first call that could not be recorded; HIP's.
+    /// [`Error::NotRecorded`](super::Error::NotRecorded) for the first call that could not be recorded; errors from
+    /// HIP.
     pub(crate) fn into_graph(self) -> Result<Graph> {
         let (stream, recording) = self.finish()?;
         let CaptureLog { work, memory, modules, .. } = recording;
@@ -81,16 +82,17 @@ impl Graph {
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
-    /// Number of kernels that a replay launches.
+    /// Number of kernels launched by a replay.
     pub fn launches(&self) -> usize {
         self.launches
     }
 
-    /// Gives the recorded work to the stream, after conflicting uses of its memory on other streams.
+    /// Enqueues the recorded work on the stream, after conflicting uses of its memory on other streams.
     ///
     /// # Errors
     ///
-    /// An error that an earlier `Drop` left; HIP's; [`Error::NotRecorded`](super::Error::NotRecorded) while this thread records the stream.
+    /// An error left by an earlier `Drop`; errors from HIP; [`Error::NotRecorded`](super::Error::NotRecorded)
+    /// while this thread records the stream.
     pub fn replay(&self) -> Result<()> {
         let (stream, device) = (&self.stream, self.stream.device());
         stream.require_unrecorded("replay", "a graph cannot be part of a graph; record its calls instead")?;
@@ -99,7 +101,8 @@ impl Graph {
         let one = self.replaying.lock();
         self.memory.iter().try_for_each(|(memory, purpose)| memory.order(stream, *purpose))?;
         let launched = stream.lease("replay").and_then(|stream| {
-            // SAFETY: the graph is live, one thread launches it, and what its work uses lives with it; the stream is leased.
+            // SAFETY: the graph is live, only one thread launches it, and it keeps alive what its work uses;
+            // the stream is leased.
             Ok(device.with_room(|hip| unsafe { hip.graph_launch(*exec, stream.handle) })?)
         });
         self.memory.iter().for_each(|(memory, purpose)| memory.note(stream, *purpose));
@@ -113,9 +116,9 @@ impl Drop for Graph {
     fn drop(&mut self) {
         let Some(Exec(exec)) = self.exec.take() else { return };
         let (device, last) = (self.stream.device(), *self.last.get_mut());
-        // The work of a replay may be going on, and HIP does not say that destroying waits for it.
+        // The work of a replay may still be running, and HIP does not say that destroying waits for it.
         let waited = if last == 0 { Ok(()) } else { device.wait_for(self.stream.track(), last) };
-        // SAFETY: the graph comes from HIP and is not used again; none of its work is going on.
+        // SAFETY: the graph comes from HIP and is not used again; none of its work is running.
         let destroyed = waited.and_then(|()| device.enter(|hip| unsafe { hip.graph_exec_destroy(exec) }));
         if let Err(error) = destroyed {
             device.defer(error);
@@ -123,36 +126,36 @@ impl Drop for Graph {
     }
 }
 
-/// Makes a graph of HIP's that can be launched. The work is captured on a stream of its own, which nothing else knows of:
-/// whatever happens, other streams are as before.
+/// Makes an executable HIP graph. The work is captured on a separate stream that nothing else knows of:
+/// whatever happens, other streams are unaffected.
 fn instantiate(device: &Device, work: &[Work]) -> Result<Exec> {
     let stream = device.with_room(|hip| hip.stream_create())?;
     let captured = device.capture(|hip| capture(hip, stream, work));
-    // SAFETY: made above, and known to nobody else.
+    // SAFETY: made above, and known to no other code.
     if let Err(error) = device.enter(|hip| unsafe { hip.stream_destroy(stream) }) {
         device.defer(error);
     }
     let graph = captured?;
     // SAFETY: captured above.
     let exec = device.with_room(|hip| unsafe { hip.graph_instantiate(graph) });
-    // SAFETY: as above; what was instantiated does not need it.
+    // SAFETY: as above; the executable graph does not need it.
     if let Err(error) = device.enter(|hip| unsafe { hip.graph_destroy(graph) }) {
         device.defer(error);
     }
     Ok(Exec(exec?))
 }
 
-/// Captures the work on a stream. The thread calls nothing else of HIP's meanwhile.
+/// Captures the work on a stream. The thread must not make other HIP calls meanwhile.
 fn capture(hip: &Hip, stream: hipStream_t, work: &[Work]) -> std::result::Result<hipGraph_t, HipError> {
-    // SAFETY: the stream is live and nobody else's.
+    // SAFETY: the stream is live and known to no other code.
     unsafe { hip.stream_begin_capture(stream) }?;
     let enqueued = work.iter().try_for_each(|work| enqueue(hip, stream, work));
-    // SAFETY: as above. Also after a failure, or the stream would be captured for ever.
+    // SAFETY: as above. Called even after a failure, since the stream would otherwise stay captured forever.
     let ended = unsafe { hip.stream_end_capture(stream) };
     match (enqueued, ended) {
         (Ok(()), ended) => ended,
         (Err(error), Ok(graph)) => {
-            // SAFETY: just made, and of no use. The error at hand is the one to report.
+            // SAFETY: just made, and not needed. The first error is the one to report.
             let _ = unsafe { hip.graph_destroy(graph) };
             Err(error)
         }
@@ -160,20 +163,23 @@ fn capture(hip: &Hip, stream: hipStream_t, work: &[Work]) -> std::result::Result
     }
 }
 
-/// Gives recorded work to the stream that is captured.
+/// Enqueues recorded work on the stream that is being captured.
 fn enqueue(hip: &Hip, stream: hipStream_t, work: &Work) -> std::result::Result<(), HipError> {
     match *work {
         Work::Launch { function, grid, block, dynamic_lds, ref args } => {
-            // SAFETY: recorded by `Function::launch` after its checks; the recording keeps module and memory.
+            // SAFETY: recorded by `Function::launch` after its checks; the recording keeps module and memory
+            // alive.
             unsafe { hip.module_launch_kernel(function, grid, block, dynamic_lds, stream, args) }
         }
         Work::Fill { to, value, bytes } => {
-            // SAFETY: recorded by `DeviceMemory::fill` after its checks; the recording keeps the memory.
+            // SAFETY: recorded by `DeviceMemory::fill` after its checks; the recording keeps the memory
+            // alive.
             unsafe { hip.memset_async(to as *mut c_void, value, bytes, stream) }
         }
         Work::Copy { to, from, bytes } => {
             let (to, from) = (to as *mut c_void, from as *const c_void);
-            // SAFETY: recorded by `DeviceMemory::copy_from` after its checks; the recording keeps both memories.
+            // SAFETY: recorded by `DeviceMemory::copy_from` after its checks; the recording keeps both
+            // memories alive.
             unsafe { hip.memcpy_async(to, from, bytes, hipMemcpyDeviceToDevice, stream) }
         }
     }

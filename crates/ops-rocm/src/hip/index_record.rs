@@ -1,9 +1,9 @@
-//! The record that kernels leave of an index out of range: one per stream.
+//! The record in which kernels report an index out of range: one per stream.
 //!
-//! A kernel cannot fail. It treats the offending element as absent, and the first thread that finds such an index records
-//! it in pinned host memory. The host waits for the stream at some time anyway, and then reads the record without asking
-//! the device. Which thread is the first is decided in device memory, the record's slot: not every PCI Express link carries
-//! atomic operations to host memory.
+//! A kernel cannot fail. It treats the offending element as absent, and the first thread that finds such an
+//! index records it in pinned host memory. The host reads the record after waits that happen anyway, so this
+//! costs no access to the device. A slot in device memory decides which thread is the first: not every PCI
+//! Express link supports atomic operations on host memory.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,14 +13,14 @@ use super::raw::{EMPTY, KernelMemory, RECORD_BYTES};
 use super::staging::fill;
 use super::stream::Stream;
 
-/// An index out of range, as a kernel found it.
+/// An index out of range, as found by a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexFault {
     /// The number of the operation, as given to the launch.
     pub op: u32,
     /// The number of the operand, as given to the launch.
     pub operand: u32,
-    /// Where in the operand the index stands.
+    /// The position of the index in the operand.
     pub position: u64,
     /// The index.
     pub index: i64,
@@ -28,12 +28,12 @@ pub struct IndexFault {
     pub bound: u64,
 }
 
-/// Bytes at the start of a slot that say whether it is claimed.
+/// Bytes at the start of a slot that mark it as claimed.
 const CLAIM_BYTES: usize = 4;
 
-/// The state of a record that is complete, as kernels set it.
+/// The state of a complete record, as set by kernels.
 const COMPLETE: u32 = 2;
-/// The state of a record that a thread of the host is reading.
+/// The state of a record that a host thread is reading.
 const TAKEN: u32 = 3;
 
 /// Permission for one launch to report to the stream's record. Keep it until the launch is enqueued.
@@ -54,18 +54,18 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// HIP's, when the record is made or taken over from the stream's former owner.
+    /// Errors from HIP when the record is made or taken over from the stream's former owner.
     #[inline]
     pub fn index_check(&self) -> Result<IndexCheck<'_>> {
         Ok(IndexCheck { memory: self.prepared_memory()? })
     }
 
-    /// Takes the fault that a kernel of this stream has recorded, once the host has waited for that kernel. The first one
-    /// is kept until it is taken, and later ones are lost.
+    /// Takes the fault recorded by a kernel of this stream. Call it after the host has waited for that
+    /// kernel. Only the first fault is kept until it is taken.
     ///
     /// # Errors
     ///
-    /// HIP's. The record then stays.
+    /// Errors from HIP. The record then stays.
     pub fn take_index_fault(&self) -> Result<Option<IndexFault>> {
         let Some(memory) = self.kernel_memory().get() else { return Ok(None) };
         // SAFETY: the memory holds a record and lives as long as the device; others use its first word atomically too.
@@ -75,11 +75,11 @@ impl Stream {
         }
         // SAFETY: as above. The record is complete, and no kernel writes it while its slot is claimed.
         let fault = parse(&unsafe { (memory.record as *const [u8; RECORD_BYTES]).read_volatile() });
-        // Before the claim ends, so that it does not meet the next fault.
+        // Done before the claim ends, so that it does not overwrite the next fault.
         state.store(EMPTY, Ordering::Release);
-        // SAFETY: the slot is of this size and lives as long as the device.
+        // SAFETY: the slot has this size and lives as long as the device.
         match unsafe { fill(self, memory.slot, 0, CLAIM_BYTES) } {
-            // After a loan no kernel reports any more.
+            // Once a loan has ended, no kernel reports any more.
             Ok(()) | Err(Error::LoanEnded { .. }) => Ok(Some(fault)),
             Err(error) => {
                 state.store(COMPLETE, Ordering::Release);
@@ -89,7 +89,7 @@ impl Stream {
     }
 }
 
-/// The content of a complete record.
+/// Decodes a complete record.
 fn parse(bytes: &[u8; RECORD_BYTES]) -> IndexFault {
     let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
     let long = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));

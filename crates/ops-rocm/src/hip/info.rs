@@ -1,4 +1,4 @@
-//! Which devices there are.
+//! The devices of a machine.
 
 use std::ffi::{CStr, c_char, c_int};
 
@@ -9,28 +9,28 @@ use super::error::{Error, Result};
 use super::gfx::Gfx;
 use super::result::Hip;
 
-/// What a device is.
+/// Properties of a device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceInfo {
     /// Its number, from 0, among the devices that the process sees.
     pub ordinal: u32,
-    /// Its name, as sold.
+    /// Its marketing name.
     pub name: String,
     /// Its architecture.
     pub gfx: Gfx,
     /// Its memory in bytes.
     pub memory: usize,
-    /// Lanes of a wave: 32 or 64.
+    /// Wave size: 32 or 64 lanes.
     pub wave_size: u32,
     /// Whether it is part of the processor and shares its memory.
     pub integrated: bool,
-    /// Compute units.
+    /// Number of compute units.
     pub compute_units: u32,
-    /// Bytes of LDS that a block can have.
+    /// Bytes of LDS available to a block.
     pub lds_bytes: u32,
-    /// Threads that a block can have.
+    /// Maximum number of threads in a block.
     pub max_block_threads: u32,
-    /// Blocks that a grid can have in each direction.
+    /// Maximum number of blocks of a grid in each direction.
     pub max_grid: [u32; 3],
     /// Its place on the PCI bus, such as `0000:0b:00.0`; empty if HIP does not say.
     pub pci_bus_id: String,
@@ -41,7 +41,7 @@ impl DeviceInfo {
     ///
     /// # Errors
     ///
-    /// [`Error::NoDevice`], with the likely cause, if there is none; HIP's.
+    /// [`Error::NoDevice`], with the likely cause, if there is none; errors from HIP.
     pub fn all(hip: &Hip) -> Result<Vec<DeviceInfo>> {
         let count = match hip.device_count() {
             Err(error) if error.code() == Some(hipErrorNoDevice) => 0,
@@ -72,7 +72,7 @@ impl DeviceInfo {
         })
     }
 
-    /// The device to use unless the user names one: supported, not integrated if there is another, with the most memory.
+    /// The default device: supported, preferably not integrated, with the most memory.
     pub fn preferred(devices: &[DeviceInfo]) -> Option<&DeviceInfo> {
         let supported = devices.iter().filter(|device| device.gfx.is_supported());
         supported.min_by_key(|device| (device.integrated, std::cmp::Reverse(device.memory), device.ordinal))
@@ -107,7 +107,7 @@ fn remarks_with(devices: &[DeviceInfo], overridden: Option<&str>) -> Vec<String>
     if let Some(version) = overridden {
         remarks.push(format!(
             "HSA_OVERRIDE_GFX_VERSION is {version}: devices report that architecture, which may not be theirs; \
-             kernels may fail or compute wrongly. It is not needed here"
+             kernels may fail or give wrong results. It is not needed here"
         ));
     }
     for device in devices.iter().filter(|device| !device.gfx.is_supported()) {
@@ -120,12 +120,12 @@ fn remarks_with(devices: &[DeviceInfo], overridden: Option<&str>) -> Vec<String>
     if devices.first().is_some_and(|first| first.integrated)
         && devices.iter().any(|device| !device.integrated)
     {
-        remarks.push("the first device is an integrated GPU: it is not the default".to_string());
+        remarks.push("the first device is an integrated GPU, so it is not the default".to_string());
     }
     remarks
 }
 
-/// A C string in an array, which ends in a zero or with the array.
+/// Text of a C string in an array; it ends at a zero byte or at the end of the array.
 fn text(chars: &[c_char]) -> String {
     let bytes: Vec<u8> = chars.iter().map(|&c| c as u8).chain([0]).collect();
     CStr::from_bytes_until_nul(&bytes).map(|text| text.to_string_lossy().into_owned()).unwrap_or_default()

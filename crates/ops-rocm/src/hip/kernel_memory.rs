@@ -1,5 +1,5 @@
-//! What the kernels of a stream keep from launch to launch: the record of an index out of range, and the counters by which blocks
-//! that share a piece of work find out which of them is the last.
+//! What the kernels of a stream keep from launch to launch: the record of an index out of range, and the
+//! counters by which blocks that share a piece of work determine which of them is the last.
 
 use std::ffi::c_void;
 
@@ -13,13 +13,13 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// HIP's, when the counters are made or taken over from the stream's former owner.
+    /// Errors from HIP when the counters are made or taken over from the stream's former owner.
     #[inline]
     pub fn arrivals(&self) -> Result<*mut c_void> {
         Ok(self.prepared_memory()?.arrivals() as *mut c_void)
     }
 
-    /// What the stream's kernels keep, ready for this owner of the stream.
+    /// The memory of the stream's kernels, ready for the stream's current owner.
     #[inline]
     pub(super) fn prepared_memory(&self) -> Result<&KernelMemory> {
         match self.kernel_memory().get() {
@@ -36,12 +36,12 @@ impl Stream {
                 Some(memory) => (memory, false),
                 None => self.device().take_kernel_memory()?,
             };
-            // Should the following fail, the stream keeps the memory for the next try.
+            // If the following fails, the stream keeps the memory for the next try.
             *kept = Some(memory);
             let claim_and_record: Vec<u8> =
                 [0u64, memory.record as u64].into_iter().flat_map(u64::to_ne_bytes).collect();
-            // What a former owner of the stream left, or is about to leave, is overwritten in the stream's order.
-            // SAFETY: the memory is of these sizes and lives as long as the device.
+            // In stream order, this overwrites what the stream's former owner left, or is about to write.
+            // SAFETY: the memory has these sizes and lives as long as the device.
             unsafe {
                 if !is_new {
                     fill(self, memory.record, EMPTY as u8, RECORD_BYTES)?;

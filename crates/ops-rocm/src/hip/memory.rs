@@ -1,4 +1,4 @@
-//! Device memory that owns itself.
+//! Owned device memory.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -19,10 +19,11 @@ const WRITES: &str = "each replay would copy the bytes of the recording; write b
 /// Why copies to the host cannot be recorded.
 const READS: &str = "recorded work has not run; read after a replay";
 
-/// Bytes of device memory. They are freed for the next buffer when the value is dropped, after all work on them so far.
+/// Device memory. When the value is dropped, its bytes become available to the next buffer, after all work on
+/// them so far.
 ///
-/// Work on the home stream, with which it was made, costs nothing extra. Work on another stream comes after the last
-/// conflicting use of this memory elsewhere, and after what that stream was given until somebody had to wait for the use:
+/// On its home stream, for which it was allocated, use costs nothing extra. Work on another stream waits for
+/// the last conflicting use of this memory elsewhere, and possibly for work enqueued there after that use:
 /// see [`access`](Self::access).
 #[derive(Debug)]
 pub struct DeviceMemory {
@@ -32,11 +33,11 @@ pub struct DeviceMemory {
 }
 
 impl DeviceMemory {
-    /// Uninitialised memory. Its home is the stream.
+    /// Allocates uninitialised memory with the stream as its home.
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfMemory`]; an error that an earlier `Drop` left; HIP's.
+    /// [`Error::OutOfMemory`]; an error left by an earlier `Drop`; errors from HIP.
     pub fn new(home: &Stream, bytes: usize) -> Result<DeviceMemory> {
         home.device().check()?;
         drop(home.lease("alloc")?);
@@ -53,7 +54,8 @@ impl DeviceMemory {
         Ok(DeviceMemory { shared, bytes })
     }
 
-    /// Memory that other code made and keeps. When the value is dropped, its home stream comes after all uses of it.
+    /// Memory that other code allocated and owns. When the value is dropped, its home stream waits for all
+    /// its uses.
     ///
     /// # Safety
     ///
@@ -61,12 +63,12 @@ impl DeviceMemory {
     /// the value is dropped and the work that used it is done.
     pub unsafe fn borrow_raw(home: &Stream, address: *mut c_void, bytes: usize) -> DeviceMemory {
         let block = (bytes > 0).then_some(Block { address: address as usize, bytes, after: 0 });
-        // The other code may have given the stream work on it.
+        // The other code may have enqueued work on it.
         let after = home.track().next_mark();
         DeviceMemory { shared: Arc::new(Allocation::new(home, block, true, Uses::after(after))), bytes }
     }
 
-    /// The number of bytes that were asked for.
+    /// The requested number of bytes.
     pub fn len(&self) -> usize {
         self.bytes
     }
@@ -86,19 +88,19 @@ impl DeviceMemory {
         &self.shared.home
     }
 
-    /// Makes later work on `stream` wait for conflicting uses of this memory, and lends the address to that work. When the
-    /// result is dropped, later uses are ordered after what was enqueued in between: keep it until all of it is enqueued,
-    /// and no longer.
+    /// Makes later work on `stream` wait for conflicting uses of this memory, and gives that work access to
+    /// its address. When the result is dropped, later uses are ordered after everything enqueued in between:
+    /// keep it until all of that is enqueued, and no longer.
     ///
-    /// A stream waits once for a use on another stream. If no event is known behind that use, one is recorded now, so that
-    /// the wait is also for what the other stream was given in between.
+    /// A stream waits once for a use on another stream. If no event is known after that use, one is recorded
+    /// now, so the wait also covers what was enqueued on the other stream in between.
     ///
-    /// Writing through a shared reference is what makes disjoint views of one buffer possible; that two writes do not
-    /// overlap is the caller's to see to, as it is for the launch itself.
+    /// Writing through a shared reference makes disjoint views of one buffer possible; the caller must ensure
+    /// that two writes do not overlap, and is responsible for the launch itself.
     ///
     /// # Errors
     ///
-    /// [`Error::OtherDevice`]; an error that an earlier `Drop` left; HIP's.
+    /// [`Error::OtherDevice`]; an error left by an earlier `Drop`; errors from HIP.
     #[inline]
     pub fn access<'m>(&'m self, stream: &'m Stream, purpose: Purpose) -> Result<Access<'m>> {
         let (owner, other) = (self.device(), stream.device());
@@ -116,7 +118,8 @@ impl DeviceMemory {
         Ok(Access { memory: self, stream, purpose, recorded })
     }
 
-    /// Enqueues a copy of host bytes to this place. The host's bytes may be changed or freed when this returns.
+    /// Enqueues a copy of host bytes to this offset. The host's bytes may be changed or freed when this
+    /// returns.
     ///
     /// # Errors
     ///
@@ -125,14 +128,14 @@ impl DeviceMemory {
         self.write_part(stream, offset, bytes)
     }
 
-    /// The same for the holder of one of several disjoint views of the memory.
+    /// The same, for the holder of one of several disjoint views of the memory.
     pub(crate) fn write_part(&self, stream: &Stream, offset: usize, bytes: &[u8]) -> Result<()> {
         self.check_range("write", offset, bytes.len())?;
         if !bytes.is_empty() {
             stream.require_unrecorded("write", WRITES)?;
         }
         let access = self.access(stream, Purpose::Write)?;
-        // SAFETY: the range is within the memory, which is freed behind the stream's work.
+        // SAFETY: the range is within the memory, which is freed only after the stream's work.
         let number = unsafe { staging::write(stream, access.at(offset), bytes) }?;
         access.end_before(number);
         Ok(())
@@ -182,8 +185,8 @@ impl DeviceMemory {
         }
         let (to, from) = (to.at(offset) as *mut c_void, from.at(from_offset) as *const c_void);
         let leased = stream.lease("copy_from")?;
-        // SAFETY: both ranges are within their memory, which is freed behind the stream's work, and they are of two
-        // buffers since one is borrowed for writing; the stream is leased.
+        // SAFETY: both ranges are within their memories, which are freed only after the stream's work, and
+        // belong to different buffers since one is borrowed for writing; the stream is leased.
         self.device()
             .enter(|hip| unsafe { hip.memcpy_async(to, from, bytes, hipMemcpyDeviceToDevice, leased.handle) })
     }
@@ -192,9 +195,9 @@ impl DeviceMemory {
     ///
     /// # Errors
     ///
-    /// As for [`write`](Self::write), and those of work that the stream ran before.
+    /// As for [`write`](Self::write), and errors of earlier work on the stream.
     pub fn read(&self, stream: &Stream, offset: usize, bytes: usize) -> Result<Vec<u8>> {
-        // Checked first, so that a bad range allocates nothing.
+        // Checked first, so that an invalid range allocates nothing.
         self.check_range("read", offset, bytes)?;
         let mut into = vec![0; bytes];
         self.read_into(stream, offset, &mut into)?;
@@ -212,12 +215,12 @@ impl DeviceMemory {
         let access = self.access(stream, Purpose::Read)?;
         // SAFETY: the range is within the memory.
         unsafe { staging::read(stream, access.at(offset), into) }?;
-        // The copy is done.
+        // The copy is complete.
         access.end_before(0);
         Ok(())
     }
 
-    /// Enqueues a copy of bytes to the host, to be waited for later.
+    /// Enqueues a copy of bytes to the host, which can be waited for later.
     ///
     /// # Errors
     ///
@@ -226,7 +229,7 @@ impl DeviceMemory {
         self.check_range("download", offset, bytes)?;
         stream.require_unrecorded("download", READS)?;
         let access = self.access(stream, Purpose::Read)?;
-        // SAFETY: the range is within the memory, which is freed behind the stream's work.
+        // SAFETY: the range is within the memory, which is freed only after the stream's work.
         let download = unsafe { Download::start(stream, access.at(offset), bytes) }?;
         access.end_before(download.number());
         Ok(download)
@@ -259,14 +262,14 @@ pub struct Access<'m> {
 }
 
 impl Access<'_> {
-    /// The address on the device; null for no bytes. Only work that is given to the stream while this value lives may
-    /// follow it.
+    /// The address on the device; null for no bytes. Only work enqueued on the stream while this value lives
+    /// may use it.
     #[inline]
     pub fn address(&self) -> *mut c_void {
         self.at(0) as *mut c_void
     }
 
-    /// The address of a byte that the range was checked for.
+    /// The address of a byte inside the checked range.
     #[inline]
     fn at(&self, offset: usize) -> usize {
         self.memory.shared.address().wrapping_add(offset)
@@ -274,8 +277,8 @@ impl Access<'_> {
 }
 
 impl Access<'_> {
-    /// Ends the access, where the last work on the memory is known to come before a mark of the stream. A reader
-    /// elsewhere then waits for no more than that.
+    /// Ends the access, if the last work on the memory is known to come before a mark of the stream. A reader
+    /// elsewhere then waits only for that mark.
     fn end_before(self, number: u64) {
         let Allocation { home, uses, .. } = &*self.memory.shared;
         if !self.recorded {

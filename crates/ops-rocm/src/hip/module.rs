@@ -12,7 +12,7 @@ use super::device::Device;
 use super::error::{Error, Result};
 use super::stream::Stream;
 
-/// A compiled code object, whole and aligned as the loader likes it.
+/// A compiled code object, complete, and aligned as the loader requires.
 #[derive(Clone)]
 pub struct CodeObject {
     words: Box<[u128]>,
@@ -20,19 +20,19 @@ pub struct CodeObject {
 }
 
 impl CodeObject {
-    /// A copy of a code object that was made by a compiler for AMD GPUs, whatever way it came here.
+    /// Copies a code object made by a compiler for AMD GPUs, from any source.
     ///
     /// # Safety
     ///
-    /// The bytes are what the compiler wrote, all of them: HIP is not told where they end, it believes what they say. A
-    /// file that could be damaged needs a checksum.
+    /// The bytes are the compiler's complete, unchanged output: HIP is not told their length and trusts their
+    /// contents. A file that could be damaged needs a checksum.
     pub unsafe fn from_bytes(bytes: &[u8]) -> CodeObject {
         let word =
             |chunk: &[u8]| u128::from_ne_bytes(std::array::from_fn(|i| chunk.get(i).copied().unwrap_or(0)));
         CodeObject { words: bytes.chunks(16).map(word).collect(), bytes: bytes.len() }
     }
 
-    /// The bytes, as the compiler wrote them.
+    /// The bytes, as written by the compiler.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.words.iter().flat_map(|word| word.to_ne_bytes()).take(self.bytes).collect()
     }
@@ -44,7 +44,7 @@ impl std::fmt::Debug for CodeObject {
     }
 }
 
-/// A code object on a device. A copy refers to the same.
+/// A code object on a device. Clones refer to the same module.
 #[derive(Clone, Debug)]
 pub struct Module {
     inner: Arc<Inner>,
@@ -54,7 +54,7 @@ pub struct Module {
 struct Inner {
     device: Device,
     handle: hipModule_t,
-    /// HIP may go on reading it.
+    /// HIP may still read it.
     _code: CodeObject,
 }
 
@@ -68,11 +68,11 @@ impl Module {
     ///
     /// # Errors
     ///
-    /// [`Error::Module`] if it is not for this device's architecture; [`Error::Hip`] if the device is full; an error that an
-    /// earlier `Drop` left.
+    /// [`Error::Module`] if it is not for this device's architecture; [`Error::Hip`] if the device is full; an error left
+    /// by an earlier `Drop`.
     pub fn load(device: &Device, code: CodeObject) -> Result<Module> {
         device.check()?;
-        // SAFETY: a whole code object, by its type, which the module keeps.
+        // SAFETY: the type guarantees a complete code object, and the module keeps it alive.
         let loaded = device.with_room(|hip| unsafe { hip.module_load_data(code.words.as_ptr().cast()) });
         let handle = loaded.map_err(|source| match source.is_exhaustion() {
             true => Error::Hip(source),
@@ -85,21 +85,21 @@ impl Module {
     ///
     /// # Errors
     ///
-    /// [`Error::NoKernel`] if it has none of this name; HIP's.
+    /// [`Error::NoKernel`] if it has none of this name; errors from HIP.
     pub fn function(&self, name: &str) -> Result<Function> {
         let device = &self.inner.device;
         let no_kernel = |error| match error {
             Error::Hip(source) => Error::NoKernel { kernel: name.to_string(), source },
             other => other,
         };
-        let problem = || "the name holds a zero".to_string();
+        let problem = || "the name contains a zero byte".to_string();
         let text =
             CString::new(name).map_err(|_| Error::Launch { kernel: name.to_string(), problem: problem() })?;
         // SAFETY: the module lives as long as `self`.
         let handle = device
             .enter(|hip| unsafe { hip.module_get_function(self.inner.handle, &text) })
             .map_err(no_kernel)?;
-        // AMD's runtime answers for the current device, without a test whether the kernel is loaded there.
+        // AMD's runtime answers for the current device, without checking that the kernel is loaded there.
         let attribute = |attribute| -> Result<u32> {
             // SAFETY: as above.
             let value = device.enter(|hip| unsafe { hip.func_get_attribute(handle, attribute) })?;
@@ -117,7 +117,7 @@ impl Module {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // A kernel of the module may be running still; HIP does not say that unloading waits for it.
+        // A kernel of the module may still be running; HIP does not say that unloading waits for it.
         let unloaded = self.device.wait_all().and_then(|()| {
             // SAFETY: nothing refers to the module any more, and the device is idle.
             self.device.enter(|hip| unsafe { hip.module_unload(self.handle) })
@@ -128,7 +128,7 @@ impl Drop for Inner {
     }
 }
 
-/// A kernel, with the module that it is part of.
+/// A kernel, which keeps its module alive.
 #[derive(Clone, Debug)]
 pub struct Function {
     module: Module,
@@ -158,18 +158,18 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// A line of blocks, each a line of threads.
+    /// One-dimensional grid and blocks.
     pub fn line(blocks: u32, threads: u32) -> Launch {
         Launch { grid: [blocks, 1, 1], block: [threads, 1, 1], dynamic_lds: 0 }
     }
 }
 
-/// The argument of a kernel: one structure, the same in Rust and in the kernel's source.
+/// The argument of a kernel: one structure, identical in Rust and in the kernel's source.
 ///
 /// # Safety
 ///
-/// The type is `#[repr(C)]` of numbers and addresses, with no padding, and field by field the structure of the kernels
-/// that it is given to.
+/// The type is `#[repr(C)]`, consists of numbers and addresses without padding, and matches, field by field,
+/// the structure of the kernels that it is passed to.
 pub unsafe trait KernelArgs: Copy + 'static {}
 
 impl Function {
@@ -183,18 +183,19 @@ impl Function {
         self.static_lds
     }
 
-    /// Enqueues the kernel, or records it. Every launch of this crate is made here, but for those of a graph.
+    /// Enqueues the kernel, or records it. All launches of this crate go through here, except those of a
+    /// graph.
     ///
     /// # Errors
     ///
-    /// [`Error::Launch`] if the sizes are beyond the device's or the kernel's limits; [`Error::OtherDevice`]; an error that
-    /// an earlier `Drop` left; HIP's.
+    /// [`Error::Launch`] if the sizes are beyond the device's or the kernel's limits; [`Error::OtherDevice`]; an error left
+    /// by an earlier `Drop`; errors from HIP.
     ///
     /// # Safety
     ///
-    /// `A` is the kernel's argument structure. For these sizes and arguments the kernel stays within the memory that the
-    /// arguments point to, which is lent to the stream by an [`Access`](super::Access) until this has returned, for
-    /// writing where the kernel writes.
+    /// `A` is the kernel's argument structure. With these sizes and arguments the kernel stays within the
+    /// memory that the arguments point to. An [`Access`](super::Access) makes that memory available to the
+    /// stream until this has returned, for writing where the kernel writes.
     pub unsafe fn launch<A: KernelArgs>(&self, stream: &Stream, launch: Launch, args: &A) -> Result<()> {
         let device = &self.module.inner.device;
         let (owner, other) = (device.info().ordinal, stream.device().info().ordinal);
@@ -205,7 +206,7 @@ impl Function {
         if let Some(problem) = self.problem(device, launch) {
             return Err(Error::Launch { kernel: self.name.to_string(), problem });
         }
-        // SAFETY: the structure has no padding, by the trait's promise, so all its bytes are initialised.
+        // SAFETY: the structure has no padding, as its trait guarantees, so all its bytes are initialised.
         let args =
             unsafe { std::slice::from_raw_parts(std::ptr::from_ref(args).cast::<u8>(), size_of::<A>()) };
         if stream.is_recorded() {
@@ -215,8 +216,8 @@ impl Function {
             return Ok(());
         }
         let leased = stream.lease("launch")?;
-        // SAFETY: the module lives, the stream is leased, both are of one device, and the sizes are possible; the rest is
-        // the caller's promise.
+        // SAFETY: the module is live, the stream is leased, both belong to one device, and the sizes are
+        // possible; the rest is guaranteed by the caller.
         let launched = device.with_room(|hip| unsafe {
             let Launch { grid, block, dynamic_lds } = launch;
             hip.module_launch_kernel(self.handle, grid, block, dynamic_lds, leased.handle, args)
@@ -224,16 +225,16 @@ impl Function {
         Ok(launched?)
     }
 
-    /// Why these sizes cannot be launched, if so.
+    /// Why these sizes cannot be launched, if they cannot.
     fn problem(&self, device: &Device, launch: Launch) -> Option<String> {
         let info = device.info();
-        // A kernel that was compiled for fewer threads than the device allows says so; zero says nothing.
+        // A kernel compiled for fewer threads than the device allows says so; zero means unknown.
         let allowed =
             [info.max_block_threads, self.max_threads].into_iter().filter(|&n| n > 0).min().unwrap_or(1024);
         let lds = u64::from(launch.dynamic_lds) + u64::from(self.static_lds);
         size_problem(launch, allowed, info.max_grid).or_else(|| {
             (lds > u64::from(info.lds_bytes))
-                .then(|| format!("{lds} bytes of LDS, a block has {}", info.lds_bytes))
+                .then(|| format!("{lds} bytes of LDS, but a block has only {}", info.lds_bytes))
         })
     }
 }
@@ -245,15 +246,15 @@ fn size_problem(launch: Launch, max_threads: u32, max_grid: Dim) -> Option<Strin
     }
     let threads = block.iter().try_fold(1u32, |product, &n| product.checked_mul(n));
     if threads.is_none_or(|threads| threads > max_threads) {
-        return Some(format!("a block of {block:?} threads, {max_threads} is the most"));
+        return Some(format!("a block of {block:?} threads, but the maximum is {max_threads}"));
     }
     for axis in 0..3 {
         // HIP counts the threads of a direction in 32 bits.
         let threads = u64::from(grid[axis]) * u64::from(block[axis]);
         if grid[axis] > max_grid[axis] || threads > u64::from(u32::MAX) {
             return Some(format!(
-                "a grid of {grid:?} blocks of {block:?} threads, {max_grid:?} blocks and 2^32 - 1 threads \
-                                 in a direction are the most"
+                "a grid of {grid:?} blocks of {block:?} threads, but the maximum is {max_grid:?} blocks and 2^32 - 1 \
+                                 threads in a direction"
             ));
         }
     }
@@ -271,7 +272,7 @@ mod tests {
         let launch = |grid, block| size_problem(Launch { grid, block, dynamic_lds: 0 }, 1024, GRID);
         assert_eq!(launch([8, 1, 1], [256, 4, 1]), None);
         assert!(launch([0, 1, 1], [256, 1, 1]).unwrap().contains("zero"));
-        assert!(launch([1, 1, 1], [256, 5, 1]).unwrap().contains("1024 is the most"));
+        assert!(launch([1, 1, 1], [256, 5, 1]).unwrap().contains("the maximum is 1024"));
         assert!(launch([1, 1, 1], [65536, 65536, 2]).unwrap().contains("1024"));
         assert!(launch([1, 65537, 1], [1, 1, 1]).unwrap().contains("65536"));
         assert!(launch([1 << 24, 1, 1], [256, 1, 1]).unwrap().contains("2^32"));
@@ -281,7 +282,7 @@ mod tests {
     #[test]
     fn a_code_object_keeps_its_bytes() {
         let bytes: Vec<u8> = (0..100).collect();
-        // SAFETY: it is not loaded.
+        // SAFETY: it is never loaded.
         let code = unsafe { CodeObject::from_bytes(&bytes) };
         assert_eq!(code.to_bytes(), bytes);
     }

@@ -1,4 +1,4 @@
-//! Pinned host memory that a device owns, in pieces that are used again when their last copy is done.
+//! Pinned host memory that a device owns, in pieces that are reused when their last copy is done.
 
 use crate::sync::Mutex;
 use std::collections::VecDeque;
@@ -9,11 +9,11 @@ use super::error::Result;
 use super::result::{Hip, HipError};
 use super::track::Track;
 
-/// Pieces have one of two sizes: most copies are small, and large ones are cut.
+/// Pieces have one of two sizes: most copies are small, and large ones are split.
 const SMALL: usize = 64 << 10;
-/// The most bytes that one piece holds.
+/// Size of the largest piece.
 pub(super) const LARGE: usize = 4 << 20;
-/// Pieces of one size that are kept. A copy that finds none of them free waits for the oldest.
+/// Number of pieces kept per size. A copy that finds none of them free waits for the oldest.
 const KEPT: usize = 8;
 
 /// Pinned host memory. The holder of the value owns the memory.
@@ -21,11 +21,11 @@ const KEPT: usize = 8;
 pub(super) struct PinnedPiece {
     pub(super) address: usize,
     bytes: usize,
-    /// The last copy from or to the piece, if it may not be done.
+    /// The last copy from or to the piece, unless it is known to be done.
     pub(super) copy: Option<PendingCopy>,
 }
 
-/// A copy that a stream was given: it is done when the stream has reached a mark of this number.
+/// An enqueued copy: it is done when the stream has reached a mark of this number.
 #[derive(Debug)]
 pub(super) struct PendingCopy {
     pub(super) track: Arc<Track>,
@@ -33,7 +33,7 @@ pub(super) struct PendingCopy {
 }
 
 impl PinnedPiece {
-    /// Memory of [`piece_size`] bytes that HIP has just allocated.
+    /// Wraps memory of [`piece_size`] bytes that HIP has just allocated.
     pub(super) fn new(address: *mut c_void, bytes: usize) -> PinnedPiece {
         PinnedPiece { address: address as usize, bytes, copy: None }
     }
@@ -56,13 +56,13 @@ pub(super) fn piece_size(bytes: usize) -> usize {
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     idle: Mutex<VecDeque<PinnedPiece>>,
-    /// Pieces with a copy whose end is unknown. They are freed with the device.
+    /// Pieces with a copy that may never finish. They are freed with the device.
     lost: Mutex<Vec<PinnedPiece>>,
 }
 
 impl Pool {
-    /// A kept piece of this size whose copy is done, or the oldest of [`KEPT`] once `wait` has waited for its copy: rather
-    /// one of this crate's streams, for another's may be captured.
+    /// A kept piece of this size whose copy is done, or the oldest of [`KEPT`] after `wait` has waited for
+    /// its copy. Prefers a copy on one of this crate's own streams, since another owner's may be captured.
     pub(super) fn take(
         &self,
         size: usize,
@@ -91,12 +91,12 @@ impl Pool {
         Ok(Some(piece.done()))
     }
 
-    /// Takes back a piece, with its last copy unless that is done.
+    /// Takes back a piece, together with its last copy unless that is done.
     pub(super) fn keep(&self, piece: PinnedPiece) {
         self.idle.lock().push_back(piece);
     }
 
-    /// Takes back a piece with a copy whose end is unknown.
+    /// Takes back a piece with a copy of which it is unknown when it ends.
     pub(super) fn lose(&self, piece: PinnedPiece) {
         self.lost.lock().push(piece);
     }
@@ -107,7 +107,7 @@ impl Pool {
         let (idle, lost) = (std::mem::take(&mut *self.idle.lock()), std::mem::take(&mut *self.lost.lock()));
         for piece in idle.into_iter().chain(lost) {
             let piece = piece.done();
-            // SAFETY: the piece is of `host_malloc`, and its copies are done since the device is idle.
+            // SAFETY: the piece comes from `host_malloc`, and its copies are done since the device is idle.
             if let Err(error) = unsafe { hip.host_free(piece.pointer()) } {
                 first_error = first_error.and(Err(error));
                 self.lose(piece);

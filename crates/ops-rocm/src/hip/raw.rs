@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use hip_sys::hip::{hipEvent_t, hipStream_t};
 
-/// HIP's handle of a stream, with a number that no other stream of the process has or had.
+/// HIP's handle of a stream, with a number that is never reused in this process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RawStream {
     pub(super) handle: hipStream_t,
@@ -21,7 +21,7 @@ impl RawStream {
     }
 }
 
-/// A number that no stream of the process has or had.
+/// A number that no stream of this process has had before.
 pub(super) fn next_stream_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
@@ -30,13 +30,13 @@ pub(super) fn next_stream_id() -> u64 {
 /// Bytes of `ErrorRecord` in kernels/include/ops_index.h: state, op, operand and a reserved word of 4 bytes each, then
 /// position, index and bound of 8.
 pub(super) const RECORD_BYTES: usize = 40;
-/// The state of a record that holds nothing.
+/// The state of an empty record.
 pub(super) const EMPTY: u32 = 0;
 /// Bytes of `ErrorSlot` in the same file: whether it is claimed and a reserved word of 4 bytes each, then the record's
 /// address of 8.
 pub(super) const SLOT_BYTES: usize = 16;
 
-/// Counters, of 32 bits, by which the blocks of a kernel find out which of them is the last.
+/// Counters, of 32 bits, by which the blocks of a kernel determine which of them is the last.
 pub(crate) const ARRIVALS: usize = 4096;
 /// Bytes of these counters.
 pub(super) const ARRIVAL_BYTES: usize = 4 * ARRIVALS;
@@ -53,7 +53,7 @@ pub(super) struct KernelMemory {
 }
 
 impl KernelMemory {
-    /// The address of the counters, behind the slot.
+    /// The address of the counters, which follow the slot.
     pub(super) fn arrivals(self) -> usize {
         self.slot + SLOT_BYTES
     }

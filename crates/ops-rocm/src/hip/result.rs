@@ -1,4 +1,4 @@
-//! HIP's functions with a `Result` each: one line of translation, no policy.
+//! HIP's functions, each returning a `Result`: thin wrappers without policy.
 
 use std::ffi::{CStr, c_int};
 
@@ -10,10 +10,10 @@ mod memory;
 mod module;
 mod queue;
 
-/// The status of a HIP function that failed, or the function that the library lacks.
+/// The status of a HIP function that failed, or a function that the library lacks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HipError {
-    /// The function answered with a status other than success.
+    /// The function returned a status other than success.
     #[error("{call} failed with {name} ({code})")]
     Status {
         /// The function.
@@ -64,7 +64,7 @@ impl Hip {
         sys::load().map(Hip::from)
     }
 
-    /// Opens the runtime that a search finds.
+    /// Opens the runtime found by a search.
     ///
     /// # Errors
     ///
@@ -78,8 +78,8 @@ impl Hip {
         &self.lib
     }
 
-    /// Turns a status into a result. HIP also keeps the last failure for the thread, where other libraries would find
-    /// it and take it for theirs: it is returned here, so it is taken away there.
+    /// Turns a status into a result. HIP also keeps the thread's last failure, where other libraries would
+    /// mistake it for their own, so it is cleared here.
     fn check(
         &self,
         call: &'static str,
@@ -89,7 +89,7 @@ impl Hip {
         if code == sys::hipSuccess {
             return Ok(());
         }
-        // SAFETY: takes no argument. What it returns is the error at hand.
+        // SAFETY: takes no argument. It returns the error at hand.
         let _ = unsafe { self.lib.hipGetLastError() };
         Err(HipError::Status {
             call,
@@ -107,7 +107,7 @@ impl From<sys::Lib> for Hip {
 
 /// Devices.
 impl Hip {
-    /// How many devices there are.
+    /// The number of devices.
     pub fn device_count(&self) -> Result<u32> {
         let mut count = 0;
         // SAFETY: writes one int.
@@ -125,7 +125,7 @@ impl Hip {
 
     /// Makes a device the calling thread's current one.
     pub fn set_device(&self, device: c_int) -> Result<()> {
-        // SAFETY: takes a number, and refuses one that is no device's.
+        // SAFETY: takes a number, and refuses it if there is no such device.
         self.check("hipSetDevice", unsafe { self.lib.hipSetDevice(device) })
     }
 
@@ -144,11 +144,11 @@ impl Hip {
     /// A device's place on the PCI bus, such as `0000:0b:00.0`.
     pub fn pci_bus_id(&self, device: c_int) -> Result<String> {
         let mut text = [0; 64];
-        // SAFETY: writes at most the given number of characters, less than there are.
+        // SAFETY: writes at most the given number of characters, which is less than the array's length.
         let status =
             unsafe { self.lib.hipDeviceGetPCIBusId(text.as_mut_ptr(), text.len() as c_int - 1, device) };
         self.check("hipDeviceGetPCIBusId", status)?;
-        // SAFETY: the last character is the zero that was there before.
+        // SAFETY: the last character is the original zero.
         Ok(unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().into_owned())
     }
 
@@ -158,7 +158,7 @@ impl Hip {
         self.check("hipDeviceSynchronize", unsafe { self.lib.hipDeviceSynchronize() })
     }
 
-    /// Bytes free and in all of the current device.
+    /// Free and total bytes of the current device.
     pub fn mem_info(&self) -> Result<(usize, usize)> {
         let (mut free, mut total) = (0, 0);
         // SAFETY: writes two sizes.

@@ -20,7 +20,7 @@ pub struct Source<'s> {
     pub name: &'s str,
     /// Its text.
     pub text: &'s str,
-    /// Names, as they are included, and texts.
+    /// Header names, as in the includes, and their texts.
     pub headers: &'s [(&'s str, &'s str)],
 }
 
@@ -28,7 +28,7 @@ pub struct Source<'s> {
 #[derive(Debug)]
 pub struct Compiler {
     lib: sys::Lib,
-    /// hipRTC keeps state between its calls, and versions differ in how well they guard it.
+    /// hipRTC keeps state between its calls, and versions differ in how well they protect it.
     one_at_a_time: Mutex<()>,
 }
 
@@ -48,13 +48,13 @@ impl Compiler {
         &self.lib
     }
 
-    /// The file of comgr, the compiler behind hipRTC, if it is known.
+    /// The file of comgr, the compiler that hipRTC uses, if it is known.
     pub fn comgr(&self) -> Option<PathBuf> {
         sys::comgr(&self.lib)
     }
 
-    /// Compiles a source for an architecture. `options` are the compiler's, without `--offload-arch`, which is always
-    /// given: without it hipRTC reports an error and no reason.
+    /// Compiles a source for an architecture. `options` are the compiler's, without `--offload-arch`, which
+    /// is always passed: without it, hipRTC reports an error without a reason.
     ///
     /// # Errors
     ///
@@ -82,7 +82,7 @@ impl Compiler {
 
         let _one = self.one_at_a_time.lock();
         let mut handle = null_mut();
-        // SAFETY: all texts end in a zero and outlive the program.
+        // SAFETY: all texts end with a zero and outlive the program.
         let created = unsafe {
             let [text, name] = [source_texts.pointers[0], source_texts.pointers[1]];
             let count = texts.count();
@@ -97,7 +97,7 @@ impl Compiler {
         };
         self.check("hiprtcCreateProgram", created).map_err(fail)?;
         let program = Program { lib: &self.lib, handle };
-        // SAFETY: the program is live, the options end in zeros.
+        // SAFETY: the program is live, the options end with zeros.
         let compiled =
             unsafe { self.lib.hiprtcCompileProgram(handle, options.count(), options.as_mut_ptr()) };
         self.check("hiprtcCompileProgram", compiled)
@@ -111,13 +111,13 @@ impl Compiler {
         let sized = unsafe { self.lib.hiprtcGetCodeSize(program.handle, &mut bytes) };
         self.check("hiprtcGetCodeSize", sized)?;
         if bytes == 0 {
-            return Err("hiprtcGetCodeSize says that there is no code".to_string());
+            return Err("hiprtcGetCodeSize returned 0".to_string());
         }
         let mut code = vec![0u8; bytes];
-        // SAFETY: the program is live; as many bytes are written as there are.
+        // SAFETY: the program is live; the buffer has as many bytes as are written.
         let copied = unsafe { self.lib.hiprtcGetCode(program.handle, code.as_mut_ptr().cast()) };
         self.check("hiprtcGetCode", copied)?;
-        // SAFETY: all bytes of what the compiler made.
+        // SAFETY: the compiler's complete output.
         Ok(unsafe { CodeObject::from_bytes(&code) })
     }
 
@@ -126,9 +126,9 @@ impl Compiler {
         // SAFETY: the program is live; one size is written.
         let sized = unsafe { self.lib.hiprtcGetProgramLogSize(program.handle, &mut bytes) };
         self.check("hiprtcGetProgramLogSize", sized)?;
-        // The log's size may or may not count the zero at its end.
+        // The log's size may or may not include the final zero.
         let mut log = vec![0u8; bytes + 1];
-        // SAFETY: the program is live; no more bytes are written than there are.
+        // SAFETY: the program is live; the buffer has as many bytes as are written.
         let copied = unsafe { self.lib.hiprtcGetProgramLog(program.handle, log.as_mut_ptr().cast()) };
         self.check("hiprtcGetProgramLog", copied)?;
         Ok(CStr::from_bytes_until_nul(&log).map(|log| log.to_string_lossy().into_owned()).unwrap_or_default())
@@ -143,7 +143,7 @@ impl Compiler {
     }
 }
 
-/// A program of hipRTC's.
+/// A hipRTC program.
 struct Program<'l> {
     lib: &'l sys::Lib,
     handle: hiprtcProgram,
@@ -151,7 +151,7 @@ struct Program<'l> {
 
 impl Drop for Program<'_> {
     fn drop(&mut self) {
-        // SAFETY: the program is live, and used no more.
+        // SAFETY: the program is live, and not used afterwards.
         let destroyed = unsafe { self.lib.hiprtcDestroyProgram(&mut self.handle) };
         if destroyed != Ok(HIPRTC_SUCCESS) {
             tracing::warn!("hiprtcDestroyProgram failed: {destroyed:?}");
@@ -159,14 +159,14 @@ impl Drop for Program<'_> {
     }
 }
 
-/// Texts as C takes a list of them.
+/// A list of texts for C.
 struct CStrings {
     _texts: Vec<CString>,
     pointers: Vec<*const c_char>,
 }
 
 impl CStrings {
-    /// The text at fault is returned if one holds a zero.
+    /// If a text contains a zero byte, it is returned as the error.
     fn new(texts: &[&str]) -> Result<CStrings, String> {
         let texts = texts.iter().map(|&text| CString::new(text).map_err(|_| text.to_string()));
         let texts: Vec<CString> = texts.collect::<Result<_, _>>()?;

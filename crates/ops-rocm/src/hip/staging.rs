@@ -1,7 +1,7 @@
-//! Copies between host and device, through host memory that the device can reach by itself.
+//! Copies between host and device, through pinned host memory.
 //!
-//! An asynchronous copy must not point into memory that the program may free. So the caller's bytes go through pinned
-//! memory that the device owns. A piece of it is reused only when its last copy is known to be done.
+//! An asynchronous copy must not point to memory that the program may free. So the caller's bytes go through
+//! pinned memory that the device owns. A piece of it is reused only when its last copy is known to be done.
 
 use std::ffi::c_void;
 
@@ -12,7 +12,8 @@ use super::pinned::{LARGE, PendingCopy, PinnedPiece};
 use super::stream::Stream;
 use super::track::Mark;
 
-/// Takes a piece back behind the copy that the stream was given last; returns the number of a mark behind that copy.
+/// Takes a piece back after the copy most recently enqueued on the stream; returns the number of a mark after
+/// that copy.
 fn put(stream: &Stream, mut piece: PinnedPiece) -> Result<u64> {
     let (device, pool) = (stream.device(), stream.device().pinned());
     match device.mark(stream.track()) {
@@ -30,7 +31,7 @@ fn put(stream: &Stream, mut piece: PinnedPiece) -> Result<u64> {
             Ok(0)
         }
         Err(error) => {
-            // Without a mark, only waiting shows that the copy is done.
+            // Without a mark, the only way to know that the copy is done is to wait.
             match stream.wait_idle() {
                 Ok(()) => pool.keep(piece),
                 Err(_) => pool.lose(piece),
@@ -44,31 +45,32 @@ fn put(stream: &Stream, mut piece: PinnedPiece) -> Result<u64> {
 ///
 /// # Safety
 ///
-/// The memory holds this many bytes and stays valid until the stream has come past the call.
+/// The memory has this many bytes and stays valid until the stream has passed the call.
 pub(super) unsafe fn fill(stream: &Stream, to: usize, value: u8, bytes: usize) -> Result<()> {
     if bytes == 0 {
         return Ok(());
     }
     let leased = stream.lease("fill")?;
-    // SAFETY: the caller's promise; the stream is leased.
+    // SAFETY: guaranteed by the caller; the stream is leased.
     stream.device().enter(|hip| unsafe { hip.memset_async(to as *mut c_void, value, bytes, leased.handle) })
 }
 
-/// Enqueues a copy of host bytes, which are free again when this returns. Returns the number of a mark behind the copy.
+/// Enqueues a copy of host bytes, which may be changed or freed when this returns. Returns the number of a
+/// mark after the copy.
 ///
 /// # Safety
 ///
-/// The device memory holds as many bytes and stays valid until the stream has come past the copy.
+/// The device memory has as many bytes and stays valid until the stream has passed the copy.
 pub(super) unsafe fn write(stream: &Stream, to: usize, bytes: &[u8]) -> Result<u64> {
     let (device, mut number) = (stream.device(), 0);
     for (at, chunk) in bytes.chunks(LARGE).enumerate() {
         let piece = device.take_piece(chunk.len())?;
-        // SAFETY: the piece is at least as large as the chunk, and this copy alone uses it.
+        // SAFETY: the piece is at least as large as the chunk, and only this copy uses it.
         unsafe { std::ptr::copy_nonoverlapping(chunk.as_ptr(), piece.address as *mut u8, chunk.len()) };
         let to = (to + at * LARGE) as *mut c_void;
         let copied = stream.lease("write").and_then(|stream| {
-            // SAFETY: the piece is kept until the copy is done, and the stream is leased; the device memory is the caller's
-            // promise.
+            // SAFETY: the piece is kept until the copy is done, and the stream is leased; the device memory
+            // is guaranteed by the caller.
             device.enter(|hip| unsafe {
                 hip.memcpy_async(to, piece.pointer(), chunk.len(), hipMemcpyHostToDevice, stream.handle)
             })
@@ -84,12 +86,12 @@ pub(super) unsafe fn write(stream: &Stream, to: usize, bytes: &[u8]) -> Result<u
 ///
 /// # Safety
 ///
-/// The device memory holds as many bytes.
+/// The device memory has as many bytes.
 pub(super) unsafe fn read(stream: &Stream, from: usize, into: &mut [u8]) -> Result<()> {
-    // While one piece is copied out, the next is transferred.
+    // While one piece is copied out, the next one is being transferred.
     let mut coming: Option<(Download, &mut [u8])> = None;
     for (at, chunk) in into.chunks_mut(LARGE).enumerate() {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let next = unsafe { Download::start(stream, from + at * LARGE, chunk.len()) }?;
         if let Some((download, chunk)) = coming.replace((next, chunk)) {
             download.finish_into(chunk)?;
@@ -103,9 +105,9 @@ pub(super) unsafe fn read(stream: &Stream, from: usize, into: &mut [u8]) -> Resu
 #[derive(Debug)]
 pub struct Download {
     stream: Stream,
-    /// With the number of bytes in each.
+    /// Each with its number of bytes.
     pieces: Vec<(PinnedPiece, usize)>,
-    /// Behind the copies, once all are enqueued.
+    /// A mark after the copies, once all are enqueued.
     ready: Option<Mark>,
     /// The mark was reached: the copies are done.
     done: bool,
@@ -116,7 +118,7 @@ impl Download {
     ///
     /// # Safety
     ///
-    /// The device memory holds as many bytes and stays valid until the stream has come past the copy.
+    /// The device memory has as many bytes and stays valid until the stream has passed the copy.
     pub(super) unsafe fn start(stream: &Stream, from: usize, bytes: usize) -> Result<Download> {
         let device = stream.device();
         let mut download = Download { stream: stream.clone(), pieces: Vec::new(), ready: None, done: false };
@@ -127,8 +129,8 @@ impl Download {
             let (to, from) = (piece.pointer(), (from + at) as *const c_void);
             download.pieces.push((piece, part));
             let leased = stream.lease("read")?;
-            // SAFETY: the piece is kept until the copy is done, and the stream is leased; the device memory is the caller's
-            // promise.
+            // SAFETY: the piece is kept until the copy is done, and the stream is leased; the device memory
+            // is guaranteed by the caller.
             device.enter(|hip| unsafe {
                 hip.memcpy_async(to, from, part, hipMemcpyDeviceToHost, leased.handle)
             })?;
@@ -139,7 +141,7 @@ impl Download {
         Ok(download)
     }
 
-    /// The number of a mark behind the copy.
+    /// The number of a mark after the copy.
     pub(super) fn number(&self) -> u64 {
         self.ready.as_ref().map_or(0, |mark| mark.number)
     }
@@ -148,14 +150,14 @@ impl Download {
     ///
     /// # Errors
     ///
-    /// HIP's, among them those of work that the stream ran before.
+    /// Errors from HIP, including those of earlier work on the stream.
     pub fn finish(self) -> Result<Vec<u8>> {
         let mut bytes = vec![0; self.pieces.iter().map(|(_, part)| part).sum()];
         self.finish_into(&mut bytes)?;
         Ok(bytes)
     }
 
-    /// Waits for the bytes and copies them; `into` is as long as what was asked for.
+    /// Waits for the bytes and copies them; `into` must have the requested length.
     fn finish_into(mut self, into: &mut [u8]) -> Result<()> {
         if let Some(ready) = &self.ready {
             self.stream.device().wait_for_mark(self.stream.track(), ready)?;
@@ -164,7 +166,7 @@ impl Download {
         let mut rest = into;
         for (piece, part) in &self.pieces {
             let (chunk, after) = rest.split_at_mut((*part).min(rest.len()));
-            // SAFETY: the piece holds `part` bytes that the copy wrote, and no copy writes them any more.
+            // SAFETY: the piece holds `part` bytes written by the copy, and no copy writes them any more.
             unsafe {
                 std::ptr::copy_nonoverlapping(piece.address as *const u8, chunk.as_mut_ptr(), chunk.len())
             };

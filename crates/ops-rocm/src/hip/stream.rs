@@ -1,4 +1,4 @@
-//! Queues of work.
+//! Streams: queues of work.
 
 use std::sync::{Arc, OnceLock};
 
@@ -11,8 +11,8 @@ use super::event::Event;
 use super::raw::{KernelMemory, RawStream};
 use super::track::Track;
 
-/// A queue of work on a device, run in order. A copy refers to the same stream; when the last copy is dropped, the device
-/// reuses the stream.
+/// A queue of work on a device, run in order. Clones refer to the same stream; when the last one is dropped,
+/// the device reuses the stream.
 #[derive(Clone, Debug)]
 pub struct Stream {
     inner: Arc<Inner>,
@@ -27,16 +27,16 @@ const EVENTS: &str = "a recording is of one queue; order queues before or after 
 struct Inner {
     device: Device,
     track: Arc<Track>,
-    /// What kernels keep from launch to launch, once it is ready for this owner of the stream.
+    /// What kernels keep from launch to launch, once it is ready for the stream's current owner.
     kernel_memory: OnceLock<KernelMemory>,
 }
 
 impl Device {
-    /// A stream, which does not wait for other streams.
+    /// Makes a stream that does not wait for other streams.
     ///
     /// # Errors
     ///
-    /// An error that an earlier `Drop` left; HIP's.
+    /// An error left by an earlier `Drop`, or one from HIP.
     pub fn stream(&self) -> Result<Stream> {
         self.check()?;
         Ok(Stream::of(self, self.take_stream()?))
@@ -48,27 +48,29 @@ impl Stream {
         Stream { inner: Arc::new(Inner { device: device.clone(), track, kernel_memory: OnceLock::new() }) }
     }
 
-    /// A stream that other code made and keeps.
+    /// Wraps a stream that other code made and owns.
     ///
     /// # Safety
     ///
-    /// The handle is a live stream of this device, and stays one until the last copy of the result is gone or
-    /// [`end_loan`](Self::end_loan) has returned.
+    /// The handle is a live stream of this device, and remains one until the last clone of the result is
+    /// dropped or [`end_loan`](Self::end_loan) has returned.
     pub unsafe fn borrow_raw(device: &Device, handle: hipStream_t) -> Stream {
         Stream::of(device, Arc::new(Track::new(RawStream::new(handle), Loan::borrowed())))
     }
 
-    /// Ends the loan of a borrowed stream: waits for calls that use it and for its work, after which its owner may destroy
-    /// it. Every later use of a copy of it is [`Error::LoanEnded`]. Does nothing to a stream of this crate's.
+    /// Ends the loan of a borrowed stream: waits for calls that use it and for its work, after which its
+    /// owner may destroy it. Every later use of a clone is [`Error::LoanEnded`]. Does nothing to a stream
+    /// that this crate owns.
     ///
     /// # Errors
     ///
-    /// HIP's, among them those of the work itself. The loan has ended all the same.
+    /// Errors from HIP, including those of the work itself. The loan has ended in any case.
     pub fn end_loan(&self) -> Result<()> {
         self.end_loan_after(|| ())
     }
 
-    /// The same, after destroying what works on the stream. `destroy` may use the handle, but take no lease.
+    /// The same, after destroying the objects that use the stream. `destroy` may use the handle, but must not
+    /// take a lease.
     pub(crate) fn end_loan_after(&self, destroy: impl FnOnce()) -> Result<()> {
         let mut waited = Ok(());
         self.loan().end(|| {
@@ -83,12 +85,13 @@ impl Stream {
         &self.inner.device
     }
 
-    /// HIP's handle, valid as long as this value or a copy of it, and while the loan of a borrowed stream lasts.
+    /// HIP's handle, valid as long as this value or a clone of it lives, and until the loan of a borrowed
+    /// stream ends.
     pub fn raw(&self) -> hipStream_t {
         self.inner.track.raw.handle
     }
 
-    /// The handle for one call of HIP or of a library that works on it. The stream lives as long as the result.
+    /// The handle, for one call to HIP or to a library. The stream lives as long as the result.
     pub(crate) fn lease(&self, call: &'static str) -> Result<LeasedStream<'_>> {
         let lease = self.loan().lease().ok_or(Error::LoanEnded { call })?;
         Ok(LeasedStream { handle: self.inner.track.raw.handle, _lease: lease })
@@ -115,14 +118,14 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// An error that an earlier `Drop` left, or HIP's, among them those of the work itself.
+    /// An error left by an earlier `Drop`, or one from HIP, including those of the work itself.
     pub fn synchronize(&self) -> Result<()> {
         self.require_unrecorded("synchronize", WAITS)?;
         self.device().check()?;
         self.wait_idle()
     }
 
-    /// Waits without asking for what a `Drop` left.
+    /// Waits without returning the error that a `Drop` left.
     pub(super) fn wait_idle(&self) -> Result<()> {
         let stream = self.lease("synchronize")?;
         let number = self.track().begin_mark();
@@ -136,7 +139,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// HIP's, among them those of the work itself.
+    /// Errors from HIP, including those of the work itself.
     pub fn is_idle(&self) -> Result<bool> {
         self.require_unrecorded("is_idle", WAITS)?;
         let stream = self.lease("is_idle")?;
@@ -144,11 +147,11 @@ impl Stream {
         Ok(unsafe { self.device().hip().stream_query(stream.handle) }?)
     }
 
-    /// An event behind all work so far.
+    /// Records an event after all work so far.
     ///
     /// # Errors
     ///
-    /// HIP's.
+    /// Errors from HIP.
     pub fn record(&self) -> Result<Event> {
         self.record_as(false)
     }
@@ -157,7 +160,7 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// HIP's.
+    /// Errors from HIP.
     pub fn record_timed(&self) -> Result<Event> {
         self.record_as(true)
     }
@@ -175,10 +178,10 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// HIP's.
+    /// Errors from HIP.
     pub fn wait(&self, event: &Event) -> Result<()> {
         self.require_unrecorded("wait", EVENTS)?;
-        // Without a lease, the work before the event is done.
+        // If there is no lease, the work before the event is done.
         let Some(_source) = event.track().loan.lease_or_wait() else { return Ok(()) };
         let stream = self.lease("wait")?;
         // SAFETY: the event is live, and the streams are leased.
@@ -187,11 +190,11 @@ impl Stream {
         Ok(())
     }
 
-    /// A stream on the same device whose work comes after all work so far on this one.
+    /// Makes a stream on the same device whose work waits for all work so far on this one.
     ///
     /// # Errors
     ///
-    /// HIP's.
+    /// Errors from HIP.
     pub fn fork(&self) -> Result<Stream> {
         let fork = self.device().stream()?;
         fork.wait(&self.record()?)?;
@@ -221,7 +224,8 @@ impl Drop for Inner {
             return self.device.put_stream(self.track.clone());
         }
         let mut waited = Ok(());
-        // This is the last copy, up to which the lender keeps the stream alive if the loan has not ended before.
+        // This is the last clone; the lender keeps the stream alive up to here, unless the loan has ended
+        // before.
         loan.end(|| waited = self.device.forget_stream(&self.track));
         match (waited, kernel_memory.lock().take()) {
             (Ok(()), Some(memory)) => self.device.put_kernel_memory(memory),

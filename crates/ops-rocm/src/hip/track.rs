@@ -1,9 +1,9 @@
-//! A stream of HIP's, and how far it is known to have come.
+//! A HIP stream, and how far it is known to have progressed.
 //!
-//! A mark is an event behind the work that a stream had been given so far. The marks of a stream are numbered. Work is
-//! known by the number that the next mark would have: the mark of that number, and each later one, comes after it. So
-//! work needs no event of its own: an event is recorded once something has to wait for the work, unless there is one
-//! already.
+//! A mark is an event recorded after the work that a stream had been given so far. The marks of a stream are
+//! numbered. Work is identified by the number that the next mark will have: the mark with that number, and
+//! each later one, comes after the work. So work needs no event of its own: an event is recorded once
+//! something has to wait for the work, unless there already is one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,16 +13,17 @@ use super::borrowed_handle::Loan;
 use super::raw::{KernelMemory, RawEvent, RawStream};
 use crate::sync::Mutex;
 
-/// The most marks of a stream that are kept. Who waits for an older one waits for the oldest of these.
+/// Maximum number of marks kept per stream. Waiting for an older one means waiting for the oldest of these.
 const KEPT_MARKS: usize = 16;
-/// The most streams whose marks a stream remembers to have waited for. To forget one costs another wait.
+/// Maximum number of streams whose marks a stream remembers to have waited for. Forgetting one costs another
+/// wait.
 const KEPT_WAITS: usize = 16;
 
-/// A stream of HIP's. The device keeps it when its owner drops it, and gives it to the next.
+/// A HIP stream. The device keeps it when its owner drops it, and gives it to the next owner.
 #[derive(Debug)]
 pub(super) struct Track {
     pub(super) raw: RawStream,
-    /// Other code owns a borrowed stream: this crate neither destroys nor reuses it.
+    /// A borrowed stream belongs to other code: this crate neither destroys nor reuses it.
     pub(super) loan: Loan,
     /// What the stream's kernels keep, once one needs it. A former owner's kernels may still write to it.
     pub(super) kernel_memory: Mutex<Option<KernelMemory>>,
@@ -30,13 +31,13 @@ pub(super) struct Track {
     begun: AtomicU64,
     /// Marks up to this number are known to be reached.
     reached: AtomicU64,
-    /// Marks that are not known to be reached, oldest first.
+    /// Marks not known to be reached, oldest first.
     marks: Mutex<VecDeque<Mark>>,
-    /// Other streams, and up to which of their marks this stream's further work comes after theirs.
+    /// Other streams, each with the last of its marks that later work of this stream waits for.
     waited: Mutex<VecDeque<(u64, u64)>>,
 }
 
-/// A mark. Whoever holds the last copy of the event gives it back to the device.
+/// A mark. The owner of the last clone of the event returns it to the device.
 #[derive(Clone, Debug)]
 pub(super) struct Mark {
     pub(super) number: u64,
@@ -56,22 +57,23 @@ impl Track {
         }
     }
 
-    /// The number of the first mark that is sure to come after all work so far.
+    /// The number of the first mark that is certain to come after all work so far.
     #[inline]
     pub(super) fn next_mark(&self) -> u64 {
         self.begun.load(Ordering::Acquire) + 1
     }
 
-    /// The number of a mark that is now to be recorded. Work that a thread enqueues without knowing of it may come after
-    /// the mark, and then its own number is greater, since the number is taken before the mark is recorded.
+    /// The number of a mark that is about to be recorded. Work that another thread enqueues at the same time
+    /// may come after the mark; its own number is then greater, since the mark's number is taken before it is
+    /// recorded.
     pub(super) fn begin_mark(&self) -> u64 {
         self.begun.fetch_add(1, Ordering::AcqRel) + 1
     }
 
-    /// Keeps a mark that was recorded; returns one to be given back in its place.
+    /// Keeps a mark that was recorded; returns one to be given back instead.
     pub(super) fn keep_mark(&self, mark: Mark) -> Option<Mark> {
         let mut marks = self.marks.lock();
-        // Threads may record in another order than they begin.
+        // Threads may record marks in a different order than they begin them.
         let at = marks.iter().position(|other| other.number > mark.number).unwrap_or(marks.len());
         marks.insert(at, mark);
         if marks.len() > KEPT_MARKS { marks.pop_front() } else { None }
@@ -99,13 +101,13 @@ impl Track {
         self.reach(u64::MAX)
     }
 
-    /// Whether this stream's further work comes after this mark of another.
+    /// Whether later work of this stream comes after this mark of another.
     pub(super) fn comes_after(&self, other: &Track, number: u64) -> bool {
         let waited = |&(id, up_to): &(u64, u64)| id == other.raw.id && up_to >= number;
         other.is_reached(number) || self.waited.lock().iter().any(waited)
     }
 
-    /// Notes that this stream's further work comes after a mark of another.
+    /// Notes that later work of this stream comes after a mark of another.
     pub(super) fn note_wait(&self, other: &Track, number: u64) {
         let mut waited = self.waited.lock();
         let known = waited.iter().position(|(id, _)| *id == other.raw.id).and_then(|at| waited.remove(at));
@@ -163,7 +165,7 @@ mod tests {
         assert_eq!(track.mark_from(1).unwrap().number, first);
         let given_back: Vec<_> = (0..KEPT_MARKS).filter_map(|_| mark(&track)).collect();
         assert_eq!(numbers(&given_back), [first, second]);
-        assert_eq!(track.mark_from(1).unwrap().number, 3, "a later mark serves as well");
+        assert_eq!(track.mark_from(1).unwrap().number, 3, "a later mark also works");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What streams have done with a piece of device memory, and who has to come after that.
+//! What streams have done with a block of device memory, and which later work must wait for it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -9,20 +9,22 @@ use super::stream::Stream;
 use super::track::Track;
 use crate::sync::Mutex;
 
-/// The last uses of a piece of device memory. A use is known by the number of the first mark of its stream behind it.
+/// The last uses of a block of device memory. A use is identified by the number of the first mark of its
+/// stream after it.
 #[derive(Debug)]
 pub(super) struct Uses {
-    /// The last read and the last write on the home stream; 0 if there was none, or others come after it.
+    /// The last read and the last write on the home stream; 0 if there was none, or if uses that wait for it
+    /// replace it.
     read: AtomicU64,
     written: AtomicU64,
-    /// The last uses on other streams that not everybody comes after yet.
+    /// The last uses on other streams that some later use may still have to wait for.
     elsewhere: Mutex<Vec<Use>>,
-    /// Which kinds of use there may be elsewhere, as bits of [`Purpose`]. A caller that must come after a use has
-    /// synchronised with it, and so sees its bit.
+    /// The kinds of use that may exist elsewhere, as bits of [`Purpose`]. A caller that must wait for a use
+    /// has synchronised with it, and so sees its bit.
     kinds_elsewhere: AtomicU8,
 }
 
-/// The last uses on a stream other than the home stream.
+/// The last uses on one stream other than the home stream.
 #[derive(Debug)]
 struct Use {
     /// Keeps the stream alive, unless it is borrowed.
@@ -36,9 +38,9 @@ struct Use {
 /// What an [`access`](super::DeviceMemory::access) is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Reading, which may go on while others read.
+    /// Reading, which other reads may overlap.
     Read,
-    /// Writing, which comes after all reads and writes before it, and before all after it.
+    /// Writing, which waits for all earlier reads and writes; later ones wait for it.
     Write,
 }
 
@@ -46,20 +48,20 @@ impl Purpose {
     const READ: u8 = 1;
     const WRITTEN: u8 = 2;
 
-    /// The kinds of earlier use that it must come after, as bits.
+    /// The kinds of earlier use that it must wait for, as bits.
     #[inline]
     fn conflicts(self) -> u8 {
         if self == Purpose::Read { Purpose::WRITTEN } else { Purpose::READ | Purpose::WRITTEN }
     }
 
-    /// The mark that it must come after, of those behind a read and a write.
+    /// The mark that it must wait for, given those after a read and a write.
     fn comes_after(self, read: u64, written: u64) -> u64 {
         if self == Purpose::Read { written } else { read.max(written) }
     }
 }
 
 impl Uses {
-    /// Of memory whose last work is behind this mark of its home stream.
+    /// Memory whose last work is before this mark of its home stream.
     pub(super) fn after(number: u64) -> Uses {
         Uses {
             read: AtomicU64::new(0),
@@ -69,7 +71,7 @@ impl Uses {
         }
     }
 
-    /// Whether there may be a use on another stream than the home stream that such a use must come after.
+    /// Whether such a use may have to wait for a use on a stream other than the home stream.
     #[inline]
     pub(super) fn conflict_with(&self, purpose: Purpose) -> bool {
         self.kinds_elsewhere.load(Ordering::Acquire) & purpose.conflicts() != 0
@@ -95,7 +97,7 @@ impl Uses {
         Ok(())
     }
 
-    /// Notes a use that a mark of this number on the stream comes after; 0 if it is over.
+    /// Notes a use that is before the mark of this number on the stream; 0 if it is over.
     #[inline]
     pub(super) fn note(&self, home: &Stream, stream: &Stream, purpose: Purpose, number: u64) {
         if stream != home {
@@ -121,9 +123,10 @@ impl Uses {
         self.note_kinds(&elsewhere);
     }
 
-    /// Forgets what a write on the stream comes after: who comes after the write comes after that too. Uses that it does
-    /// not come after are of another part of the memory. To be called behind the write, when it has been noted with a mark
-    /// that is still to be recorded: only such a mark comes after all that the stream has waited for.
+    /// Drops the uses that a write on the stream waits for: anything that waits for the write waits for them
+    /// too. Uses that it does not wait for belong to another part of the memory. Call this after the write,
+    /// once it has been noted with a mark that is still to be recorded: only such a mark comes after
+    /// everything that the stream has waited for.
     #[inline]
     pub(super) fn supersede(&self, home: &Stream, stream: &Stream) {
         if stream != home || self.kinds_elsewhere.load(Ordering::Acquire) != 0 {
@@ -140,7 +143,7 @@ impl Uses {
             for last in [&self.read, &self.written] {
                 let number = last.load(Ordering::Acquire);
                 if after(home.track(), number) {
-                    // If another use was noted in between, it stays.
+                    // A use noted in between stays.
                     let _ = last.compare_exchange(number, 0, Ordering::AcqRel, Ordering::Relaxed);
                 }
             }
@@ -165,8 +168,8 @@ impl Uses {
         self.written.load(Ordering::Acquire)
     }
 
-    /// Makes later work on the home stream wait for all uses on other streams; returns the number of a mark behind all
-    /// uses.
+    /// Makes later work on the home stream wait for all uses on other streams; returns the number of a mark
+    /// after all uses.
     pub(super) fn join(&self, home: &Stream) -> Result<u64> {
         let elsewhere = std::mem::take(&mut *self.elsewhere.lock());
         for used in &elsewhere {
@@ -188,7 +191,7 @@ impl Use {
         std::ptr::eq(&*self.track, &**stream.track())
     }
 
-    /// The number of a mark behind both.
+    /// The number of a mark after both.
     fn last(&self) -> u64 {
         self.read.max(self.written)
     }

@@ -1,17 +1,17 @@
-//! How a device would come by its kernels.
+//! Where a device's kernels would come from.
 use super::disk::Disk;
 use super::{CacheFolder, CacheLimit, CodeObjects, KernelSource, options_for};
 use crate::hip::{Compiler, Gfx};
 use ops_kernels::Unit;
 
-/// Units of kernels by where a device has them from.
+/// Numbers of kernel units, by where a device gets them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelCount {
     /// Compiled with this program.
     pub embedded: usize,
-    /// Compiled earlier, and kept on disk.
+    /// Compiled earlier and cached on disk.
     pub cached: usize,
-    /// To be compiled by hipRTC when they are first used.
+    /// Not yet compiled; hipRTC will compile them on first use.
     pub to_compile: usize,
 }
 
@@ -43,7 +43,7 @@ impl KernelCount {
         count
     }
 
-    /// Of all kinds.
+    /// The total.
     pub fn total(&self) -> usize {
         self.embedded + self.cached + self.to_compile
     }

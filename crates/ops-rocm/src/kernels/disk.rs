@@ -1,7 +1,7 @@
-//! Compiled kernels on disk: one file for each, found by what it was made of.
+//! Compiled kernels on disk: one file for each, found by a hash of its inputs.
 //!
-//! Files are written under another name and then renamed, so that processes that share a folder see whole files or
-//! none. What is damaged, or anything else, is passed over and written anew.
+//! Files are written under a temporary name and then renamed, so that processes that share a folder see
+//! complete files or none. Damaged or unrelated files are ignored and written again.
 use super::evict::{self, CacheLimit, KERNEL, PART};
 use super::identity;
 use crate::fingerprint::Fingerprint;
@@ -11,10 +11,11 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Where compiled kernels are kept.
+/// Where compiled kernels are cached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CacheFolder {
-    /// `OPS_ROCM_CACHE`; else `rocm-ops` in `XDG_CACHE_HOME`, or in `~/.cache`. An empty `OPS_ROCM_CACHE` is nowhere.
+    /// `OPS_ROCM_CACHE`, or else `rocm-ops` in `XDG_CACHE_HOME` or in `~/.cache`. An empty `OPS_ROCM_CACHE`
+    /// means no cache.
     #[default]
     Standard,
     /// This folder.
@@ -24,7 +25,7 @@ pub enum CacheFolder {
 }
 
 impl CacheFolder {
-    /// The folder, if there is to be one.
+    /// The folder, if there is one.
     pub fn path(&self) -> Option<PathBuf> {
         match self {
             CacheFolder::At(path) => Some(path.clone()),
@@ -49,7 +50,7 @@ pub(super) struct Disk {
     limit: CacheLimit,
 }
 
-/// By what a file is found: the architecture for people, the hash for the rest.
+/// Identifies a file: the name has the architecture for people, the hash covers the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Key(u128);
 
@@ -74,12 +75,12 @@ impl Disk {
         self.folder.join(format!("{hash:032x}.{KERNEL}"))
     }
 
-    /// Whether there is a file of this key, whole or not.
+    /// Whether there is a file with this key, damaged or not.
     pub(super) fn holds(&self, key: Key) -> bool {
         self.file(key).is_file()
     }
 
-    /// The code of a file that is whole and of this key.
+    /// The code of a file that is undamaged and has this key.
     pub(super) fn read(&self, key: Key) -> Option<CodeObject> {
         let file = self.file(key);
         let bytes = match read_used(&file) {
@@ -93,18 +94,19 @@ impl Disk {
         };
         let code = unpack(&bytes, key);
         if code.is_none() {
-            tracing::warn!("the cached kernel {} is damaged: it is made anew", file.display());
+            tracing::warn!("the cached kernel {} is damaged and is compiled again", file.display());
         }
-        // SAFETY: these are the bytes that a compiler wrote, by their hash.
+        // SAFETY: the hash proves that these are the bytes a compiler wrote.
         code.map(|code| unsafe { CodeObject::from_bytes(code) })
     }
 
-    /// Keeps the code, and removes older kernels beyond the limit. Failures are logged and otherwise ignored.
+    /// Stores the code, and removes older kernels beyond the limit. Failures are logged and otherwise
+    /// ignored.
     pub(super) fn write(&self, key: Key, code: &CodeObject) {
         let file = self.file(key);
         if let Err(error) = self.try_write(&file, &pack(key, &code.to_bytes())) {
             tracing::warn!(
-                "a compiled kernel cannot be kept as {}: {error}; OPS_ROCM_CACHE names another folder",
+                "a compiled kernel cannot be stored as {}: {error}; set OPS_ROCM_CACHE to another folder",
                 file.display()
             );
         } else if let Err(error) = evict::evict(&self.folder, self.limit, &file) {
@@ -127,7 +129,7 @@ impl Disk {
     }
 }
 
-/// Reads a whole file and notes that it was used.
+/// Reads a complete file and updates its time of last use.
 fn read_used(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let mut bytes = Vec::new();
@@ -136,7 +138,7 @@ fn read_used(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Code that runs is kept where no one else can write.
+/// The folder holds code that will be executed, so only its owner may write to it.
 fn create_folder(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -176,7 +178,7 @@ mod tests {
         let (code, key) = (b"code that was compiled", Key(7));
         let whole = pack(key, code);
         assert_eq!(unpack(&whole, key), Some(&code[..]));
-        assert_eq!(unpack(&whole, Key(8)), None, "of another key");
+        assert_eq!(unpack(&whole, Key(8)), None, "another key");
         for length in 0..whole.len() {
             assert_eq!(unpack(&whole[..length], key), None, "cut to {length} bytes");
         }
@@ -198,7 +200,7 @@ mod tests {
             for _ in 0..8 {
                 scope.spawn(|| {
                     for _ in 0..20 {
-                        // SAFETY: it is not loaded.
+                        // SAFETY: it is never loaded.
                         disk.write(key, &unsafe { CodeObject::from_bytes(&[3; 100_000]) });
                         assert_eq!(disk.read(key).unwrap().to_bytes(), vec![3; 100_000]);
                     }

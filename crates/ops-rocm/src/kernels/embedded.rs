@@ -5,23 +5,23 @@ use crate::hip::{CodeObject, Gfx};
 use ops_kernels::Unit;
 use std::borrow::Cow;
 
-/// Compiled kernels by unit and target, as feature `aot` embeds them in a program.
+/// Compiled kernels by unit and target, embedded in a program by feature `aot`.
 #[derive(Clone, Debug, Default)]
 pub struct CodeObjects {
     parts: Cow<'static, [Part]>,
 }
 
-/// The objects of one unit, one after the other.
+/// The objects of one unit, concatenated.
 #[derive(Clone, Debug)]
 struct Part {
     unit: Cow<'static, str>,
     data: Cow<'static, [u8]>,
-    /// By zstd.
+    /// Whether the data is compressed with zstd.
     packed: bool,
     objects: Cow<'static, [Object]>,
 }
 
-/// Where the object for a target lies in the unpacked data.
+/// The position of a target's object in the uncompressed data.
 #[derive(Clone, Debug)]
 struct Object {
     target: Cow<'static, str>,
@@ -48,15 +48,15 @@ pub(super) struct FoundObject<'o> {
 }
 
 impl CodeObjects {
-    /// What this program was built with: nothing without feature `aot`.
+    /// The objects built into this program: none without feature `aot`.
     pub fn embedded() -> CodeObjects {
         CodeObjects { parts: Cow::Borrowed(built::PARTS) }
     }
 
-    /// Objects that a program brings by itself: name of the unit ([`Unit::name`]), target, code.
+    /// Objects that a program provides itself, as tuples of unit name ([`Unit::name`]), target and code.
     ///
     /// # Safety
-    /// The code is what a compiler made of the unit's text in this version of `ops-kernels`, for the target.
+    /// The code was compiled for the target from the unit's text in this version of `ops-kernels`.
     pub unsafe fn from_objects<'c>(
         objects: impl IntoIterator<Item = (Unit, &'c str, &'c [u8])>,
     ) -> CodeObjects {
@@ -75,7 +75,7 @@ impl CodeObjects {
         CodeObjects { parts: objects.into_iter().map(part).collect() }
     }
 
-    /// The targets that there is code for.
+    /// The targets for which there is code.
     pub fn targets(&self) -> Vec<&str> {
         let mut seen = Vec::new();
         for object in self.parts.iter().flat_map(|part| part.objects.iter()) {
@@ -91,7 +91,7 @@ impl CodeObjects {
         select(self.targets(), gfx)
     }
 
-    /// Bytes that the objects take in the program.
+    /// Size of the objects in the program, in bytes.
     pub fn size(&self) -> usize {
         self.parts.iter().map(|part| part.data.len()).sum()
     }
@@ -115,7 +115,7 @@ impl CodeObjects {
 }
 
 impl FoundObject<'_> {
-    /// The code, if it is as it was when it was embedded.
+    /// The code, if it is undamaged.
     pub(super) fn read(&self) -> Result<CodeObject, String> {
         let Object { start, len, hash, .. } = *self.object;
         let code = if self.part.packed {
@@ -126,12 +126,12 @@ impl FoundObject<'_> {
         if code.len() != len || Fingerprint::of(&code) != hash {
             return Err("it is damaged".into());
         }
-        // SAFETY: these are the bytes that the compiler wrote, by their hash.
+        // SAFETY: the hash proves that these are the bytes the compiler wrote.
         Ok(unsafe { CodeObject::from_bytes(&code) })
     }
 }
 
-/// A part of what was packed.
+/// A part of the uncompressed data.
 #[cfg(feature = "aot")]
 fn unpack(packed: &[u8], start: usize, len: usize) -> Result<Vec<u8>, String> {
     use std::io::Read;
@@ -145,7 +145,7 @@ fn unpack(packed: &[u8], start: usize, len: usize) -> Result<Vec<u8>, String> {
 }
 #[cfg(not(feature = "aot"))]
 fn unpack(_: &[u8], _: usize, _: usize) -> Result<Vec<u8>, String> {
-    Err("this program was built without feature `aot`, which unpacks it".into())
+    Err("this program was built without feature `aot`, which is needed to unpack it".into())
 }
 
 #[cfg(test)]
@@ -210,7 +210,7 @@ mod tests {
         let len = objects.parts[0].data.len();
         for byte in (0..len).step_by(len / 64 + 1) {
             objects.parts.to_mut()[0].data.to_mut()[byte] ^= 0x40;
-            // A change that only concerns another target's part may leave this one whole, never different.
+            // A change that affects only another target's part may leave this one intact, but never different.
             let found = objects.find(&unit, &Gfx::parse(&target).unwrap()).unwrap();
             let whole = CodeObjects::embedded();
             let before = whole.find(&unit, &Gfx::parse(&target).unwrap()).unwrap().read().unwrap().to_bytes();

@@ -1,8 +1,8 @@
-//! Keeps a folder of compiled kernels within a size: those whose last use is longest ago go first.
+//! Limits the size of a folder of compiled kernels: the least recently used ones are removed first.
 //!
-//! A file's time of change is the time of its last use. Processes that share a folder need no lock. Each lists the folder
-//! anew; a file that another process has removed counts as removed, and one that was used after the listing stays. Whoever
-//! misses a file compiles it again.
+//! A file's modification time is the time of its last use. Processes that share a folder need no lock. Each
+//! lists the folder again; a file that another process has removed counts as removed, and one used after the
+//! listing stays. A process that misses a file compiles it again.
 use crate::error::failed;
 use ops_core::Result;
 use std::fs::{self, File};
@@ -18,7 +18,7 @@ impl CacheLimit {
     const VARIABLE: &str = "OPS_ROCM_CACHE_MIB";
     const DEFAULT_MIB: u64 = 1024;
 
-    /// What `OPS_ROCM_CACHE_MIB` says, in MiB; else 1024.
+    /// The value of `OPS_ROCM_CACHE_MIB`, in MiB; 1024 if unset.
     pub(crate) fn from_env() -> Result<Self> {
         match std::env::var(Self::VARIABLE) {
             Ok(text) if !text.is_empty() => {
@@ -42,14 +42,14 @@ impl Default for CacheLimit {
     }
 }
 
-/// The ending of compiled kernels' files.
+/// The extension of compiled kernel files.
 pub(super) const KERNEL: &str = "co";
 /// The start of the names of files that are being written.
 pub(super) const PART: &str = "part-";
-/// A part of a file that is older than this was left by a process that died.
+/// A partial file older than this was left by a process that died.
 const PART_AGE: Duration = Duration::from_secs(3600);
 
-/// Notes that a file was used now. Who does not own the file leaves its time alone.
+/// Marks a file as used now. If the process does not own the file, its time stays unchanged.
 pub(super) fn used(file: &File) {
     let _ = file.set_modified(SystemTime::now());
 }
@@ -60,8 +60,8 @@ struct CachedKernel {
     bytes: u64,
 }
 
-/// Removes the kernels that were used longest ago until the rest is within the limit, and what dead processes left. `keep`
-/// stays, even if it alone exceeds the limit.
+/// Removes the least recently used kernels until the rest is within the limit, and files left by dead
+/// processes. `keep` stays, even if it alone exceeds the limit.
 ///
 /// # Errors
 /// The folder cannot be listed, or a file cannot be removed.
@@ -83,7 +83,7 @@ pub(super) fn evict(folder: &Path, CacheLimit(limit): CacheLimit, keep: &Path) -
     Ok(())
 }
 
-/// The kernels in a folder. Removes parts of files that no process is writing any more.
+/// The kernels in a folder. Removes partial files that no process is writing any more.
 fn list(folder: &Path) -> io::Result<Vec<CachedKernel>> {
     let mut kernels = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -119,7 +119,7 @@ mod tests {
         folder
     }
 
-    /// A file of this size, last used so many seconds ago.
+    /// A file of this size, last used `age` seconds ago.
     fn put(folder: &Path, name: &str, bytes: usize, age: u64) -> PathBuf {
         let path = folder.join(name);
         fs::write(&path, vec![1; bytes]).unwrap();
@@ -153,7 +153,7 @@ mod tests {
         evict(&folder, CacheLimit::bytes(250), &keep).unwrap();
         assert_eq!(names(&folder), ["b.co", "d.co", "part-1-0", tuning]);
         evict(&folder, CacheLimit::bytes(1), &keep).unwrap();
-        assert_eq!(names(&folder), ["d.co", "part-1-0", tuning], "what was just written stays");
+        assert_eq!(names(&folder), ["d.co", "part-1-0", tuning], "the file just written stays");
         fs::remove_dir_all(&folder).unwrap();
     }
 

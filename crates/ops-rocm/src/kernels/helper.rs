@@ -1,6 +1,8 @@
-//! Compiling in other processes. hipRTC's compiler works on one source at a time in a process, whatever the number of threads.
+//! Compiling in other processes. hipRTC's compiler handles one source at a time per process, whatever the
+//! number of threads.
 //!
-//! A helper is this program, started once more. It reads requests, a line each, and answers with code until its input ends.
+//! A helper is a second process of this program. It reads requests, one per line, and answers with code until
+//! its input ends.
 use super::options_for;
 use crate::fingerprint::Fingerprint;
 use crate::hip::{CodeObject, Compiler, Gfx, Hip, Source};
@@ -11,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Set in the environment of a helper.
 const ASKED: &str = "OPS_ROCM_COMPILE_HELPER";
-/// Begins an answer. Anything else on a helper's standard output is an answer that cannot be used.
+/// The start of an answer. A helper whose standard output has anything else is not usable.
 const MAGIC: &[u8; 8] = b"opscode1";
 
 /// Whether this program's `main` calls [`compile_helper`].
@@ -19,15 +21,15 @@ static AVAILABLE: AtomicBool = AtomicBool::new(false);
 
 /// Lets [`Rocm::prepare`](crate::Rocm::prepare) compile several kernels at a time. Call it first in `main`.
 ///
-/// hipRTC compiles one source at a time in a process. `prepare` therefore starts this program again, once for each
-/// processor, and these processes compile inside this call and end there. In every other process it returns at once.
-/// Programs that do not call it compile in one process.
+/// hipRTC compiles one source at a time per process. `prepare` therefore starts this program again, once for
+/// each processor; these processes compile inside this call and end there. In every other process it returns
+/// at once. Programs that do not call it compile in one process.
 pub fn compile_helper() {
     if std::env::var_os(ASKED).is_none() {
         AVAILABLE.store(true, Ordering::Relaxed);
         return;
     }
-    // Whatever goes wrong, the process that asked compiles by itself.
+    // Whatever goes wrong, the requesting process then compiles the source itself.
     let served = serve(&mut io::stdin().lock(), &mut io::stdout().lock());
     std::process::exit(i32::from(served.is_err()));
 }
@@ -45,7 +47,8 @@ fn serve(requests: &mut dyn BufRead, answers: &mut dyn Write) -> io::Result<()> 
     Ok(())
 }
 
-/// What to compile, as a line: architecture, unit, and a hash of the text and of the library that is to compile it.
+/// A request, as a line: architecture, unit, and a hash of the source text and of the library that is to
+/// compile it.
 fn request(gfx: &Gfx, unit: &Unit, text: &str, compiler: &Compiler) -> String {
     let mut hash = Fingerprint::new();
     hash.text(text);
@@ -53,7 +56,7 @@ fn request(gfx: &Gfx, unit: &Unit, text: &str, compiler: &Compiler) -> String {
     format!("{} {} {:032x}\n", gfx.full(), unit.name(), hash.value())
 }
 
-/// The code; `None` if it does not compile, or if this process has other sources or another compiler.
+/// The code; `None` if compilation fails, or if this process has different sources or another compiler.
 fn answer(line: &str, compiler: &mut Option<Compiler>) -> Option<Vec<u8>> {
     let [gfx, unit, _] = line.split(' ').collect::<Vec<_>>()[..] else { return None };
     let gfx = Gfx::parse(gfx).ok()?;
@@ -71,12 +74,12 @@ fn answer(line: &str, compiler: &mut Option<Compiler>) -> Option<Vec<u8>> {
     Some(code.ok()?.to_bytes())
 }
 
-/// Who compiles for one thread: a helper, if it may have one.
+/// Compiles for one thread: in this process, or in a helper.
 #[derive(Debug)]
 pub(super) enum Worker {
     /// This process.
     Here,
-    /// A helper that is started for the first source.
+    /// A helper that starts with the first source.
     NotStarted,
     /// A helper.
     Helper(Helper),
@@ -98,10 +101,10 @@ impl Worker {
         let answered = helper.ask(&request(gfx, unit, text, compiler));
         match answered {
             Ok(code) if code.is_empty() => None,
-            // SAFETY: these are the bytes that a compiler wrote, by their hash.
+            // SAFETY: the hash proves that these are the bytes a compiler wrote.
             Ok(code) => Some(unsafe { CodeObject::from_bytes(&code) }),
             Err(error) => {
-                tracing::warn!("a process that compiles kernels failed, and this one goes on alone: {error}");
+                tracing::warn!("a helper process failed; this process now compiles kernels itself: {error}");
                 *self = Worker::Here;
                 None
             }
@@ -109,7 +112,7 @@ impl Worker {
     }
 }
 
-/// A process that compiles.
+/// A helper process.
 #[derive(Debug)]
 pub(super) struct Helper {
     process: Child,
@@ -162,7 +165,7 @@ impl Drop for Helper {
     fn drop(&mut self) {
         self.requests = None;
         if let Err(error) = self.process.wait() {
-            tracing::warn!("a process that compiles kernels cannot be waited for: {error}");
+            tracing::warn!("waiting for a helper process failed: {error}");
         }
     }
 }

@@ -1,15 +1,17 @@
-//! What tells one compiler from another: the files of hipRTC and of comgr, which hipRTC compiles with.
+//! What distinguishes one compiler from another: the files of hipRTC and of comgr, which hipRTC uses to
+//! compile.
 //!
-//! Distributions update comgr apart from hipRTC, and the version that it reports is that of its interface, which a new LLVM
-//! need not change. So each file is identified by path, size, time of change, and the linker's build id, a hash of the
-//! contents: times and sizes may be equal where packages are built reproducibly, and some builds have no build id.
+//! Distributions update comgr independently of hipRTC, and the version that it reports is that of its
+//! interface, which a new LLVM need not change. So each file is identified by path, size, modification time,
+//! and the linker's build id, a hash of the contents: times and sizes may be equal for reproducible builds,
+//! and some builds have no build id.
 use crate::hip::Compiler;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-/// A text that differs for compilers that may make different code.
+/// A text that differs between compilers that may generate different code.
 pub(super) fn of(compiler: &Compiler) -> String {
     let hiprtc = compiler.lib();
     let comgr = compiler.comgr().map(|file| of_file(&file));
@@ -24,7 +26,7 @@ fn of_file(path: &Path) -> String {
     format!("{} {:?} {changed:?} {id:02x?}", path.display(), meta.map(|meta| meta.len()))
 }
 
-/// No table or note of a real library is longer.
+/// No table or note of a real library is larger.
 const MAX_BYTES: u64 = 1 << 16;
 
 /// The build id of a 64-bit little-endian ELF file, from its notes.

@@ -24,7 +24,8 @@ impl Drop for Scope {
     }
 }
 
-/// Runs `calls`. Kernels that this thread launches meanwhile are noted instead. Returns what `calls` did, and the units.
+/// Runs `calls`. Kernels launched by this thread meanwhile are noted instead. Returns the result of `calls`,
+/// and the units.
 pub(super) fn rehearse<R>(kernels: &Kernels, calls: impl FnOnce() -> R) -> Result<(R, Vec<Unit>)> {
     let nested = CURRENT.with_borrow(Option::is_some);
     if nested {
@@ -41,12 +42,13 @@ pub(super) fn rehearse<R>(kernels: &Kernels, calls: impl FnOnce() -> R) -> Resul
     Ok((done, units))
 }
 
-/// Whether this thread rehearses calls on these kernels.
+/// Whether this thread is rehearsing calls on these kernels.
 pub(super) fn is_on(kernels: &Kernels) -> bool {
     CURRENT.with_borrow(|current| current.as_ref().is_some_and(|r| std::ptr::eq(r.kernels, kernels)))
 }
 
-/// Whether this thread rehearses calls on these kernels. If so, notes the unit of `instance`, which must not be launched.
+/// Whether this thread is rehearsing calls on these kernels. If so, notes the unit of `instance`, which must
+/// not be launched.
 pub(super) fn notes(kernels: &Kernels, instance: &'static Instance) -> bool {
     CURRENT.with_borrow_mut(|current| {
         let Some(rehearsal) = current.as_mut().filter(|r| std::ptr::eq(r.kernels, kernels)) else {

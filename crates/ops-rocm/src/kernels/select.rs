@@ -1,9 +1,9 @@
-//! Which of several targets' code runs on a device.
+//! Selects the target whose code runs on a device.
 use crate::hip::Gfx;
 
-/// The target whose code to load on a device of architecture `gfx`: its own before its generic one, and of those that
-/// name features (`:xnack+`) the one that names most. A target that leaves a feature open runs with either setting; one
-/// that names it runs only on devices that report the same.
+/// The target whose code to load on a device of architecture `gfx`: its own rather than its generic one, and
+/// among those that name features (`:xnack+`), the one that names the most. A target that leaves a feature
+/// open runs with either setting; one that names it runs only on devices that report the same.
 pub(crate) fn select<'t>(targets: impl IntoIterator<Item = &'t str>, gfx: &Gfx) -> Option<&'t str> {
     let rank = |target: &str| {
         let (name, features) = parts(target);
@@ -45,7 +45,7 @@ mod tests {
         let targets = ["gfx90a", "gfx942", "gfx9-generic"];
         assert_eq!(chosen(&targets, "gfx90a:sramecc+:xnack-"), Some("gfx90a"));
         assert_eq!(chosen(&targets, "gfx906:sramecc+:xnack-"), Some("gfx9-generic"));
-        assert_eq!(chosen(&targets, "gfx908:sramecc+:xnack-"), None, "gfx9-generic leaves it out");
+        assert_eq!(chosen(&targets, "gfx908:sramecc+:xnack-"), None, "gfx9-generic does not cover it");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! This project's kernels.
 //!
-//! An op that one kernel computes says which launch its operands make ([`HipOp::plan`]); the rest is common to all.
+//! An op computed by a single kernel only plans its launch from its operands ([`HipOp::plan`]); the rest is
+//! common to all.
 mod activation;
 mod affine;
 mod args;
@@ -60,23 +61,23 @@ use crate::{Error, HipSpace, Result, Rocm};
 use ops_core::{Call, Determinism, Op, Operands, Reason};
 use ops_kernels::{Arguments, ElementType, Family, Instance, Launch, Matrix, Refused};
 
-/// An op that one kernel computes.
+/// An op computed by a single kernel.
 pub(crate) trait HipOp: Op {
     /// The kernel's arguments.
     type Kernel: KernelArgs + Arguments;
 
-    /// The operand of indices, if the kernel reports those that are out of range.
+    /// The index operand, if the kernel reports indices out of range.
     const INDICES: Option<&'static str> = None;
 
     /// The launch for these operands.
     fn plan(&self, problem: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused>;
 
-    /// What its kernels promise about the bits of results: most compute each row by itself, in the same way.
+    /// The determinism of its results: most kernels compute each row independently, in the same way.
     fn rows_level(&self, _target: &Target, _on: &dyn Operands) -> Determinism {
         Determinism::Batch
     }
 
-    /// How a planned kernel computes it, and why in this way, where there are others.
+    /// How the planned kernel computes it, and why in this way, if there are others.
     fn how(target: &Target, instance: &Instance, _kernel: &Self::Kernel) -> Option<String> {
         units(target, instance)
     }
@@ -86,7 +87,7 @@ pub(crate) trait HipOp: Op {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hip;
 
-/// Whether a launch can be planned for these operands on a target.
+/// Checks that a launch can be planned for these operands on a target.
 fn fits<P>(
     target: &Target,
     on: &dyn Operands,
@@ -127,34 +128,35 @@ impl<O: HipOp> Provider<O> for Hip {
             problem.report_to(check, rocm.index_names().number(op.name_on(args), operand));
         }
         let (launch, kernel_args) = op.plan(&problem).map_err(|refused| unsupported(op, refused, args))?;
-        // SAFETY: a call's views lie in their memory; the plan is made for them, and they are lent to the stream.
+        // SAFETY: a call's views lie in their memory; the plan is made for them, and the stream may access
+        // them.
         unsafe { rocm.kernels().launch(rocm.stream(), &launch, &kernel_args) }
     }
 }
 
-/// Which units of the device multiply, for ops with kernels for both vector and matrix units.
+/// Whether vector or matrix units multiply, for ops with kernels for both.
 pub(crate) fn units(target: &Target, instance: &Instance) -> Option<String> {
     if let (true, Some(matrix)) = (instance.family.needs_matrix(), target.launch_device().matrix) {
         return Some(format!("on matrix units ({})", matrix.name()));
     }
     if let (true, Some(dot4)) = (instance.family.needs_dot4(), target.launch_device().dot4) {
         return Some(format!(
-            "on vector units, x rounded to 8 bits, four products of bytes to an instruction ({})",
+            "on vector units, with x rounded to 8 bits and four byte products per instruction ({})",
             dot4.name()
         ));
     }
     let types = match instance.op {
-        "matmul" => "matrix units take f16 and bf16, each with itself or with f32 on the left",
-        "attention" => "matrix units take f16 and bf16, and heads of up to 256",
-        "qlinear" => "matrix units take x of f16, bf16 or f32",
+        "matmul" => "matrix units need f16 or bf16 on both sides, or f32 on the left",
+        "attention" => "matrix units need f16 or bf16, and heads of at most 256",
+        "qlinear" => "matrix units need x in f16, bf16 or f32",
         _ => return None,
     };
     let why = if let Some(why) = no_matrix(target) {
         why
     } else if matmul::is_of_few_rows(instance) || instance.family == Family::AttentionDecode {
-        "memory is the limit with so few rows".into()
+        "with few rows, memory bandwidth is the limit".into()
     } else if instance.types == [ElementType::F32, ElementType::F16] {
-        "these matrix units read subnormal halves as zero".into()
+        "these matrix units read subnormal f16 values as zero".into()
     } else {
         types.into()
     };
@@ -164,12 +166,13 @@ pub(crate) fn units(target: &Target, instance: &Instance) -> Option<String> {
 /// Why no kernel uses matrix units on a target; `None` if some may.
 pub(crate) fn no_matrix(target: &Target) -> Option<String> {
     if Matrix::of(target.gfx().name()).is_none() {
-        return Some(format!("{} has no matrix units that these kernels know", target.gfx().name()));
+        return Some(format!("{} has no matrix units that these kernels support", target.gfx().name()));
     }
     target.launch_device().matrix.is_none().then(|| "matrix units are off".into())
 }
 
-/// Calls `launch` with the address of this many bytes of memory, which is lent to the stream meanwhile; with 0 for no bytes.
+/// Calls `launch` with the address of this many bytes of memory, which the stream may access meanwhile; the
+/// address is 0 for no bytes.
 pub(crate) fn with_workspace(rocm: &Rocm, bytes: u64, launch: impl FnOnce(u64) -> Result<()>) -> Result<()> {
     if bytes == 0 {
         return launch(0);
@@ -189,7 +192,7 @@ pub(crate) fn reason(refused: Refused, on: &dyn Operands) -> Reason {
     let fits = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     match refused {
         Refused::NoKernel { .. } => {
-            // The types are wrong together: the odd one out is named, or the first if there is none.
+            // This combination of types is not supported: name the odd one out, or the first if there is none.
             let first = on.iter().next();
             let odd = on.iter().find(|o| first.is_some_and(|first| o.dtype != first.dtype));
             match odd.or(first) {

@@ -1,4 +1,4 @@
-//! hipBLASLt: products of matrices, with the bias of a linear layer added by the kernel.
+//! hipBLASLt: matrix products, with the bias of a linear layer added by the kernel.
 use super::product::{
     LinearPlan, Matrix, Plan, few_rows_of_linear, few_rows_of_matmul, linear_plan, linear_types, matmul_plan,
     spread, unsupported,
@@ -21,7 +21,7 @@ use std::ptr::null_mut;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HipBlasLt;
 
-/// Targets that hipBLASLt is tuned for, by the beginning of their names. PyTorch prefers it on these, too.
+/// Targets that hipBLASLt is tuned for, by name prefix. PyTorch prefers it on these, too.
 const TUNED: [&str; 5] = ["gfx942", "gfx950", "gfx110", "gfx115", "gfx12"];
 
 fn datatype(dtype: ElementType) -> Option<hipDataType> {
@@ -33,13 +33,13 @@ fn datatype(dtype: ElementType) -> Option<hipDataType> {
     }
 }
 
-/// Checks the type that products are computed in.
+/// Checks that products can be computed in this type.
 fn computes_in<T: Float>(operand: &'static str) -> Result<(), Reason> {
     let known = [DType::F16, DType::BF16, DType::F32].contains(&T::DTYPE);
     if known { Ok(()) } else { Err(Reason::DType { operand, dtype: T::DTYPE }) }
 }
 
-/// Why rocBLAS is asked first; `None` where hipBLASLt is.
+/// Why rocBLAS is asked first; `None` if hipBLASLt is.
 fn not_tuned_for(target: &Target) -> Option<String> {
     let gfx = target.gfx().name();
     let tuned = TUNED.iter().any(|family| gfx.starts_with(family));
@@ -80,7 +80,7 @@ impl<T: Float> Provider<MatMul<T>> for HipBlasLt {
         let problem = binding.bind::<MatMul<T>>(args, rocm)?;
         let plan = matmul_plan(&problem).map_err(|reason| unsupported(op.name(), reason))?;
         let operands = [problem.at(0), problem.at(1), problem.at(2)];
-        // SAFETY: a call's views lie in their memory, which is lent to the stream; the plan is made for them.
+        // SAFETY: a call's views lie in their memory, which the stream may access; the plan is made for them.
         unsafe { multiply(rocm, op.name(), &plan, operands, End::Plain) }
     }
 }
@@ -124,18 +124,18 @@ impl<T: Float> Provider<Linear<T>> for HipBlasLt {
         let planned = linear_plan(&problem).and_then(|linear| Ok((End::of(&problem, &linear.plan)?, linear)));
         let (end, LinearPlan { x, weight, y, plan }) =
             planned.map_err(|reason| unsupported(op.name(), reason))?;
-        // SAFETY: a call's views lie in their memory, which is lent to the stream; the plan is made for them.
+        // SAFETY: a call's views lie in their memory, which the stream may access; the plan is made for them.
         unsafe { multiply(rocm, op.name(), &plan, [&x, &weight, &y], end) }
     }
 }
 
-/// What follows a product.
+/// The step after a product.
 #[derive(Clone, Copy, Debug)]
 enum End<'b> {
     Plain,
     /// The kernel adds an element of the bias to each row of its column-major result.
     Bias(&'b Bound),
-    /// The bias is copied to every row of the output first, and the kernel adds what it finds there.
+    /// The bias is first copied to every row of the output, and the kernel adds the product to that.
     Added {
         bias: &'b Bound,
         y: &'b Bound,
@@ -146,23 +146,24 @@ impl<'b> End<'b> {
     /// How a linear layer's bias is added.
     ///
     /// # Errors
-    /// A bias that is wider than the output can only be added by the kernel.
+    /// Only the kernel can add a bias that is wider than the output.
     fn of(problem: &'b Problem<'_>, plan: &Plan) -> std::result::Result<Self, Reason> {
         let Some(bias) = problem.get(2) else { return Ok(End::Plain) };
-        // The output lies by rows if the weight is the left factor.
+        // The output is row-major if the weight is the left factor.
         let along_rows = plan.left.operand == 1;
         let dense = bias.layout.len() <= 1 || bias.layout.strides() == [1];
         match along_rows && dense {
             true => Ok(End::Bias(bias)),
             false if bias.dtype == problem.at(3).dtype => Ok(End::Added { bias, y: problem.at(3) }),
             false => Err(Reason::Because(
-                "its kernels add a bias of f32 to an output that lies by rows only, and take no bias with gaps".to_owned(),
+                "its kernels can add an f32 bias only to a row-major output, and need a contiguous bias"
+                    .to_owned(),
             )),
         }
     }
 }
 
-/// A planned product as the library describes it.
+/// A planned product as hipBLASLt describes it.
 fn product(plan: &Plan, dtype: ElementType, end: End<'_>) -> std::result::Result<Product, Reason> {
     let known = |dtype: ElementType| {
         datatype(dtype).ok_or_else(|| Reason::Because(format!("hipBLASLt has no {dtype} here")))
@@ -190,7 +191,7 @@ fn is_empty(product: &Product) -> bool {
     product.m == 0 || product.n == 0 || product.batch == 0
 }
 
-/// Asks the library whether it has a kernel.
+/// Asks the library for a kernel.
 fn has_kernel(rocm: &Rocm, product: &Product) -> std::result::Result<Option<String>, Reason> {
     if is_empty(product) {
         return Ok(None);
@@ -206,10 +207,11 @@ fn no_kernel() -> Reason {
     Reason::Because("hipBLASLt has no kernel for these types, strides and bias on this device".to_owned())
 }
 
-/// Enqueues `c = a · b`, with its end.
+/// Enqueues `c = a · b`, with the step after it.
 ///
 /// # Safety
-/// The plan is made for these operands, which lie in memory that is lent to the stream, as does what `end` names.
+/// The plan is made for these operands. They and the operands of `end` lie in memory that the stream may
+/// access.
 unsafe fn multiply(
     rocm: &Rocm,
     op: &'static str,
@@ -230,7 +232,7 @@ unsafe fn multiply(
         End::Plain => None,
         End::Bias(bias) => Some(bias.address as *const c_void),
         End::Added { bias, y } => {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             unsafe { spread(rocm, bias, y) }?;
             None
         }
@@ -243,8 +245,8 @@ unsafe fn multiply(
                 operand.address.wrapping_add_signed(bytes) as *mut c_void
             };
             let addresses = [at(plan.left), at(plan.right), at(plan.out)];
-            // SAFETY: the handle's device is current; the product describes the operands by the caller's promise, and the
-            // workspace is as large as the library asked for, and lent.
+            // SAFETY: the handle's device is current; the caller guarantees that the product describes the
+            // operands; the workspace is as large as the library requested, and the stream may access it.
             unsafe { handle.enqueue(lib, &product, addresses, bias, (workspace, needed)) }
         })
     })

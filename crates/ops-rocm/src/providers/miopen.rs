@@ -1,7 +1,7 @@
 //! MIOpen: softmax, activations, norms, rope and pooling, each within its limits.
 //!
-//! Its kernels take packed tensors only, and fewer types than its interface lets one pass: what is passed to it is
-//! checked here.
+//! Its kernels support only packed tensors, and fewer types than its interface accepts; arguments are checked
+//! here.
 mod batch_norm;
 mod conv;
 mod descriptor;
@@ -26,8 +26,8 @@ pub(crate) struct MiOpen;
 const HALF_AND_SINGLE: &[DType] = &[DType::F16, DType::F32];
 const ALL_SINGLE_AND_BELOW: &[DType] = &[DType::F16, DType::BF16, DType::F32];
 
-/// Checks what all of MIOpen's ops require: one element type, out of `types`, for all operands; packed layouts; fewer than
-/// 2^31 elements; and a MIOpen that is right for this problem.
+/// Checks what all of MIOpen's ops require: a single element type, out of `types`, for all operands; packed
+/// layouts; fewer than 2^31 elements; and a MIOpen version that computes this problem correctly.
 fn suits(target: &Target, op: &str, on: &dyn Operands, types: &[DType]) -> Result<(), Reason> {
     let Some(first) = on.iter().next() else { return Ok(()) };
     if let Some(odd) = on.iter().find(|o| o.dtype != first.dtype || !types.contains(&o.dtype)) {

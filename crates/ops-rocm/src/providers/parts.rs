@@ -1,11 +1,11 @@
-//! Fused ops as the ops that they are made of.
+//! Fused ops, run as the ops they consist of.
 use crate::ProviderId;
 use crate::choice::Target;
 use crate::provider::Provider;
 use crate::{HipSpace, Result, Rocm};
 use ops_core::{Call, Determinism, Op, Operands, Parts, Reason};
 
-/// Runs the parts of an op, each by its own provider.
+/// Runs the parts of an op, each with its own provider.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ByParts;
 
@@ -14,12 +14,12 @@ impl<O: Op + Parts<Rocm>> Provider<O> for ByParts {
         ProviderId::PARTS
     }
 
-    /// The parts are chosen by the same policy, and so keep its level.
+    /// The parts are chosen by the same policy, and therefore reach its level.
     fn determinism(&self, target: &Target, _: &O, _: &dyn Operands) -> Determinism {
         target.sums_level()
     }
 
-    /// Which providers the parts have depends on the policy, so it is left to [`probe`](Provider::probe).
+    /// The parts' providers depend on the policy, so this is left to [`probe`](Provider::probe).
     fn applicable(&self, _: &Target, _: &O, _: &dyn Operands) -> Result<(), Reason> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Reading policies, with a check of the names in them against the lists of providers.
+//! Reading policies, checking the names in them against the lists of providers.
 use super::{known, providers_of};
 use crate::choice::{Policy, PolicyError};
 use std::path::Path;
@@ -24,7 +24,7 @@ impl Policy {
         Ok(policy)
     }
 
-    /// What `OPS_ROCM_POLICY` says: rules, or the path of a `.toml` file.
+    /// The value of `OPS_ROCM_POLICY`: rules, or the path of a `.toml` file.
     ///
     /// # Errors
     /// As [`parse`](Self::parse) and [`from_file`](Self::from_file).
@@ -51,7 +51,8 @@ impl Policy {
         Ok(())
     }
 
-    /// Warns of rules for ops that this crate does not compute: they may be for another crate's ops, or misspelt.
+    /// Warns about rules for ops that this crate does not compute: they may be for another crate's ops, or
+    /// misspelt.
     pub(crate) fn warn_of_unknown_ops(&self) {
         for op in self.ops().filter(|op| *op != "*" && providers_of(op).is_none()) {
             tracing::warn!(op, "the policy names an op that this crate does not compute");

@@ -1,4 +1,4 @@
-//! matmul and linear as products of column-major matrices: what libraries of linear algebra have in common.
+//! matmul and linear as products of column-major matrices, for linear algebra libraries.
 mod plan;
 
 pub(super) use plan::{Matrix, Plan};
@@ -17,7 +17,8 @@ pub(super) fn matmul_plan(p: &Problem<'_>) -> Result<Plan, Reason> {
     some_products(plan::Operands { layouts, names: ["a", "b", "c"] }.plan()?)
 }
 
-/// A linear layer as a product: input and output by rows, the weight transposed and shared by the batch.
+/// A linear layer as a product: input and output are row-major, the weight is transposed and shared by the
+/// batch.
 pub(super) struct LinearPlan {
     pub(super) x: Bound,
     pub(super) weight: Bound,
@@ -40,13 +41,13 @@ pub(super) fn linear_plan(p: &Problem<'_>) -> Result<LinearPlan, Reason> {
     Ok(LinearPlan { x, weight, y, plan })
 }
 
-/// The plan of a linear layer for another output.
+/// The plan of a linear layer with another output.
 pub(super) fn replan(x: &Bound, weight: &Bound, y: &Bound) -> Result<Plan, Reason> {
     let layouts = [&x.layout, &weight.layout, &y.layout];
     some_products(plan::Operands { layouts, names: ["x", "weight", "y"] }.plan()?)
 }
 
-/// A sum of no products is 0, and no library is asked for it.
+/// A sum of no products is 0; no library is called for it.
 fn some_products(plan: Plan) -> Result<Plan, Reason> {
     if plan.k == 0 { Err(Reason::Because("there is nothing to sum".to_string())) } else { Ok(plan) }
 }
@@ -73,7 +74,8 @@ pub(super) fn few_rows_of_linear(p: &Problem<'_>) -> Option<String> {
     few_rows(&linear_plan(p).ok()?.plan, &matmul::linear(p).ok()?.0, p)
 }
 
-/// For few rows, time is that of reading the weight once, which `own` does, while libraries compute tiles of many rows.
+/// With few rows, the time is that of reading the weight once. `own` does that, while libraries compute tiles
+/// of many rows.
 fn few_rows(plan: &Plan, own: &Launch, p: &Problem<'_>) -> Option<String> {
     let most = p.device().tuning.product_rows();
     let few = plan.rows as u64 <= most && matmul::is_of_few_rows(own.instance);
@@ -87,11 +89,11 @@ pub(super) fn unsupported(op: &'static str, reason: Reason) -> Error {
 /// Enqueues a copy of the bias to every row.
 ///
 /// # Safety
-/// Both lie in memory that is lent to the stream.
+/// The stream may access both.
 pub(super) unsafe fn spread(rocm: &Rocm, bias: &Bound, y: &Bound) -> Result<()> {
     let rows = bias.layout.broadcast(y.layout.dims())?;
     let plan = copy::copy(y.dims(), bias.relaid(&rows).view(), y.view(), rocm.target().launch_device());
     let (launch, args) = plan.map_err(|refused: Refused| failed("linear", refused))?;
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { rocm.kernels().launch(rocm.stream(), &launch, &args) }
 }

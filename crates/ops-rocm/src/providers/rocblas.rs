@@ -1,4 +1,4 @@
-//! rocBLAS: products of matrices.
+//! rocBLAS: matrix products.
 use super::product::{
     LinearPlan, Matrix, Plan, few_rows_of_linear, few_rows_of_matmul, linear_plan, linear_types, matmul_plan,
     replan, spread, unsupported,
@@ -58,7 +58,7 @@ impl<T: Float> Provider<MatMul<T>> for RocBlas {
         let problem = binding.bind::<MatMul<T>>(args, rocm)?;
         let plan = matmul_plan(&problem).map_err(|reason| unsupported(op.name(), reason))?;
         let bound = [problem.at(0), problem.at(1), problem.at(2)];
-        // SAFETY: a call's views lie in their memory, which is lent to the stream; the plan is made for them.
+        // SAFETY: a call's views lie in their memory, which the stream may access; the plan is made for them.
         unsafe { multiply(rocm, &plan, bound, 0.0) }
     }
 }
@@ -92,17 +92,17 @@ impl<T: Float> Provider<Linear<T>> for RocBlas {
         let LinearPlan { x, weight, y, plan } =
             linear_plan(&problem).map_err(|reason| unsupported(op.name(), reason))?;
         let Some(bias) = problem.get(2) else {
-            // SAFETY: a call's views lie in their memory, which is lent to the stream; the plan is made for them.
+            // SAFETY: a call's views lie in their memory, which the stream may access; the plan is made for
+            // them.
             return unsafe { multiply(rocm, &plan, [&x, &weight, &y], 0.0) };
         };
         if bias.dtype == y.dtype {
-            // The product is added to what the output holds, and the sum rounded once.
-            // SAFETY: as above.
+            // The product is added to the output's contents, and the sum is rounded once. SAFETY: as above.
             unsafe { spread(rocm, bias, problem.at(3)) }?;
             // SAFETY: as above.
             return unsafe { multiply(rocm, &plan, [&x, &weight, &y], 1.0) };
         }
-        // A bias that is wider than the output: the sum is made in f32 elsewhere, and rounded on its way back.
+        // The bias is wider than the output: compute the sum in f32 elsewhere, and round it when copying it back.
         let wide = DeviceMemory::new(rocm.stream(), y.layout.len().saturating_mul(size_of::<f32>()))?;
         let lent = wide.access(rocm.stream(), Purpose::Write)?;
         let address = lent.address() as u64;
@@ -124,7 +124,7 @@ impl<T: Float> Provider<Linear<T>> for RocBlas {
 /// Enqueues `c = a · b + beta · c`.
 ///
 /// # Safety
-/// The plan is made for these operands, which lie in memory that is lent to the stream.
+/// The plan is made for these operands, which lie in memory that the stream may access.
 unsafe fn multiply(rocm: &Rocm, plan: &Plan, operands: [&Bound; 3], beta: f64) -> Result<()> {
     if plan.m == 0 || plan.n == 0 || plan.batch == 0 {
         return Ok(());
@@ -144,8 +144,8 @@ unsafe fn multiply(rocm: &Rocm, plan: &Plan, operands: [&Bound; 3], beta: f64) -
                 let bytes = start[matrix.operand].wrapping_mul(operand.dtype.bytes() as i64);
                 operand.address.wrapping_add_signed(bytes) as *mut c_void
             };
-            // SAFETY: handle and library belong together; the factors live on the host; sizes and leading dimensions
-            // describe the operands by the caller's promise.
+            // SAFETY: handle and library belong together; the factors live on the host; the caller guarantees
+            // that sizes and leading dimensions describe the operands.
             let status = unsafe {
                 lib.rocblas_gemm_strided_batched_ex(
                     handle,
@@ -188,7 +188,7 @@ fn operation(matrix: Matrix) -> rocblas_operation {
     if matrix.transposed { sys::rocblas_operation_transpose } else { sys::rocblas_operation_none }
 }
 
-/// 1 and beta, in the type that products are summed in.
+/// 1 and beta, in the type of the sums.
 enum Factors {
     Single([f32; 2]),
     Double([f64; 2]),

@@ -5,7 +5,7 @@ use ops_core::{DType, Layout, Operands, Reason, Role};
 
 /// A set of problems for which a library is not used, because its results were found to be wrong.
 ///
-/// An unknown version counts as affected: a slower right result is better than a fast wrong one.
+/// An unknown version counts as affected: a slow correct result is better than a fast wrong one.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Denial {
@@ -25,7 +25,8 @@ pub struct Denial {
     pub library_until: Option<Version>,
     /// Element types of the first operand.
     pub dtypes: &'static [DType],
-    /// Only problems in which an extent, or the product of all extents but the last, exceeds this; 0 for all problems.
+    /// Only problems in which an extent, or the product of all extents but the last, exceeds this; 0 means
+    /// all problems.
     pub extent_above: usize,
     /// Only problems with an output of more bytes than this, unless it is 0.
     pub output_above: usize,
@@ -57,7 +58,7 @@ impl Denial {
     }
 }
 
-/// What a library runs on, and its versions as far as they are known.
+/// The device that a library runs on, and the versions as far as they are known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Installed<'t> {
     pub(crate) gfx: &'t str,
@@ -76,7 +77,7 @@ pub(crate) fn denied(
     on: &dyn Operands,
 ) -> Result<(), Reason> {
     let Some(first) = on.iter().next() else { return Ok(()) };
-    // Libraries may see the leading axes as one.
+    // Libraries may treat the leading axes as one.
     let rows = |layout: &Layout| layout.len() / layout.last().max(1);
     let extents = on.iter().flat_map(|o| o.layout.dims().iter().copied().chain([rows(o.layout)]));
     let extent = extents.max().unwrap_or(0);
@@ -102,7 +103,7 @@ mod tests {
     use super::*;
     use ops_core::Operand;
 
-    /// A product with these rows of eight, of an operand that is read or written.
+    /// A product whose operand of this type, layout and role has rows of eight.
     struct Product(DType, Layout, Role);
     impl Operands for Product {
         fn count(&self) -> usize {

@@ -8,7 +8,7 @@ use ops_core::Reason;
 use std::any::Any;
 use std::fmt;
 
-/// The handles of one queue: libraries keep memory in a handle that one stream at a time may use.
+/// The handles of one queue: libraries keep memory in a handle, so only one stream at a time may use it.
 #[derive(Debug)]
 pub(crate) struct Handles {
     handles: Vec<Box<dyn AnyHandle>>,
@@ -19,8 +19,8 @@ impl Handles {
         Handles { handles }
     }
 
-    /// Calls the library with the handle that works on `stream`, the queue's stream, and with its device as the current
-    /// one. `lib` is asked for the library when the handle is created.
+    /// Calls the library with the handle that works on `stream`, the queue's stream, and with its device as
+    /// the current one. `lib` is called to get the library when the handle is created.
     pub(crate) fn with<'l, V: Vendor, R>(
         &self,
         stream: &Stream,
@@ -30,7 +30,10 @@ impl Handles {
         let mut handles = self.handles.iter().map(|handle| -> &dyn Any { &**handle });
         match handles.find_map(|handle| handle.downcast_ref::<QueueHandle<V>>()) {
             Some(handle) => handle.with(stream, lib, call),
-            None => Err(failed("opening a library", format!("{} is not in the list of vendors", V::NAME))),
+            None => Err(failed(
+                "opening a library",
+                format!("{} is not in the list of vendor libraries", V::NAME),
+            )),
         }
     }
 
@@ -48,7 +51,8 @@ pub(super) trait AnyHandle: Any + Send + Sync + fmt::Debug {
     fn close(&self);
 }
 
-/// The handle of one queue, created on first use. Calls exclude each other, since a handle has memory of its own.
+/// The handle of one queue, created on first use. Only one call at a time uses it, since a handle has memory
+/// of its own.
 pub(super) struct QueueHandle<V: Vendor> {
     open: Mutex<Option<Open<V>>>,
 }
@@ -56,15 +60,15 @@ pub(super) struct QueueHandle<V: Vendor> {
 struct Open<V: Vendor> {
     lib: Lib<V>,
     handle: V::Handle,
-    /// Keeps the stream alive, on which the handle works.
+    /// Keeps alive the stream on which the handle works.
     stream: Stream,
-    /// What the handle works in, freed behind it.
+    /// The handle's workspace, freed after the handle.
     _workspace: Option<DeviceMemory>,
     destroyed: bool,
 }
 
-// SAFETY: the libraries take a handle from any thread as long as one uses it at a time, which the lock around it
-// ensures. Its pointers are never followed here, and what is beside them is plain data.
+// SAFETY: the libraries accept a handle from any thread as long as only one uses it at a time, which the lock
+// around it ensures. Its pointers are never followed here, and the rest is plain data.
 unsafe impl<V: Vendor> Send for Open<V> {}
 
 impl<V: Vendor> QueueHandle<V> {
@@ -76,7 +80,7 @@ impl<V: Vendor> QueueHandle<V> {
     ) -> Result<R> {
         let mut open = self.open.lock();
         // `close` takes the lock while no lease is held, so the lock comes before the lease here too.
-        let leased = stream.lease("a call of a library")?;
+        let leased = stream.lease("a library call")?;
         let open = match &mut *open {
             Some(open) => open,
             place => place.insert(Self::open(stream, &leased, lib)?),
@@ -92,8 +96,9 @@ impl<V: Vendor> QueueHandle<V> {
         lib: impl FnOnce() -> Result<&'l Lib<V>, Reason>,
     ) -> Result<Open<V>> {
         let lib = lib().map_err(|why| failed("opening a library", why))?.clone();
-        // SAFETY: `Open` keeps the stream. The handle of a borrowed stream is used and destroyed under a lease, or by
-        // `close` before the loan ends. A library is given out only if it has kernels for the device.
+        // SAFETY: `Open` keeps the stream alive. The handle of a borrowed stream is used and destroyed under
+        // a lease, or by `close` before the loan ends. A library is returned only if it has kernels for the
+        // device.
         let created = stream.device().with_room(|_| unsafe { V::create(&lib, leased.handle) });
         let handle = created.map_err(reported)?;
         let mut open = Open { lib, handle, stream: stream.clone(), _workspace: None, destroyed: false };
@@ -102,7 +107,8 @@ impl<V: Vendor> QueueHandle<V> {
             let access = memory.access(stream, Purpose::Write)?;
             let Open { lib, handle, .. } = &mut open;
             let set =
-                // SAFETY: `Open` keeps the memory, and frees it behind the work of the stream, after the handle.
+                // SAFETY: `Open` keeps the memory alive; it is freed after the handle and after the work of
+                // the stream.
                 stream.device().with_room(|_| unsafe { set(lib, handle, access.address(), memory.len()) });
             set.map_err(reported)?;
             drop(access);
@@ -112,8 +118,8 @@ impl<V: Vendor> QueueHandle<V> {
     }
 }
 
-/// The size of a handle's workspace: as much as rocBLAS takes by itself, 32 MiB on a card of 16 GiB and 128 MiB on large
-/// ones, and less where there is less.
+/// The size of a handle's workspace: as much as rocBLAS allocates by itself, 32 MiB on a card of 16 GiB and
+/// 128 MiB on large ones; less on smaller ones.
 fn workspace_bytes(device: &Device) -> usize {
     (device.memory_limit() / 512).clamp(1, 128 << 20)
 }
@@ -138,7 +144,7 @@ impl<V: Vendor> Open<V> {
             return;
         }
         let device = self.stream.device();
-        // SAFETY: the handle comes from `create`, and `destroyed` keeps it from being destroyed twice.
+        // SAFETY: the handle comes from `create`, and `destroyed` prevents destroying it twice.
         let destroyed = device.as_current(|| unsafe { V::destroy(&self.lib, &mut self.handle) });
         let error = match destroyed {
             Ok(Ok(())) => return,
@@ -151,7 +157,7 @@ impl<V: Vendor> Open<V> {
 
 impl<V: Vendor> Drop for Open<V> {
     fn drop(&mut self) {
-        // Without a lease the stream was given back before `close`, and may be gone: the handle is leaked.
+        // Without a lease, the stream was returned before `close` and may no longer exist: leak the handle.
         let stream = self.stream.clone();
         if let Ok(_lease) = stream.lease("destroying a handle") {
             self.destroy();

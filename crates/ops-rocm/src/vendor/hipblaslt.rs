@@ -1,4 +1,4 @@
-//! hipBLASLt, the library of matrix products that are chosen by heuristics and end in an epilogue.
+//! hipBLASLt, a library of matrix products that chooses kernels by heuristics and fuses an epilogue.
 mod product;
 
 pub(crate) use product::{Factor, Product, Types};
@@ -22,7 +22,7 @@ impl ProviderId {
 /// hipBLASLt.
 pub(crate) struct HipBlasLtLibrary;
 
-/// A handle, with the stream that its products are enqueued on, and the kernels chosen so far.
+/// A handle, with the stream on which its products are enqueued, and the kernels chosen so far.
 pub(crate) struct HipBlasLtHandle {
     raw: hipblasLtHandle_t,
     stream: hipStream_t,
@@ -36,7 +36,7 @@ impl Vendor for HipBlasLtLibrary {
     const ASSUMED: Version = Version::new(1, 2, 0);
     const SUCCESS: u32 = sys::HIPBLAS_STATUS_SUCCESS;
     const EXHAUSTED: u32 = sys::HIPBLAS_STATUS_ALLOC_FAILED;
-    /// Each product is lent a workspace of its own.
+    /// Each product gets its own workspace.
     const SET_WORKSPACE: Option<SetWorkspace<Self>> = None;
     type Functions = sys::Functions;
     type Handle = HipBlasLtHandle;
@@ -59,7 +59,7 @@ impl Vendor for HipBlasLtLibrary {
         // SAFETY: writes one handle, for the current device.
         check::<Self>(lib, "hipblasLtCreate", unsafe { lib.hipblasLtCreate(&mut raw) })?;
         if raw.is_null() {
-            // What it does without a device.
+            // This happens without a device.
             return Err(Failure::of("hipblasLtCreate", "success, but no handle"));
         }
         Ok(HipBlasLtHandle { raw, stream, chosen: Chosen::default() })
@@ -67,7 +67,7 @@ impl Vendor for HipBlasLtLibrary {
 
     unsafe fn destroy(lib: &Lib<Self>, handle: &mut HipBlasLtHandle) -> Result<(), Failure> {
         handle.chosen.clear();
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         check::<Self>(lib, "hipblasLtDestroy", unsafe { lib.hipblasLtDestroy(handle.raw) })
     }
 }

@@ -1,4 +1,4 @@
-//! What each vendor library says of itself.
+//! The description of each vendor library.
 use super::denial::Denial;
 use crate::hip::{Exhaustion, HipError};
 use crate::{ProviderId, Result};
@@ -9,13 +9,13 @@ use std::ffi::c_void;
 use std::fmt;
 use std::path::Path;
 
-/// A library that computes ops through a handle for each queue.
+/// A library that computes ops through one handle per queue.
 pub(crate) trait Vendor: Send + Sync + 'static {
-    /// The provider that computes with it.
+    /// The provider that uses it.
     const ID: ProviderId;
     /// Its name as AMD writes it.
     const NAME: &'static str;
-    /// Where it is known to give wrong results.
+    /// Problems for which it is known to give wrong results.
     const DENIALS: &'static [Denial];
     /// Its version with [`Target::ASSUMED_ROCM`](crate::Target::ASSUMED_ROCM).
     const ASSUMED: loader::Version;
@@ -23,16 +23,16 @@ pub(crate) trait Vendor: Send + Sync + 'static {
     const SUCCESS: u32;
     /// Its functions, as its `-sys` crate binds them.
     type Functions: Send + Sync + 'static;
-    /// Its handle: pointers that only the library follows, and what is kept beside them.
+    /// Its handle: pointers that only the library follows, and data kept with them.
     type Handle;
 
     /// Opens the library that belongs to a HIP runtime.
     fn load(hip: &hip::Lib) -> Result<Lib<Self>, LoadError>;
 
-    /// Checks that the library has kernels for an architecture, if its kernels are files of their own.
+    /// Checks that the library has kernels for an architecture, if its kernels are in separate files.
     ///
     /// # Errors
-    /// What is missing, and what to do.
+    /// What is missing, and how to fix it.
     fn check_kernels(_lib: &Lib<Self>, _gfx: &str) -> Result<(), String> {
         Ok(())
     }
@@ -40,8 +40,8 @@ pub(crate) trait Vendor: Send + Sync + 'static {
     /// The status of a call that found device memory exhausted.
     const EXHAUSTED: u32;
 
-    /// Gives a handle memory to work in, if the library can use the caller's. Otherwise it takes its own from HIP, which
-    /// no cap knows of.
+    /// Sets a handle's workspace, if the library can use the caller's memory. Otherwise it allocates its own
+    /// from HIP, which does not count towards the memory cap.
     const SET_WORKSPACE: Option<SetWorkspace<Self>>;
 
     /// The library's name for a status.
@@ -63,25 +63,25 @@ pub(crate) trait Vendor: Send + Sync + 'static {
 /// See [`Vendor::SET_WORKSPACE`].
 ///
 /// # Safety
-/// The address is memory of this size on the handle's device, and stays so until the handle is destroyed.
+/// The address is memory of this size on the handle's device, and remains so until the handle is destroyed.
 pub(crate) type SetWorkspace<V> =
     unsafe fn(&Lib<V>, &mut <V as Vendor>::Handle, *mut c_void, usize) -> Result<(), Failure>;
 
 /// An open vendor library.
 pub(crate) type Lib<V> = loader::Library<<V as Vendor>::Functions>;
 
-/// A call of a library that failed.
+/// A failed library call.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) call: &'static str,
     /// The name and number of the status, or which function is missing.
     pub(crate) status: String,
-    /// Device memory is exhausted.
+    /// Whether device memory is exhausted.
     exhausted: bool,
 }
 
 impl Failure {
-    /// A failure that the library did not report by a status.
+    /// A failure that the library did not report as a status.
     pub(crate) fn of(call: &'static str, status: impl Into<String>) -> Failure {
         Failure { call, status: status.into(), exhausted: false }
     }

@@ -1,4 +1,4 @@
-//! MIOpen, the library of deep learning.
+//! MIOpen, AMD's deep learning library.
 mod convolution;
 
 pub(crate) use convolution::Convolution;
@@ -15,7 +15,7 @@ use std::ffi::CStr;
 use std::ptr::null_mut;
 
 impl ProviderId {
-    /// AMD's library of deep learning.
+    /// AMD's deep learning library.
     pub const MIOPEN: ProviderId = ProviderId::new("miopen");
 }
 
@@ -35,7 +35,7 @@ impl Vendor for MiOpenLibrary {
     const ASSUMED: Version = Version::new(3, 5, 1);
     const SUCCESS: u32 = sys::miopenStatusSuccess;
     const EXHAUSTED: u32 = sys::miopenStatusAllocFailed;
-    /// Each convolution is lent a workspace of its own; no other function in use takes one.
+    /// Each convolution gets its own workspace; no other function in use needs one.
     const SET_WORKSPACE: Option<SetWorkspace<Self>> = None;
     type Functions = sys::Functions;
     type Handle = MiOpenHandle;
@@ -61,7 +61,7 @@ impl Vendor for MiOpenLibrary {
 
     unsafe fn destroy(lib: &Lib<Self>, handle: &mut MiOpenHandle) -> Result<(), Failure> {
         handle.found.clear();
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         check::<Self>(lib, "miopenDestroy", unsafe { lib.miopenDestroy(handle.raw) })
     }
 }
@@ -108,7 +108,7 @@ const DENIALS: &[Denial] = &[
     always(
         &["log_softmax"],
         &[DType::F32],
-        "MIOpen's log_softmax passes over NaN, and gives -inf for a row of -inf",
+        "MIOpen's log_softmax ignores NaN, and gives -inf for a row of -inf",
         "LogAddExp in MIOpenSoftmax.cl and MIOpenSoftmaxHIP.cpp",
     ),
     Denial {
@@ -124,7 +124,7 @@ const DENIALS: &[Denial] = &[
     always(
         &["layer_norm", "group_norm"],
         ALL,
-        "MIOpen's variance is E[x²] − E[x]² in f32, which a large mean cancels",
+        "MIOpen's variance is E[x²] − E[x]² in f32, which cancels if the mean is large",
         "MIOpenLayerNorm.cpp of MIOpen 3.0 to 3.3 and MIOpenGroupNorm.cpp of 3.1 to 3.3; no fix is known",
     ),
     Denial {
@@ -153,7 +153,7 @@ const DENIALS: &[Denial] = &[
     always(
         &["max_pool2d"],
         ALL,
-        "MIOpen's maximum passes over NaN, and starts from the least finite number",
+        "MIOpen's maximum ignores NaN, and starts from the lowest finite number",
         "fmax and MAX_VAL in MIOpenPooling.cl; no fix is known",
     ),
     always(&["avg_pool2d"], HALF, "MIOpen's pooling sums in f16", "_FLOAT in MIOpenPooling.cl"),

@@ -1,4 +1,4 @@
-//! rocBLAS, the library of linear algebra.
+//! rocBLAS, AMD's linear algebra library.
 use super::denial::Denial;
 use super::library::{Failure, Lib, SetWorkspace, Vendor, check};
 use crate::ProviderId;
@@ -10,7 +10,7 @@ use std::ffi::CStr;
 use std::ptr::null_mut;
 
 impl ProviderId {
-    /// AMD's library of linear algebra.
+    /// AMD's linear algebra library.
     pub const ROCBLAS: ProviderId = ProviderId::new("rocblas");
 }
 
@@ -25,7 +25,7 @@ impl Vendor for RocBlasLibrary {
     const SUCCESS: u32 = sys::rocblas_status_success;
     const EXHAUSTED: u32 = sys::rocblas_status_memory_error;
     const SET_WORKSPACE: Option<SetWorkspace<Self>> = Some(|lib, handle, address, bytes| {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         let set = unsafe { lib.rocblas_set_workspace(*handle, address, bytes) };
         check::<Self>(lib, "rocblas_set_workspace", set)
     });
@@ -50,13 +50,13 @@ impl Vendor for RocBlasLibrary {
 
     unsafe fn create(lib: &Lib<Self>, stream: hipStream_t) -> Result<rocblas_handle, Failure> {
         let mut handle = null_mut();
-        // SAFETY: writes one handle. There are kernels for the device, by the caller's promise.
+        // SAFETY: writes one handle. The caller guarantees that there are kernels for the device.
         let created = unsafe { lib.rocblas_create_handle(&mut handle) };
         check::<Self>(lib, "rocblas_create_handle", created)?;
         // SAFETY: handle and stream are live and belong to one device.
         let set = unsafe { lib.rocblas_set_stream(handle, stream) };
         let set = check::<Self>(lib, "rocblas_set_stream", set).and_then(|()| {
-            // Atomic additions make the order of a sum, and so its rounding, differ from run to run.
+            // Atomic additions would make the order of a sum, and so its rounding, vary from run to run.
             // SAFETY: the handle is live.
             let set = unsafe { lib.rocblas_set_atomics_mode(handle, sys::rocblas_atomics_not_allowed) };
             check::<Self>(lib, "rocblas_set_atomics_mode", set)
@@ -64,8 +64,7 @@ impl Vendor for RocBlasLibrary {
         match set {
             Ok(()) => Ok(handle),
             Err(failure) => {
-                // The first failure is the one to report.
-                // SAFETY: created above, and not passed on.
+                // The first failure is the one to report. SAFETY: created above, and not passed on.
                 let _ = unsafe { lib.rocblas_destroy_handle(handle) };
                 Err(failure)
             }
@@ -73,7 +72,7 @@ impl Vendor for RocBlasLibrary {
     }
 
     unsafe fn destroy(lib: &Lib<Self>, handle: &mut rocblas_handle) -> Result<(), Failure> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         check::<Self>(lib, "rocblas_destroy_handle", unsafe { lib.rocblas_destroy_handle(*handle) })
     }
 }

@@ -1,4 +1,4 @@
-//! What one is told where there is no ROCm, or no device.
+//! Error messages when ROCm or a device is missing.
 use ops_rocm::Rocm;
 use standin_testing::with_standin;
 use std::process::Command;
@@ -19,7 +19,7 @@ fn without_rocm_there_is_one_line_at_once() {
     let begin = Instant::now();
     let opened = Rocm::new();
     let time = begin.elapsed();
-    // Where ROCm is installed there is nothing to see here.
+    // If ROCm is installed, there is nothing to test here.
     let Err(error) = opened else { return };
     let text = error.to_string();
     assert!(time < Duration::from_millis(100), "{time:?}");

@@ -1,5 +1,5 @@
-//! Kernels that were compiled before the program runs. The stand-in cannot run what clang makes for AMD GPUs, so the
-//! code objects are those of its own hipRTC, brought by the test.
+//! Kernels compiled before the program runs. The stand-in cannot run clang's output for AMD GPUs, so the test
+//! provides code objects from the stand-in's own hipRTC.
 use ops_core::ops::*;
 use ops_core::quant::Q8_0;
 use ops_core::{Backend, DType, Result};
@@ -30,7 +30,7 @@ fn compile(target: &str) -> Vec<(Unit, Vec<u8>)> {
 }
 
 fn bundle(target: &str, code: &[(Unit, Vec<u8>)]) -> CodeObjects {
-    // SAFETY: the code is the stand-in's compiler's, or such that the stand-in refuses it by its header.
+    // SAFETY: the code comes from the stand-in's compiler, or the stand-in refuses it because of its header.
     unsafe { CodeObjects::from_objects(code.iter().map(|(unit, code)| (*unit, target, code.as_slice()))) }
 }
 
@@ -139,7 +139,7 @@ fn code_that_does_not_load_is_compiled_or_an_error() {
             assert_eq!(silu(open(&objects)).unwrap(), 0.0);
             assert_eq!(standin.count("hiprtcCompileProgram") - before, 2);
             let text = silu(open(&objects).kernels(KernelSource::Aot)).unwrap_err().to_string();
-            assert!(text.contains("binary-f32") && text.contains("does not load"), "{text}");
+            assert!(text.contains("binary-f32") && text.contains("cannot be loaded"), "{text}");
         }
     });
 }
@@ -176,7 +176,7 @@ fn neither_hiprtc_nor_rocblas_nor_miopen_is_needed() {
     }
 }
 
-/// The card has products of bytes, the generic target that its code was compiled for has not.
+/// The device has byte products, but the generic target that its code was compiled for has none.
 #[test]
 fn instructions_that_the_generic_target_lacks_are_not_asked_for() {
     let test = "aot::instructions_that_the_generic_target_lacks_are_not_asked_for";
@@ -185,7 +185,7 @@ fn instructions_that_the_generic_target_lacks_are_not_asked_for() {
         let by_bytes = |builder: RocmBuilder| {
             let rocm = builder.build().unwrap();
             let x = rocm.tensor(&[3, 32], &[1.0f32; 96]).unwrap();
-            // With fewer outputs, no product is of bytes.
+            // With fewer outputs, byte products are not used.
             let rows = rocm.tensor(&[33, 32], &[1.0f32; 33 * 32]).unwrap();
             let weight = rocm.quantize(rows.as_ref(), DType::Block(&Q8_0)).unwrap();
             rocm.linear(x.as_ref(), weight.as_ref()).unwrap();

@@ -37,7 +37,7 @@ fn kernels_are_compiled_once_and_found_again() {
     });
 }
 
-/// A key names hipRTC, which is one file whatever C++ compiler the stand-in runs.
+/// A key identifies hipRTC, which is the same file whatever C++ compiler the stand-in uses.
 #[test]
 fn compilers_behind_the_stand_in_do_not_share_a_folder() {
     let folder = |variables: &[(&str, &str)]| cache(variables);
@@ -79,9 +79,9 @@ fn damaged_foreign_and_empty_files_are_made_anew() {
             let before = standin.count("hiprtcCompileProgram");
             assert_eq!(silu(&open()).unwrap(), 0.0);
             assert_eq!(standin.count("hiprtcCompileProgram") - before, 1);
-            assert_eq!(&fs::read(path).unwrap()[..48], &bytes[..48], "the file was made anew");
+            assert_eq!(&fs::read(path).unwrap()[..48], &bytes[..48], "the file was written again");
         }
-        assert_eq!(files().count(), 2, "nothing is left lying about");
+        assert_eq!(files().count(), 2, "no other file is left");
     });
 }
 
@@ -129,7 +129,7 @@ fn processes_share_a_folder() {
             assert_eq!(silu(&rocm).unwrap(), 0.0);
             return;
         }
-        // Each round finds one file damaged, which the processes read and replace at once.
+        // In each round one file is damaged, which the processes read and replace at the same time.
         let folder = empty_folder("cache-processes");
         for round in 0..3 {
             let process = |_| {
@@ -145,13 +145,13 @@ fn processes_share_a_folder() {
                 fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
             assert_eq!(files.len(), 2, "two kernels and nothing else: {files:?}");
             assert_eq!(silu(&Rocm::builder().cache(&folder).build().unwrap()).unwrap(), 0.0);
-            assert_eq!(standin.count("hiprtcCompileProgram"), 0, "what they left is whole");
+            assert_eq!(standin.count("hiprtcCompileProgram"), 0, "the files they left are complete");
             fs::write(&files[0], "cut short").unwrap();
         }
     });
 }
 
-/// Distributions update comgr apart from hipRTC. Each process counts what it compiles.
+/// Distributions update comgr independently of hipRTC. Each process counts what it compiles.
 #[test]
 fn another_comgr_makes_other_kernels() {
     const TEST: &str = "cache::another_comgr_makes_other_kernels";
@@ -202,8 +202,8 @@ fn a_folder_keeps_what_was_used_last() {
         for _ in 0..2 {
             let before = standin.count("hiprtcCompileProgram");
             assert_eq!(silu(&Rocm::builder().cache(&folder).build().unwrap()).unwrap(), 0.0);
-            assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "only what was written last");
-            // The one that stayed, of the unary kernels, comes second: the first pushes it out.
+            assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "only the last file written");
+            // The remaining file has the unary kernels, which are used second: the first unit evicts it.
             assert_eq!(standin.count("hiprtcCompileProgram") - before, 2);
         }
     });

@@ -40,7 +40,7 @@ fn a_policy_asks_for_a_level_of_determinism() {
     let none = decide("determinism=batch;linear=rocblas");
     assert_eq!((none.chosen, none.reason()), (None, declined));
     let text = none.to_string();
-    assert!(text.contains("determinism is asked to be batch or more, and is run"), "{text}");
+    assert!(text.contains("determinism batch or higher was requested; the best available is run"), "{text}");
     assert_eq!(decide("determinism=exact").chosen, None);
     let wrong = Policy::parse("determinism=always").unwrap_err().to_string();
     assert!(wrong.contains("\"always\" is not a level of determinism"), "{wrong}");
@@ -65,7 +65,7 @@ fn explanations_need_no_device() {
 
 #[test]
 fn miopens_softmax_has_indices_of_24_bits() {
-    // Zeroed memory that nobody touches is not allocated.
+    // Zeroed memory that is never touched is not allocated.
     let (x, mut y) = (vec![0.0f32; (1 << 24) + 2], vec![0.0f32; (1 << 24) + 2]);
     let mut verdict = |rows: usize| {
         let x = Host::view(&x[..rows * 2], &[rows, 2]).unwrap();
@@ -97,7 +97,7 @@ fn a_library_that_is_wrong_on_an_architecture_is_passed_over_with_the_report() {
     );
 }
 
-/// A linear layer of zeros with this many rows, and a weight by rows.
+/// A linear layer of zeros with this many rows and a row-major weight.
 fn linear_of<T: Float>(gfx: &str, policy: &str, rows: usize) -> Decision {
     let (x, weight, mut y) =
         (vec![T::zeroed(); rows * 64], [T::zeroed(); 32 * 64], vec![T::zeroed(); rows * 32]);
@@ -125,7 +125,7 @@ fn products_of_few_rows_are_this_projects_unless_a_policy_says_otherwise() {
 
 #[test]
 fn rows_that_only_a_library_reads_well_are_not_few() {
-    // The weight lies by columns, so no kernel of ours is made for few rows.
+    // The weight is column-major, so none of our kernels for few rows supports it.
     let chosen = |dims: &[usize], by_columns: bool| {
         let (a, b, mut c) = ([f16::ZERO; 32 * 64], [f16::ZERO; 64 * 64], [f16::ZERO; 32 * 64]);
         let len = dims.iter().product();
@@ -167,7 +167,7 @@ fn what_hipblaslt_has_no_kernel_for_goes_to_the_next() {
         let x = rocm.tensor(&[16, 32], &[f16::ONE; 512]).unwrap();
         let weight = rocm.tensor(&[24, 32], &[f16::ONE; 768]).unwrap();
         let bias = rocm.tensor(&[24], &[f16::ONE; 24]).unwrap();
-        // Both factors transposed, with a bias of 16 bits: the library says only when asked that it has no kernel.
+        // Both factors transposed, with a 16-bit bias: only a query shows that the library has no kernel.
         let by_columns = rocm.tensor(&[32, 16], &[f16::ONE; 512]).unwrap();
         let turned = by_columns.as_ref().transpose(0, 1).unwrap();
         for x in [x.as_ref(), turned] {
@@ -208,7 +208,7 @@ fn decisions_are_made_once_and_counted() {
         for _ in 0..3 {
             rocm.softmax(x.as_ref(), Softmax::axis(-1)).unwrap();
         }
-        // Another shape, the same decision; another type, another.
+        // Another shape gives the same decision; another type gives another.
         rocm.softmax(rocm.tensor(&[5], &[1.0f32; 5]).unwrap().as_ref(), Softmax::axis(-1)).unwrap();
         rocm.softmax(rocm.tensor(&[5], &[1.0f64; 5]).unwrap().as_ref(), Softmax::axis(-1)).unwrap();
         let decisions = rocm.fork().unwrap().decisions();
@@ -284,7 +284,7 @@ fn strides_decide() {
     with_standin("choice::strides_decide", &[], |_| {
         let rocm = Rocm::new().unwrap();
         let x = rocm.tensor(&[4, 4], &[1.0f32; 16]).unwrap();
-        // Every second element of a row: no leading dimension says that.
+        // Every second element of a row: no leading dimension can express that.
         let wide = rocm.tensor(&[4, 4, 2], &[1.0f32; 32]).unwrap();
         let gaps = wide.as_ref().narrow(2, 0, 1).unwrap().squeeze(2).unwrap();
         let y = rocm.matmul(x.as_ref(), gaps).unwrap();
@@ -317,9 +317,7 @@ fn a_decision_tells_which_units_multiply_and_why() {
     };
     let wide = assumed("gfx942", "matmul=hip", &MatMul::<f32>::OP, &args).to_string();
     assert!(
-        wide.contains(
-            "on vector units: matrix units take f16 and bf16, each with itself or with f32 on the left"
-        ),
+        wide.contains("on vector units: matrix units need f16 or bf16 on both sides, or f32 on the left"),
         "{wide}"
     );
 }
@@ -349,7 +347,7 @@ fn a_decision_tells_how_a_convolution_is_computed_and_why() {
         assert!(on::<f16>(gfx, forward, 32).contains(said), "{}", on::<f16>(gfx, forward, 32));
     }
     let wide = on::<f32>("gfx942", forward, 32);
-    assert!(wide.contains("on vector units: matrix units take f16 and bf16"), "{wide}");
+    assert!(wide.contains("on vector units: matrix units need f16 or bf16"), "{wide}");
     let transposed = on::<bf16>("gfx942", ConvForm::Transpose2d, 32);
-    assert!(transposed.contains("on vector units: matrix units do not take transposed"), "{transposed}");
+    assert!(transposed.contains("on vector units: matrix units do not support transposed"), "{transposed}");
 }

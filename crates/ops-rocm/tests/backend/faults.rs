@@ -1,11 +1,12 @@
-//! Every call of HIP and of the libraries fails once: an error each time, nothing leaks, and the backend goes on.
+//! Every call of HIP and of the libraries fails once: each failure is reported, nothing leaks, and the
+//! backend still works.
 use ops_core::ops::*;
 use ops_core::quant::Q8_0;
 use ops_core::{Backend, DType, Result};
 use ops_rocm::{Policy, Rocm};
 use standin_testing::{Standin, with_standin};
 
-/// One step of a decoder in small: every kind of call that a step makes.
+/// A small decoder step, with every kind of call that a real one makes.
 fn step(b: &Rocm) -> Result<Vec<f32>> {
     let ramp = |n: usize| -> Vec<f32> { (0..n).map(|i| (i % 13) as f32 / 8.0 - 0.5).collect() };
     let table = b.tensor(&[5, 64], &ramp(320))?;
@@ -29,10 +30,10 @@ fn step(b: &Rocm) -> Result<Vec<f32>> {
     y.as_ref().to_vec(b)
 }
 
-/// More calls of one function than this are much like those before.
+/// Further calls of a function are much like the first ones.
 const MOST: u64 = 10;
 
-/// Lets calls of these functions fail, one at a time, on a device that is opened for each.
+/// Makes calls of these functions fail, one at a time, on a device that is opened for each.
 fn fail_each(standin: &Standin, functions: &[&str], at_least: u32) {
     let open = |cached: bool| {
         let builder = Rocm::builder().policy(Policy::parse("softmax=miopen;linear=rocblas,hip").unwrap());
@@ -41,7 +42,7 @@ fn fail_each(standin: &Standin, functions: &[&str], at_least: u32) {
     let want = step(&open(true).unwrap()).unwrap();
     let mut failed = 0;
     for function in functions {
-        // Where kernels come from disk, nothing is compiled.
+        // If kernels come from disk, nothing is compiled.
         let cached = !function.starts_with("hiprtc");
         let before = standin.count(function);
         let b = open(cached).unwrap();
@@ -50,7 +51,7 @@ fn fail_each(standin: &Standin, functions: &[&str], at_least: u32) {
         drop(b);
         assert!(calls > 0, "{function} is not called");
         let most = if cached { MOST } else { 2 };
-        // What is tried again must also be told where it fails again.
+        // A call that is retried must also be reported if it fails again.
         let retried = TRIED_AGAIN.contains(function);
         let variants: &[&str] = if retried { &["", "+"] } else { &[""] };
         let places = (1..=calls).step_by(calls.div_ceil(most) as usize);
@@ -58,17 +59,17 @@ fn fail_each(standin: &Standin, functions: &[&str], at_least: u32) {
             let before = standin.count(function);
             standin.fail(&format!("{function}:{nth}{onwards}"));
             let opened = open(cached);
-            // What a drop could not return comes with the next call.
+            // An error that a drop could not return is returned by the next call.
             let result = opened.clone().and_then(|b| step(&b).and_then(|got| b.synchronize().map(|()| got)));
             standin.fail("");
-            // Pinned memory of a transfer that has ended is used again, so on a busy machine there may be fewer calls.
+            // Pinned memory of a finished transfer is reused, so on a busy machine there may be fewer calls.
             let reached = standin.count(function) - before >= nth;
             let b = opened.or_else(|_| open(cached)).unwrap();
             match result {
                 Ok(got) => {
                     assert_eq!(got, want, "{function}:{nth} gave another result and no error");
                     let told = !reached || retried && onwards.is_empty();
-                    assert!(told, "{function}:{nth}{onwards} was not told");
+                    assert!(told, "{function}:{nth}{onwards} was not reported");
                 }
                 Err(error) => {
                     failed += 1;
@@ -81,8 +82,9 @@ fn fail_each(standin: &Standin, functions: &[&str], at_least: u32) {
     assert!(failed >= at_least, "only {failed} failures were seen");
 }
 
-/// What finds the device full is tried once more, and a kernel on disk that does not load is compiled. hipBLASLt is asked
-/// for a kernel before it is chosen, and again when it computes, which reports what failed.
+/// Calls that find the device full are retried, and a kernel on disk that cannot be loaded is compiled.
+/// hipBLASLt is asked for a kernel before it is chosen, and again when it computes, which reports the
+/// failure.
 const TRIED_AGAIN: [&str; 13] = [
     "hipMalloc",
     "hipHostMalloc",
@@ -99,7 +101,7 @@ const TRIED_AGAIN: [&str; 13] = [
     "hipblasLtMatmulAlgoGetHeuristic",
 ];
 
-/// What hipBLASLt is asked before a product is enqueued.
+/// The calls to hipBLASLt before a product is enqueued.
 fn asked_of_hipblaslt() -> impl Iterator<Item = &'static str> {
     TRIED_AGAIN.into_iter().filter(|function| function.starts_with("hipblasLt"))
 }
@@ -198,7 +200,7 @@ fn the_workspace_of_rocblas_is_counted_and_capped() {
         rocm.matmul_into(x.as_ref(), x.as_ref(), y.as_mut()).unwrap();
         assert_eq!(rocm.memory_stats().in_use - before, 8 << 20, "1/512 of 4 GiB");
         assert_eq!(standin.count("rocblas_set_workspace"), 1);
-        // A queue's handle, with its workspace, goes with the queue.
+        // A queue's handle and its workspace are freed with the queue.
         rocm.fork().unwrap().matmul_into(x.as_ref(), x.as_ref(), y.as_mut()).unwrap();
         assert_eq!(rocm.memory_stats().in_use - before, 8 << 20);
 
@@ -222,7 +224,7 @@ fn hipblaslt() {
     });
 }
 
-/// A function that fails every time is reported, also where it is asked before the choice.
+/// A function that fails every time is reported, even if it is called before the choice.
 #[test]
 fn hipblaslt_that_always_fails_is_reported() {
     let policy = [("OPS_ROCM_POLICY", "linear=hipblaslt,rocblas,hip")];

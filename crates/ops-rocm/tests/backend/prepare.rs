@@ -1,4 +1,4 @@
-//! Kernels that are compiled before they are needed.
+//! Compiling kernels before they are needed.
 use ops_core::ops::*;
 use ops_core::{Backend, Error, Result};
 use ops_rocm::{KernelOrigin, Rocm};
@@ -37,7 +37,7 @@ fn calls_inside_are_not_launched_and_those_after_it_wait_for_no_compiler() {
         assert!(prepared.to_string().starts_with("2 units of kernels for gfx1100 ready in "), "{prepared}");
 
         assert_eq!(sums(&rocm).unwrap(), [2.0, 4.0, 6.0]);
-        assert_eq!(standin.count("hiprtcCompileProgram"), 2, "all were there");
+        assert_eq!(standin.count("hiprtcCompileProgram"), 2, "all were already loaded");
         let again = rocm.prepare(|| sums(&rocm).map(drop)).unwrap();
         assert_eq!((again.count(KernelOrigin::Loaded), again.compiled()), (2, 0));
     });
@@ -48,7 +48,7 @@ fn other_threads_and_devices_are_not_affected() {
     with_standin("prepare::other_threads_and_devices_are_not_affected", &[], |_| {
         let (rocm, other) = (Rocm::new().unwrap(), Rocm::new().unwrap());
         let prepared = rocm.prepare(|| -> Result<()> {
-            assert_eq!(sums(&other)?, [2.0, 4.0, 6.0], "opened by itself");
+            assert_eq!(sums(&other)?, [2.0, 4.0, 6.0], "opened independently");
             let on_another = std::thread::scope(|scope| scope.spawn(|| sums(&rocm)).join().unwrap());
             assert_eq!(on_another?, [2.0, 4.0, 6.0]);
             Ok(())

@@ -20,14 +20,14 @@ fn an_index_out_of_range_is_told_once_by_the_queue_that_read_it() {
         let Error::Index { op, operand, position, index, bound } = error else { panic!("{error}") };
         assert_eq!((op, operand, bound), ("index_select", "ids", 3));
         assert!([(1, 7), (3, 9)].contains(&(position, index)), "{position} {index}");
-        // What is out of range is no element, and the queue goes on.
+        // An index out of range counts as no element, and the queue still works.
         rocm.synchronize().unwrap();
         assert_eq!(y.as_ref().to_vec(&rocm).unwrap(), [1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
         rocm.index_select(x.as_ref(), ids.as_ref(), IndexSelect::axis(0)).unwrap();
         let mut host = [0.0f32; 6];
         let read = rocm.read(HipSpace::borrow(x.buffer()), 0, &mut host);
         assert!(matches!(read, Err(Error::Index { .. })), "{read:?}");
-        assert_eq!(host, [1.0; 6], "what was asked for is there all the same");
+        assert_eq!(host, [1.0; 6], "the requested data is there nevertheless");
     });
 }
 
@@ -38,7 +38,7 @@ fn look_up(rocm: &Rocm, ids: &[u32]) {
     rocm.index_select(x.as_ref(), ids.as_ref(), IndexSelect::axis(0)).unwrap();
 }
 
-/// The same in a table of blocks: an op of another name.
+/// The same in a table of blocks: an op with another name.
 fn embed(rocm: &Rocm, ids: &[u32]) {
     let table = rocm.tensor(&[3, 32], &[1.0f32; 96]).unwrap();
     let table = rocm.quantize(table.as_ref(), DType::Block(&Q8_0)).unwrap();
@@ -46,7 +46,7 @@ fn embed(rocm: &Rocm, ids: &[u32]) {
     EmbeddingOps::<f32>::embedding(rocm, table.as_ref(), ids.as_ref()).unwrap();
 }
 
-/// The op and the operand of a wait that fails for an index.
+/// The op and the operand named by a wait that fails because of an index.
 fn blamed(waited: Result<()>) -> (&'static str, &'static str, i64) {
     match waited {
         Err(Error::Index { op, operand, index, .. }) => (op, operand, index),
@@ -54,14 +54,14 @@ fn blamed(waited: Result<()>) -> (&'static str, &'static str, i64) {
     }
 }
 
-/// Both queues look up, the first with a bad index, and the second waits first.
+/// Both queues look up rows, the first with a bad index, and the second waits first.
 fn only_the_queue_with_the_bad_index_fails(a: &Rocm, b: &Rocm) {
-    // The first op of each queue that checks indices: its number is the same where each backend has its own.
+    // This is each queue's first op that checks indices, so it has the same number in each backend's own numbering.
     embed(b, &[1]);
     look_up(a, &[0, 7]);
     b.synchronize().unwrap();
     assert_eq!(blamed(a.synchronize()), ("index_select", "ids", 7));
-    // Both go on, and later errors are found too.
+    // Both still work, and later errors are found too.
     look_up(a, &[2]);
     a.synchronize().unwrap();
     look_up(a, &[8]);
@@ -89,7 +89,7 @@ fn an_index_error_is_of_its_backend() {
     });
 }
 
-/// Streams are reused, and so is what they report to.
+/// Streams are reused, and so is the memory to which they report.
 #[test]
 fn an_index_error_of_a_dropped_queue_is_not_the_next_ones() {
     let slow = [("HIP_STANDIN_DELAY_US", "2000")];
@@ -111,7 +111,7 @@ fn an_index_error_of_a_dropped_queue_is_not_the_next_ones() {
     });
 }
 
-/// The wait that every download makes finds the record, which takes no copy of its own.
+/// The wait that every download makes finds the record, which needs no separate copy.
 #[test]
 fn reading_the_record_of_index_errors_costs_no_call() {
     with_standin("queues::reading_the_record_of_index_errors_costs_no_call", &[], |standin| {

@@ -1,11 +1,11 @@
-//! A few calls of every op that several providers have, each checked against the reference.
+//! A few calls of every op with several providers, each checked against the reference.
 use ops_core::ops::*;
 use ops_core::{Backend, Checked, Float, Result, Scalar, View, bf16, f16};
 use ops_cpu::Reference;
 use ops_rocm::{Policy, ProviderId, Rocm};
 use standin_testing::{Standin, with_standin};
 
-/// Values between -2 and 2 that halves hold.
+/// Values between -2 and 2 that f16 represents.
 fn values<T: Scalar>(len: usize) -> Vec<T> {
     (0..len).map(|i| T::from_f64(((i * 37 + 11) % 65) as f64 / 16.0 - 2.0)).collect()
 }
@@ -105,7 +105,7 @@ fn hipblaslt_first() {
         let rocm = all("*=hipblaslt,hip");
         assert_eq!(ops_of(&rocm, ProviderId::HIPBLASLT), PRODUCTS);
         assert_eq!(ops_of(&rocm, ProviderId::ROCBLAS), [""; 0]);
-        // Three types, four products each, and every one with its own descriptors, which stay.
+        // Three types, four products each, and each product keeps its own descriptors.
         let chosen = standin.count("hipblasLtMatmulAlgoGetHeuristic");
         floats::<f16>(&Checked::new(rocm.clone(), Reference::new())).unwrap();
         assert_eq!(standin.count("hipblasLtMatmulAlgoGetHeuristic"), chosen, "kernels are chosen once");
@@ -130,7 +130,7 @@ fn libraries_denied() {
 
 #[test]
 fn libraries_absent() {
-    // The libraries that the backend cannot do without, in a folder of their own.
+    // The libraries that the backend needs, in a separate folder.
     let folder = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("hip-only");
     if let Some(standin) = standin_testing::folder().filter(|standin| **standin != folder) {
         std::fs::create_dir_all(&folder).unwrap();

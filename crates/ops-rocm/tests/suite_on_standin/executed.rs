@@ -1,17 +1,17 @@
-//! Which kernels a run executed, as the stand-in counts them, and why it leaves out the others.
+//! Which kernels a run executed, as counted by the stand-in, and the reasons for those it left out.
 
 use ops_kernels::{Family, Instance, instances};
 use standin_testing::Standin;
 
 /// Kernels that a run cannot execute, and why.
 pub(crate) struct Except {
-    /// Whether it is one of them on a target.
+    /// Whether a kernel is one of them on a target.
     pub(crate) kernels: fn(&Instance, &str) -> bool,
     pub(crate) reason: &'static str,
 }
 
-/// Checks that every kernel of these families that `gfx` can run was executed, except those listed. A kernel that is
-/// listed and yet executed is an error too, so that no reason outlives its cause.
+/// Checks that every kernel of these families that `gfx` can run was executed, except those listed. It is
+/// also an error if a listed kernel was executed, so that no reason outlives its cause.
 pub(crate) fn check(standin: &Standin, gfx: &str, families: &[Family], except: &[Except]) {
     let of_run = instances().iter().filter(|k| families.contains(&k.family) && k.runs_on(gfx));
     let (mut never, mut wrongly, mut count) = (Vec::new(), Vec::new(), 0);
@@ -34,7 +34,7 @@ pub(crate) fn check(standin: &Standin, gfx: &str, families: &[Family], except: &
     );
     assert!(
         wrongly.is_empty(),
-        "executed on {gfx}, although there is a reason not to:\n{}",
+        "executed on {gfx}, although listed as not executed:\n{}",
         wrongly.join("\n")
     );
 }

@@ -1,4 +1,4 @@
-//! Products of rows with the matrices of their experts, on all kinds of units.
+//! Products of rows with their experts' weight matrices, on all kinds of units.
 use crate::{executed, suite_of};
 use ops_core::ops::ExpertOps;
 use ops_core::{Backend, f16};
@@ -40,7 +40,8 @@ fn on_gfx942() {
     on("on_gfx942", "gfx942", &ON_UNITS);
 }
 
-/// How a call of many rows is computed can be asked, and none of its steps waits for the device.
+/// The way in which a call with many rows is computed is reported, and none of its steps waits for the
+/// device.
 #[test]
 fn many_rows_wait_for_nothing() {
     let test = "many_rows_wait_for_nothing";
@@ -50,7 +51,7 @@ fn many_rows_wait_for_nothing() {
         let weight = rocm.tensor(&[3, 5, 32], &[f16::ONE; 3 * 5 * 32]).unwrap();
         let ids: Vec<u32> = (0..192).map(|at| if at % 7 == 0 { u32::MAX } else { at % 3 }).collect();
         let ids = rocm.tensor(&[96, 2], &ids).unwrap();
-        // The first call compiles, and takes its memory from the device.
+        // The first call compiles, and allocates its memory from the device.
         let mut y = rocm.linear_experts(&x, &weight, &ids, None).unwrap();
         rocm.synchronize().unwrap();
         let calls =

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 const GOLDEN: [&str; 3] = ["golden", "golden-2", "golden-formats"];
 
-/// A set of golden cases, and how its cases end, as on the other backends.
+/// A set of golden cases, and its expected result, which is the same as on the other backends.
 fn golden(set: &str) -> (PathBuf, String) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests").join(set);
     let expected = std::fs::read_to_string(folder.join("expected.txt")).expect("the record");
     (folder, expected)
 }
 
-/// The sets of golden cases end as recorded beside them.
+/// The results of the golden sets equal the recorded ones.
 pub(crate) fn replay() {
     let rocm = Rocm::new().unwrap();
     for set in GOLDEN {
@@ -23,8 +23,8 @@ pub(crate) fn replay() {
     println!("decided by {}", rocm.decisions().len());
 }
 
-/// The same for the ops that targets and libraries compute in different ways. All other ops have the same kernels on all
-/// targets whose waves are as wide; `golden_cases_on_waves_of_32` and `_of_64` replay those.
+/// The same for ops that targets and libraries compute in different ways. All other ops have the same kernels
+/// on all targets with the same wave size; `golden_cases_on_waves_of_32` and `_of_64` replay those.
 pub(crate) fn replay_products() {
     let names = ["matmul", "linear", "conv", "attention", "qlinear"];
     let differs = |op: &str| names.iter().any(|name| op.starts_with(name));
@@ -34,7 +34,7 @@ pub(crate) fn replay_products() {
         let (folder, expected) = golden(set);
         let tally = Tally::where_op(&rocm, &folder, differs).expect("a folder of golden cases");
         ok += tally.ok();
-        // All lines but the numbers of cases: what is not supported, and what failed.
+        // All lines except the numbers of cases: what is unsupported, and what failed.
         let said = tally.to_string();
         let unsupported = |line: &&str| {
             line.split_whitespace().nth(1).is_some_and(|op| line.starts_with("  ") && differs(op))

@@ -31,8 +31,8 @@ fn suite_of(op: &str) {
     suite_where(Filter::op(op));
 }
 
-/// The cases that `filter` and the variables select. With `OPS_TEST_PART=2/12`, the second twelfth of all ops: several processes share
-/// the work.
+/// The cases selected by `filter` and the environment variables. With `OPS_TEST_PART=2/12`, the second
+/// twelfth of all ops: several processes share the work.
 fn suite_where(filter: Filter) {
     let (rocm, filter) = (Rocm::new().unwrap(), asked(filter));
     let part = std::env::var("OPS_TEST_PART").ok().filter(|_| filter.op.is_none());
@@ -40,8 +40,9 @@ fn suite_where(filter: Filter) {
     none_of(ops.into_iter().flat_map(|op| failures_on(&rocm, &Filter { op, ..filter.clone() })).collect());
 }
 
-/// `filter` with what the variables ask for. An op or type that it names stays. Without a type, `OPS_TEST_ONE_TYPE_IN` replaces what it
-/// says of types; `OPS_TEST_ONE_CASE_IN` always replaces what it says of cases.
+/// `filter`, modified by the environment variables. An op or type that it names is kept. Unless a type is
+/// named, `OPS_TEST_ONE_TYPE_IN` replaces its selection of types; `OPS_TEST_ONE_CASE_IN` always replaces its
+/// selection of cases.
 fn asked(filter: Filter) -> Filter {
     let one_type_in = count("OPS_TEST_ONE_TYPE_IN").filter(|_| filter.dtype.is_none());
     let dtype = filter.dtype.or_else(|| {
@@ -51,7 +52,7 @@ fn asked(filter: Filter) -> Filter {
     Filter {
         op: filter.op.or_else(|| std::env::var("OPS_TEST_OP").ok()),
         dtype,
-        // Of one type, all ops.
+        // If a type is given, run all ops.
         one_type_in: one_type_in.or(filter.one_type_in.filter(|_| dtype.is_none())),
         one_case_in: count("OPS_TEST_ONE_CASE_IN").or(filter.one_case_in),
         ..filter
@@ -70,7 +71,7 @@ fn ops_of_part(part: &str) -> Vec<Option<String>> {
     let (which, of): (usize, usize) =
         numbers.filter(|(which, of)| (1..=*of).contains(which)).expect("OPS_TEST_PART is like 2/12");
     let names = registry::entries().iter().map(|entry| entry.name).filter(|name| !name.ends_with("_inplace"));
-    // Neighbours share kernels, so parts are of neighbours.
+    // Neighbouring ops share kernels, so each part consists of neighbours.
     let names: Vec<&str> = names.collect();
     let at = |part: usize| names.len() * part / of;
     names[at(which - 1)..at(which)].iter().map(|name| Some((*name).to_owned())).collect()
@@ -101,14 +102,15 @@ fn instructions(rocm: &Rocm) -> usize {
     checks.len()
 }
 
-/// The suite of products and attention, or one in so many of its cases.
+/// The suite of products and attention, or one in `one_case_in` of its cases.
 fn suite_of_products(one_case_in: usize) {
     for op in ["matmul", "linear", "attention", "qlinear", "linear_swiglu"] {
         suite_where(Filter { one_case_in: Some(one_case_in), ..Filter::op(op) });
     }
 }
 
-/// Golden cases of products and attention on one target, and that matrix units were used where there are any.
+/// Replays golden cases of products and attention on one target, and checks that matrix units were used if
+/// there are any.
 fn golden_products(gfx: &str) {
     replay_products();
     let rocm = Rocm::new().unwrap();
@@ -134,18 +136,18 @@ fn products_on(test: &str, gfx: &str, one_case_in: usize, then: impl FnOnce(&Sta
     });
 }
 
-/// On a target for which a test here runs the whole suite.
+/// The same, on a target for which a test here runs the whole suite.
 fn golden_products_on(test: &str, gfx: &str) {
     with_standin(test, &[OWN_PRODUCTS, ("HIP_STANDIN_GFX", gfx)], |_| golden_products(gfx));
 }
 
-/// Products with quantized weights, and whether one row and a few are multiplied as bytes.
+/// Products with quantized weights; checks whether one row and a few rows use byte products.
 fn qlinear(bytes: Option<&str>) {
     for op in ["qlinear", "linear_swiglu"] {
         suite_of(op);
     }
     let rocm = Rocm::new().unwrap();
-    // With fewer outputs, no product is of bytes.
+    // With fewer outputs, byte products are not used.
     let ones = rocm.tensor(&[65, 64], &vec![1.0f32; 65 * 64]).unwrap();
     let weight = rocm.quantize(ones.as_ref(), DType::Block(&Q8_0)).unwrap();
     for rows in [1, 3] {
@@ -182,7 +184,7 @@ fn qlinear_on_gfx900_without_products_of_bytes() {
     with_standin(test, &[("HIP_STANDIN_GFX", "gfx900")], |_| qlinear(None));
 }
 
-/// Convolutions of 16-bit types on one target's matrix units.
+/// Convolutions in 16-bit types on one target's matrix units.
 fn convolutions_on_units(test: &str, gfx: &str) {
     with_standin(test, &[("HIP_STANDIN_GFX", gfx)], |standin| {
         let rocm = Rocm::new().unwrap();
@@ -213,7 +215,7 @@ fn golden_cases_on_waves_of_64() {
     with_standin("golden_cases_on_waves_of_64", WAVES_OF_64, |_| replay());
 }
 
-/// With the libraries where they come first. Each op runs in about one in four of its types, because
+/// With libraries, where they come first. Each op runs in about one in four of its types, because
 /// `any_order_of_waves_passes_the_suite` runs all on waves of 32; `OPS_TEST_ONE_TYPE_IN=1` runs all here.
 #[test]
 fn suite_on_waves_of_32() {
@@ -222,8 +224,8 @@ fn suite_on_waves_of_32() {
     });
 }
 
-/// Tests begin in the order of their names. This one takes longest, and its name makes it one of the first, so that the others run
-/// beside it.
+/// Tests start in the order of their names. This one takes longest, and its name makes it one of the first,
+/// so that the others run beside it.
 #[test]
 fn all_ops_on_waves_of_64() {
     with_standin("all_ops_on_waves_of_64", &[WAVES_OF_64[0], OWN_PRODUCTS], |standin| {
@@ -233,7 +235,8 @@ fn all_ops_on_waves_of_64() {
     });
 }
 
-/// Every op in one type, one in eight of its cases, on both of two devices at once, from threads whose current device is the first.
+/// Runs every op in one type, with one in eight of its cases, on two devices at once, from threads whose
+/// current device is the first.
 #[test]
 fn suite_on_two_devices_at_once() {
     let two = [("HIP_STANDIN_DEVICES", "gfx1036:integrated,gfx1100")];
@@ -252,9 +255,10 @@ fn suite_on_two_devices_at_once() {
     });
 }
 
-/// The suite with kernels compiled by the LLVM that a ROCm release has, as optimised as hipRTC has them: what this compiler
-/// gets wrong on the host, it may get wrong for a GPU too. Each op runs in about one in eight of its types, because clang takes
-/// four times as long as g++, which compiles the same kernels for every type; `OPS_TEST_ONE_TYPE_IN=1` runs all.
+/// The suite with kernels compiled by the LLVM of a ROCm release, with hipRTC's optimisations: code that this
+/// compiler miscompiles on the host, it may also miscompile for a GPU. Each op runs in about one in eight of
+/// its types, because clang takes four times as long as g++, which compiles the same kernels for every type;
+/// `OPS_TEST_ONE_TYPE_IN=1` runs all.
 fn suite_by_clang(test: &str, wave: &str) {
     const CLANG: &str = "clang++-19";
     if has_program(test, CLANG) {
@@ -270,7 +274,7 @@ fn suite_compiled_by_clang_on_waves_of_32() {
     suite_by_clang("suite_compiled_by_clang_on_waves_of_32", "32");
 }
 
-/// Kernels that the whole suite does not execute on a target with matrix units and products of bytes.
+/// Kernels that the whole suite does not execute on a target with matrix units and byte products.
 const ELSEWHERE: [Except; 3] = [
     Except {
         kernels: |k, gfx| {
@@ -280,7 +284,7 @@ const ELSEWHERE: [Except; 3] = [
                     let by_matrix = ops_kernels::find("matmul", "mma128", &k.types);
                     k.part == "tile" && by_matrix.is_some_and(|by_matrix| by_matrix.runs_on(gfx))
                 }
-                // Heads wider than 256 have no tiles on matrix units.
+                // There are no matrix-unit tiles for heads wider than 256.
                 Family::Attention => {
                     k.op == "attention" && on_matrix(&k.types[0]) && !k.variant.ends_with("head256")
                 }
@@ -299,7 +303,7 @@ const ELSEWHERE: [Except; 3] = [
     },
     Except {
         kernels: |k, _| {
-            // Matrix units take all types of x that are summed in f32.
+            // Matrix units support all types of x that are summed in f32.
             let by_matrix =
                 || ops_kernels::find("linear_experts", "mma64", &[k.types[0], ElementType::F16]).is_some();
             k.family == Family::ExpertsTile
@@ -311,7 +315,8 @@ const ELSEWHERE: [Except; 3] = [
     },
 ];
 
-/// No result depends on which wave is first anywhere. One of the first, as `all_ops_on_waves_of_64`.
+/// No result depends on which wave runs first. The name makes it one of the first tests, as for
+/// `all_ops_on_waves_of_64`.
 #[test]
 fn any_order_of_waves_passes_the_suite() {
     let variables = [OWN_PRODUCTS, ("HIP_STANDIN_GFX", "gfx1201"), ("HIP_STANDIN_ORDER", "shuffled")];
@@ -322,7 +327,7 @@ fn any_order_of_waves_passes_the_suite() {
     });
 }
 
-/// Products of any number of rows by one library; calls that it declines go to this project's kernels.
+/// Products with any number of rows, by one library; calls that it declines go to this project's kernels.
 fn products_by(test: &str, library: &str, wave: &str, computing: &'static str) {
     let policy = format!("matmul={library},hip;linear={library},hip");
     with_standin(test, &[("OPS_ROCM_POLICY", &policy), ("HIP_STANDIN_WAVE", wave)], |standin| {
@@ -341,7 +346,7 @@ fn products_by(test: &str, library: &str, wave: &str, computing: &'static str) {
 
 #[test]
 fn products_by_rocblas() {
-    // On gfx90a: on gfx1100 it is denied bf16.
+    // On gfx90a, since its bf16 is denied on gfx1100.
     products_by("products_by_rocblas", "rocblas", "64", "rocblas_gemm_strided_batched_ex");
 }
 
@@ -350,7 +355,7 @@ fn products_by_hipblaslt() {
     products_by("products_by_hipblaslt", "hipblaslt", "32", "hipblasLtMatmul");
 }
 
-// Every layout of matrix units, and targets without any: the same ops by other kernels.
+// Every layout of matrix units, and targets without any: the same ops use different kernels.
 #[test]
 fn products_on_gfx1100() {
     products_on("products_on_gfx1100", "gfx1100", 3, |_| ());

@@ -1,4 +1,5 @@
-//! The faults of MIOpen's versions: the suite sees each of them, and what is denied is computed by others.
+//! The bugs of MIOpen's versions: the suite detects each of them, and denied problems are computed by other
+//! providers.
 
 use ops_core::combine::Checked;
 use ops_core::ops::*;
@@ -8,7 +9,7 @@ use ops_rocm::{ProviderId, Rocm};
 use ops_test::suite::{Filter, run};
 use standin_testing::Standin;
 
-/// A test of this module with the stand-in in a process of its own.
+/// A test of this module with the stand-in, in a separate process.
 fn with_standin(test: &str, variables: &[(&str, &str)], body: impl FnOnce(&Standin)) {
     standin_testing::with_standin(&format!("miopen::{test}"), variables, body);
 }
@@ -30,7 +31,7 @@ fn used(rocm: &Rocm) -> bool {
     rocm.decisions().iter().any(|decision| decision.chosen == Some(ProviderId::MIOPEN) && decision.calls > 0)
 }
 
-/// The suite sees this fault of a version, and without MIOpen nothing fails.
+/// The suite detects this bug of a version, and without MIOpen nothing fails.
 fn is_seen_and_denied(test: &str, version: &str, op: &str, dtype: DType) {
     with_standin(test, &[FIRST, ("HIP_STANDIN_MIOPEN", version)], |_| {
         let filter = cases(op, Some(dtype));
@@ -97,7 +98,8 @@ fn batch_norm_of_bf16_before_there_was_one() {
     is_seen_and_denied("batch_norm_of_bf16_before_there_was_one", "3.3.0", "batch_norm", DType::BF16);
 }
 
-/// Why it is not taken is said: for windows whose sum is too long, and for vectors that it does not read.
+/// The reason for not choosing it is reported: windows whose sum is too long, and vectors that it cannot
+/// read.
 #[test]
 fn what_keeps_miopen_from_images_is_explained() {
     const TEST: &str = "what_keeps_miopen_from_images_is_explained";
@@ -113,14 +115,15 @@ fn what_keeps_miopen_from_images_is_explained() {
         let told = |why: &str| text.iter().any(|decision| decision.contains(why));
         assert!(told("elements of a window that MIOpen adds in one sum = 81, limit 64"), "{text:?}");
         assert!(
-            told("no kernel for weight in f16") && told("MIOpen's batch norm wants a weight"),
+            told("no kernel for weight in f16") && told("MIOpen's batch norm needs a weight"),
             "{text:?}"
         );
         assert!(!used(&rocm));
     });
 }
 
-/// The solution is looked for once per shape; how long that took is said, and its workspace comes from the cache.
+/// The solution is searched only once per shape; the time this took is reported, and its workspace comes from
+/// the cache.
 #[test]
 fn convolutions_are_solved_once() {
     const TEST: &str = "convolutions_are_solved_once";
@@ -150,7 +153,7 @@ fn convolutions_are_solved_once() {
                 && text.contains("found and compiled in "),
             "{text}"
         );
-        // A bias of halves would be added to what is rounded already.
+        // An f16 bias would be added to an already rounded result.
         let x = rocm.tensor(&[1, 2, 6, 5], &[f16::ONE; 60]).unwrap();
         let weight = rocm.tensor(&[4, 2, 3, 3], &[f16::ONE; 72]).unwrap();
         rocm.conv2d(&x, &weight, Some(bias.any()), Conv2d::new()).unwrap();
@@ -176,7 +179,7 @@ fn softmax_of_two_types() {
     });
 }
 
-/// MIOpen 3.1 writes them in f32, whatever the type of the operands. The rows fill a whole allocation.
+/// MIOpen 3.1 writes them in f32, whatever the operands' type. The rows fill a whole allocation.
 #[test]
 fn statistics_take_four_bytes_a_row() {
     const TEST: &str = "statistics_take_four_bytes_a_row";
@@ -207,7 +210,7 @@ fn a_checked_backend_sees_a_fault_too() {
     });
 }
 
-/// Nothing fails where MIOpen comes first, and it is used.
+/// Nothing fails if MIOpen comes first, and it is used.
 fn nothing_fails(test: &str, version: &str, computes: &[&str]) {
     with_standin(test, &[FIRST, ("HIP_STANDIN_MIOPEN", version)], |_| {
         for op in [

@@ -1,16 +1,17 @@
-//! The suite finds faults: kernels are compiled with one planted in their source, and cases must fail.
+//! The suite finds bugs: kernels are compiled with a bug planted in their source, and cases must fail.
 
 use ops_core::{Backend, DType};
 use ops_rocm::Rocm;
 use ops_test::suite::{Filter, run};
 use standin_testing::Standin;
 
-/// A test of this module with the stand-in in a process of its own.
+/// A test of this module with the stand-in, in a separate process.
 fn with_standin(test: &str, variables: &[(&str, &str)], body: impl FnOnce(&Standin)) {
     standin_testing::with_standin(&format!("planted::{test}"), variables, body);
 }
 
-/// Runs an op's cases in f32 on this project's kernels as they are, then with `from` replaced by `to` in their source.
+/// Runs an op's cases in f32 on this project's unmodified kernels, then with `from` replaced by `to` in their
+/// source.
 fn is_found(test: &str, op: &str, from: &str, to: &str) {
     assert!(
         ops_kernels::Family::ALL.iter().any(|f| ops_kernels::source::source(*f).contains(from)),

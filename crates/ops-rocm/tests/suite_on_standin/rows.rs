@@ -1,4 +1,4 @@
-//! Rows have the same bits whatever other rows are in the call, if the level *batch* is asked for.
+//! With determinism *batch*, rows have the same bits whatever other rows are in the call.
 use super::{WAVES_OF_64, asked};
 use ops_core::{DType, Determinism};
 use ops_cpu::Reference;
@@ -6,10 +6,11 @@ use ops_rocm::Rocm;
 use ops_test::suite::{CaseStatus, Filter, run_rows};
 use standin_testing::with_standin;
 
-/// The largest operand of a case, in elements.
+/// Maximum size of an operand of a case, in elements.
 const MOST: usize = 1 << 11;
 
-/// Every op in these types, or that of `OPS_TEST_OP`: one in three of its cases, because each is run many times.
+/// Runs every op in these types, or the one in `OPS_TEST_OP`, with one in three of its cases, because each is
+/// run many times.
 fn rows(types: &[DType]) {
     let rocm = Rocm::builder().determinism(Determinism::Batch).build().unwrap();
     for dtype in types {

@@ -121,7 +121,7 @@ fn dtype(stored: Dtype) -> Result<DType, CallError> {
         number => format!("{number:?}").to_lowercase().replace('_', ""),
     };
     let known = registry::dtype(&name).filter(|dtype| !dtype.is_block());
-    known.ok_or_else(|| CallError::Unsupported(format!("not offered in {stored:?}")))
+    known.ok_or_else(|| CallError::Unsupported(format!("not available in {stored:?}")))
 }
 
 fn params(text: Option<&String>) -> Result<Params, CallError> {
@@ -136,7 +136,7 @@ fn tolerance(name: &str, text: Option<&String>) -> Result<Tolerance, CallError> 
         None => Err(malformed("is missing")),
         Some("exact") => Ok(Tolerance::Exact),
         Some(number) => match number.parse::<f64>() {
-            // The limit in a file includes rounding.
+            // The limit in a file already includes rounding.
             Ok(base) if base.is_finite() && base >= 0.0 => Ok(Tolerance::Nmse { base, rounding: 0.0 }),
             _ => Err(malformed(&format!("is `{number}`, wanted a number or `exact`"))),
         },
@@ -154,7 +154,7 @@ fn place(text: &str) -> Result<Place, CallError> {
         value.get(key).and_then(Value::as_array).ok_or_else(|| malformed(format!("`{key}` is not a list")))
     };
     let count = |v: &Value| v.as_u64().and_then(|n| usize::try_from(n).ok());
-    let not = |key: &str| malformed(format!("`{key}` holds no counts"));
+    let not = |key: &str| malformed(format!("`{key}` is not a list of counts"));
 
     let shape: Option<Vec<usize>> = list("shape")?.iter().map(count).collect();
     let stride = |v: &Value| v.as_i64().and_then(|n| isize::try_from(n).ok());

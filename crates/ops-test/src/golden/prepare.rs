@@ -9,7 +9,8 @@ use ops_core::{DType, Layout, Role};
 
 /// Guard elements before and after an output, which must not change; a multiple of any vector length.
 const GUARD: usize = 64;
-/// Maximum elements of a view. Broadcasting makes a large view cost a file nothing, but the replay a lot of work.
+/// Maximum number of elements in a view. Broadcasting makes a large view free in a file, but expensive to
+/// replay.
 const MAX_ELEMENTS: usize = 1 << 28;
 
 /// The call that a file describes, and its expected results.
@@ -50,7 +51,7 @@ impl<'f> Builder<'f> {
         if entry.blocks.is_some() {
             block = Some(block_format(&mut params, run_in)?);
             if let DType::Block(_) = run_in {
-                // The case's dtype is its format, so the values' type is the one that the op runs in.
+                // The case's dtype is its format, so the values' type is the type that the op runs in.
                 run_in = values_type(file)?;
             }
         }
@@ -66,7 +67,10 @@ impl<'f> Builder<'f> {
         };
         if !layout.fits(array.len()) || layout.len() > MAX_ELEMENTS {
             let len = array.len();
-            return Err(CallError::Malformed(format!("{}: no view {layout} of {len} elements", tensor.name)));
+            return Err(CallError::Malformed(format!(
+                "{}: the view {layout} does not fit {len} elements",
+                tensor.name
+            )));
         }
         let name = tensor.name.clone();
         self.case.operands.push(Operand { name, role: Role::In, array, layout });
@@ -81,7 +85,9 @@ impl<'f> Builder<'f> {
             (Some(read), place) => {
                 read.role = Role::InOut;
                 if place.is_some_and(|p| p.layout != read.layout) {
-                    return Err(CallError::Malformed(format!("{name} is read and written, by unlike views")));
+                    return Err(CallError::Malformed(format!(
+                        "{name} is read and written through different views"
+                    )));
                 }
                 read.layout
             }
@@ -94,7 +100,9 @@ impl<'f> Builder<'f> {
             }
         };
         if layout.dims() != shape {
-            return Err(CallError::Malformed(format!("{name}: a view {layout} for results of {shape:?}")));
+            return Err(CallError::Malformed(format!(
+                "{name}: the view {layout} does not match results of shape {shape:?}"
+            )));
         }
         let tolerance = tensor.tolerance.clone()?;
         self.wants.push(Want { name: name.to_owned(), values, tolerance });
@@ -136,7 +144,7 @@ impl<'f> Builder<'f> {
     fn blocks(&self, tensor: &Tensor, array: &Array, block: DType) -> Result<(Array, Vec<usize>), CallError> {
         let size = block.size();
         let blocks = Array::from_bytes(block, array.bytes()).map_err(|e| e.of(&tensor.name))?;
-        // As many axes as the values have; weights are matrices.
+        // As many axes as the values; weights are matrices.
         let other = self.file.tensors.iter().find(|t| t.name != tensor.name);
         let rank = match self.file.op.as_str() {
             "qlinear" | "qembedding" => 2,
@@ -153,7 +161,7 @@ impl<'f> Builder<'f> {
             Some(last) if last % size == 0 => shape.push(last / size),
             _ => {
                 let (name, shape) = (&tensor.name, &tensor.shape);
-                return Err(CallError::Malformed(format!("{name}: {shape:?} bytes hold no rows of {block}")));
+                return Err(CallError::Malformed(format!("{name}: {shape:?} bytes are not rows of {block}")));
             }
         }
         Ok((blocks, shape))
@@ -176,7 +184,7 @@ fn block_format(params: &mut Params, run_in: DType) -> Result<DType, CallError> 
 fn values_type(file: &File) -> Result<DType, CallError> {
     match file.op.as_str() {
         "qlinear" | "qlinear_experts" => {
-            let missing = || CallError::Malformed(format!("{} wants an operand `x`", file.op));
+            let missing = || CallError::Malformed(format!("{} requires an operand `x`", file.op));
             Ok(file.find(false, "x").ok_or_else(missing)?.array()?.dtype())
         }
         _ => Ok(DType::F32),

@@ -24,7 +24,7 @@ impl Tally {
         Self::where_op(backend, folder, |_| true)
     }
 
-    /// Replays the cases of a folder whose op is wanted, in order of name.
+    /// Replays the cases of a folder whose op is selected, in order of name.
     ///
     /// # Errors
     /// As [`of`](Tally::of).
@@ -58,7 +58,7 @@ impl Tally {
         Ok(tally)
     }
 
-    /// Cases with right results.
+    /// Number of correct cases.
     pub fn ok(&self) -> usize {
         self.ok
     }

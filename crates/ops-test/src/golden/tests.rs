@@ -148,14 +148,14 @@ fn unknown_words_and_types_are_named() {
     };
     assert_eq!(quantize("q8_0", "f32").replay().status, Status::Ok);
     assert_eq!(unsupported(&quantize("q9_9", "f32")), "`format` is `q9_9`, which this build does not know");
-    assert_eq!(unsupported(&quantize("q8_0", "f16")), "`quantize` is not offered in f16");
+    assert_eq!(unsupported(&quantize("q8_0", "f16")), "`quantize` is not available in f16");
     let dequantize = CaseBuilder::new("dequantize", "bf16", json!({"format": "q8_0"}));
     let dequantize = dequantize.raw("in.x", u8, &[1, 34], vec![0; 34]);
     let dequantize = dequantize.f64("out.y", &[1, 32], &[0.0; 32]).meta("limit.y", "exact");
-    assert_eq!(unsupported(&dequantize), "`dequantize` is not offered in bf16");
+    assert_eq!(unsupported(&dequantize), "`dequantize` is not available in bf16");
 
     let stored = neg().meta("limit.y", "exact").raw("in.z", safetensors::Dtype::F8_E5M2, &[1], vec![0]);
-    assert_eq!(unsupported(&stored), "z: not offered in F8_E5M2");
+    assert_eq!(unsupported(&stored), "z: not available in F8_E5M2");
     let mixed = CaseBuilder::new("add", "f32", json!({})).f32("in.a", &[1], &[1.0]).f64("in.b", &[1], &[1.0]);
     let mixed = mixed.f64("out.y", &[1], &[2.0]).meta("limit.y", 1e-11);
     assert_eq!(unsupported(&mixed), "`add` in f32 takes `b` in f32, not in f64");
@@ -320,7 +320,7 @@ fn biases_of_another_type_are_given_in_one_that_is_offered() {
             .replay()
     };
     assert_eq!(case(0.25).status, Status::Ok);
-    assert_eq!(case(0.1).status, Status::Unsupported, "0.1 has no equal in f32");
+    assert_eq!(case(0.1).status, Status::Unsupported, "f32 cannot represent 0.1");
 }
 
 #[test]

@@ -26,7 +26,7 @@ pub(super) fn cases(s: &mut Suite<'_>) {
     }
 }
 
-/// The range of arguments that is interesting for the function.
+/// The interesting range of arguments for the function.
 fn domain(f: UnaryFn) -> Distribution {
     match f {
         UnaryFn::Log | UnaryFn::Sqrt => Distribution::Positive,
@@ -45,7 +45,7 @@ fn draft(
     CaseBuilder::new(op, dtype).read("x", dims, x, numbers).write("y", dims, y)
 }
 
-/// The draft with these values as `x`.
+/// The case with these values as `x`.
 fn given(draft: CaseBuilder, dtype: DType, values: &[f64]) -> CaseBuilder {
     let op = draft.case.op;
     let n = [values.len()];
@@ -72,8 +72,8 @@ fn shapes(s: &mut Suite<'_>, op: &str, dtype: DType, numbers: Distribution) {
     }
 }
 
-/// Values at the corners of functions and formats. Each group is judged separately, because next to large numbers the errors
-/// of small ones do not count.
+/// Values at the corners of functions and formats. Each group is judged separately, because errors of small
+/// numbers would be hidden by large ones.
 fn specials(s: &mut Suite<'_>, f: UnaryFn, dtype: DType) {
     let (inf, nan) = (f64::INFINITY, f64::NAN);
     let (largest, tiny) = match dtype {
@@ -130,7 +130,7 @@ fn glu(s: &mut Suite<'_>, op: &str, dtype: DType) {
     for how in OUT {
         s.run(draft(&[3, 4, 33], [Placement::Plain, Placement::Plain, how]));
     }
-    // Gate and up projections as the two halves of one projection.
+    // Gate and up as the two halves of a single projection.
     s.run(draft(&[3, 4, 32], [Placement::Gaps; 3]));
     let (inf, nan) = (f64::INFINITY, f64::NAN);
     let gate = values_of(dtype, &[nan, inf, -inf, 0.0, 1.0, -200.0]);

@@ -49,7 +49,8 @@ pub(super) fn cases(s: &mut Suite<'_>) {
     }
 }
 
-/// Values of their own width, sinks and logarithms of the denominators, in kernels for few and many queries.
+/// Values with their own width, sinks and logarithms of the denominators, in kernels for few and many
+/// queries.
 fn wide(s: &mut Suite<'_>, dtype: DType) {
     let causal = [("causal", json!(true))];
     for (dims, dv) in [
@@ -243,13 +244,13 @@ fn options(s: &mut Suite<'_>, dtype: DType) {
             s.run(draft);
         }
     }
-    // ALiBi is added after the cap: capped together, the scores would be smaller.
+    // ALiBi is added after the cap: if capped too, the scores would be smaller.
     let steep = values_of(dtype, &[4.0, 2.0, 1.0, 0.5]);
     s.run(draft(dtype, dims, &[("softcap", json!(1.0))]).given("alibi", &steep, &[4], Placement::Plain));
 }
 
 fn masks(s: &mut Suite<'_>, dtype: DType) {
-    // Few queries, and enough for kernels that process tiles of them. The mask ends with its last query.
+    // Few queries, and enough for kernels that process tiles. The mask ends with its last query.
     masks_of(s, dtype, [2, 4, 2, 5, 9, 16]);
     masks_of(s, dtype, [1, 2, 1, 20, 33, 16]);
 }
@@ -309,6 +310,6 @@ fn numbers(s: &mut Suite<'_>, dtype: DType) {
     let draft = |scores, dims| placed(dtype, dims, &causal, [Placement::Plain; 4], scores);
     s.run(draft(Distribution::Normal(0.0, 60.0), [1, 2, 1, 7, 19, 64]).note("large scores"));
     s.run(draft(Distribution::Normal(20.0, 1.0), [1, 2, 1, 7, 300, 64]).note("large scores"));
-    // Equal scores over many keys: sums with few bits stop growing.
+    // Equal scores over many keys: low-precision sums stop growing.
     s.run(draft(Distribution::Between(0.0, 0.0), [1, 1, 1, 2, 4097, 8]).note("equal scores"));
 }

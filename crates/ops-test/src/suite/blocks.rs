@@ -1,7 +1,7 @@
 //! Blocks of any format as test data.
 //!
-//! Most are quantized normal values, whose scales and minima are those of real weights. The rest are random bits, which reach
-//! every code and every scale. A format that is only read has random bits alone.
+//! Most are quantized normal values, whose scales and minima are like those of real weights. The rest are
+//! random bits, which reach every code and every scale. A read-only format has only random bits.
 use super::data::{NORMAL, Random, draw};
 use crate::Array;
 use ops_core::{BlockInfo, DType};
@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// Distinct blocks per format. Decoding random bits until they are usable takes time, so cases draw from a pool.
 const POOL: usize = 128;
-/// Of these, blocks of random bits.
+/// How many of these have random bits.
 const RANDOM: usize = 32;
 
 /// `n` blocks with values of ordinary size.
@@ -22,7 +22,7 @@ pub(super) fn blocks(format: DType, n: usize) -> Array {
     pick(format, n, |_| pool.element(random.next() as usize % POOL).to_vec())
 }
 
-/// `n` blocks of random bits, of any finite values.
+/// `n` blocks of random bits whose values are finite.
 pub(super) fn any_bits(format: DType, n: usize) -> Array {
     let mut random = Random::of(format.name());
     pick(format, n, |_| random_block(info(format), &mut random, |largest| largest.is_finite()))

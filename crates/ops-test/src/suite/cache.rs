@@ -1,4 +1,4 @@
-//! Rows written to caches of keys and values.
+//! Writing rows to key and value caches.
 use super::data::{Distribution, NORMAL, Random, draw, values_of};
 use super::draft::CaseBuilder;
 use super::index::{ids, sentinel};
@@ -23,7 +23,7 @@ fn cache_types(dtype: DType) -> [DType; 2] {
     [dtype, DType::F8E4M3]
 }
 
-/// Distinct slots of a cache in no order, and one in four is "no slot".
+/// Distinct slots of a cache, in no particular order; one in four is "no slot".
 fn some_slots(index: DType, n: usize, slots: usize) -> Vec<i64> {
     let none = sentinel(index);
     // Steps that reach each slot once: the number is odd, and not a multiple of 3 or 7 for the sizes here.
@@ -108,7 +108,7 @@ fn outside(
     draft: &dyn Fn(&[i64]) -> CaseBuilder,
 ) {
     let signed = matches!(index, DType::I32 | DType::I64);
-    // The largest value is no position; it skips a slot.
+    // The largest value is not a position; as a slot it skips the row.
     let largest = (operand == "positions").then(|| sentinel(index));
     let wide = (index == DType::I64).then_some(1 << 40);
     for wrong in [bound as i64, 200].into_iter().chain(signed.then_some(-1)).chain(largest).chain(wide) {
@@ -131,7 +131,7 @@ struct Keys<'a> {
     index: [DType; 2],
     tables: DType,
     weight: DType,
-    /// One operand, or several of a kind, lies as the placement says.
+    /// One operand, or several of one kind, with another placement.
     place: (&'a str, Placement),
 }
 

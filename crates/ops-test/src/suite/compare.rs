@@ -16,10 +16,10 @@ pub(super) fn cases(s: &mut Suite<'_>) {
     }
 }
 
-/// Numbers that are compared: few, so that many pairs are equal, and at the corners of the type.
+/// Numbers to compare: few distinct ones, so that many pairs are equal, and the corners of the type.
 fn corners(dtype: DType) -> Array {
     if dtype == DType::I64 {
-        // Some that are equal as f64.
+        // Some numbers that are equal as f64.
         let large = 1i64 << 53;
         let corners =
             [i64::MIN, i64::MIN + 1, i64::MAX, i64::MAX - 1, large, large + 1, -large - 1, -1, 0, 1];

@@ -24,7 +24,7 @@ pub(super) fn cases(s: &mut Suite<'_>) {
 type Axis = [usize; 4];
 const PLAIN: Axis = [1, 0, 1, 0];
 
-/// One case, over two axes. Ops of one axis take the second alone.
+/// One case, over two axes. Ops with a single axis use only the second.
 #[derive(Clone, Copy)]
 struct Problem {
     op: &'static str,
@@ -56,7 +56,7 @@ impl Problem {
     fn transposed(&self) -> bool {
         self.op.contains("transpose")
     }
-    /// The axes that the op has.
+    /// The values for the axes that the op has.
     fn own<T: Copy>(&self, both: [T; 2]) -> Vec<T> {
         both[if self.op.ends_with("1d") { 1 } else { 0 }..].to_vec()
     }
@@ -87,7 +87,7 @@ impl Problem {
     fn outputs(&self) -> usize {
         self.channels[1] * self.channels[2]
     }
-    /// The op with its options. Those that have their defaults are left out.
+    /// The op with its options. Options at their defaults are left out.
     fn start(&self) -> CaseBuilder {
         let mut draft = CaseBuilder::new(self.op, self.dtype);
         let axes = self.own(self.axes);
@@ -138,7 +138,7 @@ fn options(s: &mut Suite<'_>, op: &'static str, dtype: DType) {
         [[1, 4, 3, 0], [2, 6, 5, 0]],
         [[2, 5, 1, 0], [3, 7, 1, 0]],
     ] {
-        // Much padding leaves nothing of what is transposed.
+        // With a lot of padding, nothing is left of a transposed convolution's result.
         let x = if base.transposed() { [8, 13] } else { base.x };
         Problem { axes, x, bias: Some(dtype), ..base }.run(s);
         Problem { axes, x, kernel: [2, 4], channels: [2, 1, 3], ..base }.run(s);
@@ -153,7 +153,7 @@ fn options(s: &mut Suite<'_>, op: &'static str, dtype: DType) {
     }
 }
 
-/// Extents around those of vectors and tiles, kernels of one element and of all of `x`, and empty axes.
+/// Extents around the sizes of vectors and tiles, kernels of one element and as large as `x`, and empty axes.
 fn sizes(s: &mut Suite<'_>, op: &'static str, dtype: DType) {
     let base = Problem { bias: Some(dtype), ..Problem::new(op, dtype) };
     let pad = [[1, 1, 1, 0]; 2];
@@ -170,7 +170,7 @@ fn sizes(s: &mut Suite<'_>, op: &'static str, dtype: DType) {
         ([2, 3, 1], [12, 130], [3, 5], [[1, 1, 1, 0], [1, 2, 1, 0]]),
         ([3, 16, 1], [20, 21], [7, 7], [[2, 3, 1, 0]; 2]),
         ([2, 2, 1], [5, 7], [5, 7], [PLAIN; 2]),
-        // Enough groups for large tiles of matrix units, by consecutive terms and by channels of one element of the kernel.
+        // Enough groups for large matrix-unit tiles, both over consecutive terms and over channels of one kernel element.
         ([2, 65, 8], [9, 15], [3, 3], pad),
         ([17, 66, 8], [9, 15], [1, 1], [PLAIN; 2]),
         ([1, 1, 7], [6, 3], [3, 3], pad),
@@ -188,7 +188,7 @@ fn sizes(s: &mut Suite<'_>, op: &'static str, dtype: DType) {
         let hows = [how, how, Placement::Plain, how];
         Problem { batch: 2, channels: [40, 17, 2], x: [4, 9], axes: pad, hows, ..base }.run(s);
     }
-    // Enough images for one each to a thread.
+    // Enough images for one per thread.
     Problem { batch: 33, channels: [2, 3, 1], x: [4, 6], axes: pad, ..base }.run(s);
     for (batch, channels, x) in [
         (0, [3, 4, 1], [5, 7]),
@@ -222,7 +222,7 @@ fn layouts(s: &mut Suite<'_>, op: &'static str, dtype: DType) {
     };
     let depthwise = Problem { channels: [1, 1, 6], ..dense };
     let pointwise = Problem { kernel: [1, 1], axes: [PLAIN; 2], ..dense };
-    // Kernels differ in how they read x, and share how they read weights and biases.
+    // Kernels read x differently, but weights and biases in the same way.
     for (base, operands) in [(dense, &[0, 1, 2, 3][..]), (depthwise, &[0, 3]), (pointwise, &[0, 3])] {
         for operand in operands.iter().copied() {
             for how in if operand == 3 { &OUT[..] } else { &IN[..] } {
@@ -242,7 +242,7 @@ fn layouts(s: &mut Suite<'_>, op: &'static str, dtype: DType) {
     }
 }
 
-/// Long sums, values that are not finite, and integers whose sums no order of addition rounds.
+/// Long sums, non-finite values, and integers whose sums are exact in any order.
 fn values(s: &mut Suite<'_>, op: &'static str, dtype: DType) {
     let base = Problem { axes: [[1, 1, 1, 0]; 2], ..Problem::new(op, dtype) };
     let long = Problem { channels: [459, 2, 1], x: [2, 3], ..base };
@@ -255,7 +255,7 @@ fn values(s: &mut Suite<'_>, op: &'static str, dtype: DType) {
         let draft = positive("weight", &weight, positive("x", &x, long.start()));
         s.run(draft.write("y", &y, Placement::Plain).note("positive"));
     }
-    // A value that is not finite reaches the outputs whose sums it is in, and no others.
+    // A non-finite value affects only the outputs whose sums contain it.
     for (special, outputs) in [(f64::INFINITY, 1), (f64::NAN, 1), (f64::NEG_INFINITY, 18)] {
         let spotted = Problem { channels: [2, outputs, 1], x: [6, 40], ..base };
         let [x, weight, y] = spotted.shapes();
@@ -277,7 +277,7 @@ fn values(s: &mut Suite<'_>, op: &'static str, dtype: DType) {
     }
 }
 
-/// Small integers, with which results must be equal.
+/// Small integers, for which results must be equal.
 fn integers(s: &mut Suite<'_>, problem: Problem) {
     let [x, weight, y] = problem.shapes();
     let terms = problem.channels[0] * problem.kernel.iter().product::<usize>();

@@ -1,4 +1,5 @@
-//! Copies and fills: scalars and blocks of every size that is moved differently, and every pair of layouts.
+//! Copies and fills: scalars and blocks of every size with its own code path, and every pair of
+//! layouts.
 use super::data::Distribution;
 use super::draft::CaseBuilder;
 use super::placement::{IN, OUT, Placement};
@@ -6,7 +7,7 @@ use super::{LENGTHS, Suite};
 use crate::types::{SCALARS, moved_block_types};
 use ops_core::DType;
 
-/// The scalar types, and the block formats that differ in how they are moved.
+/// The scalar types, and block formats with different code paths for moves.
 pub(super) fn elements() -> impl Iterator<Item = DType> {
     SCALARS.into_iter().chain(moved_block_types())
 }

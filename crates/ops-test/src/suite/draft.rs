@@ -18,7 +18,7 @@ impl CaseBuilder {
         CaseBuilder { case, words: vec![format!("dtype={dtype}")], random: Random::of(op) }
     }
 
-    /// Selects other numbers than those of the same op and shape without it.
+    /// Selects different numbers for the same op and shape.
     pub(crate) fn seed(mut self, seed: usize) -> Self {
         self.words.push(format!("seed={seed}"));
         self.random = Random::of(&format!("{} {seed}", self.case.op));
@@ -91,7 +91,7 @@ impl CaseBuilder {
         let dtype = array.dtype();
         let dims: Vec<String> = layout.dims().iter().map(usize::to_string).collect();
         let dtype_word = if dtype == self.case.dtype { String::new() } else { format!(" {dtype}") };
-        // Outputs are named only if they are special.
+        // Outputs appear in the name only if they are special.
         if role != Role::Out || how != Placement::Plain || dtype != self.case.dtype {
             self.words.push(format!("{name}=[{}]{dtype_word}{}", dims.join(","), how.word()));
         }

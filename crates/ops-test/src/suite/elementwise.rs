@@ -38,7 +38,7 @@ fn draft(
     [a, b, y]: [Placement; 3],
     numbers: Distribution,
 ) -> CaseBuilder {
-    // Bounded away from zero: otherwise the error of a quotient by nearly zero would dominate all others.
+    // Bounded away from zero: otherwise the error of dividing by almost zero would dominate all others.
     let divisor = if f == BinaryFn::Div && dtype.is_float() { Distribution::Nonzero } else { numbers };
     // Negative numbers have powers only with integer exponents.
     let base = if f == BinaryFn::Pow && dtype.is_float() { Distribution::Positive } else { numbers };

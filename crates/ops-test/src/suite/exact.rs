@@ -1,9 +1,9 @@
 //! Exact mode: operands are small integers, and results must be equal, not only close.
 //!
-//! Sums and products of the operands are exact in every float type, in any order: the magnitudes of all
-//! terms of a result add up to at most 2 to the power of the type's significant bits (2⁸ in bf16, 2¹¹ in
-//! f16). A correct kernel therefore never rounds, and faults far below the op's tolerance are detected: one
-//! wrong element among thousands, a lost bit in f32, a factor of 1 + 10⁻⁶.
+//! Sums and products of the operands are exact in every float type, in any order: the magnitudes of all terms
+//! of a result add up to at most 2 to the power of the type's significant bits (2⁸ in bf16, 2¹¹ in f16). A
+//! correct kernel therefore never rounds, and bugs far below the op's tolerance are detected: one wrong
+//! element among thousands, a lost bit in f32, a factor of 1 + 10⁻⁶.
 //!
 //! The mode covers only what the contract implies. Copies, `where`, `index_select`, casts and integers are
 //! compared exactly elsewhere, on all bit patterns. Norms, softmax and activations are excluded, because
@@ -40,8 +40,8 @@ fn limit(dtype: DType) -> f64 {
     2f64.powi(dtype.precision().unwrap_or(1) as i32)
 }
 
-/// The largest factor of a product. In f32 it has as many bits as f16 has: kernels may split operands for matrix units and
-/// may then leave out the products of the lower parts.
+/// The largest factor of a product. In f32 it has only as many bits as f16: kernels may split operands for
+/// matrix units, and may then omit the products of the lower parts.
 fn largest_factor(dtype: DType) -> f64 {
     match dtype {
         DType::F32 => 2047.0,

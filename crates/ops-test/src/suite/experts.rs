@@ -1,4 +1,4 @@
-//! Products of rows with the matrices of their experts.
+//! Products of rows with their experts' weight matrices.
 use super::blocks::blocks;
 use super::data::{Distribution, NORMAL};
 use super::draft::CaseBuilder;
@@ -28,13 +28,13 @@ pub(super) fn cases(s: &mut Suite<'_>) {
 struct Experts {
     dtype: DType,
     weight_type: DType,
-    /// Tokens, rows of a token, choices of a token.
+    /// Numbers of tokens, rows per token, and choices per token.
     rows: [usize; 3],
-    /// Experts, outputs, elements or blocks of a row.
+    /// Numbers of experts, outputs, and elements or blocks per row.
     weight: [usize; 3],
     bias: Option<DType>,
     index: DType,
-    /// Of x, weight, ids, bias and y.
+    /// Placements of x, weight, ids, bias and y.
     hows: [Placement; 5],
 }
 
@@ -43,7 +43,7 @@ impl Experts {
         let hows = [Placement::Plain; 5];
         Experts { dtype, weight_type, rows, weight, bias: None, index: DType::U32, hows }
     }
-    /// Some experts are chosen often and some never; a few choices are of no expert.
+    /// Some experts are chosen often and some never; a few choices are "no expert".
     fn choices(&self) -> Vec<i64> {
         let ([n, _, k], [e, ..]) = (self.rows, self.weight);
         let choice = |at: usize| match at * 7 % 11 {
@@ -112,7 +112,8 @@ fn floats(s: &mut Suite<'_>, dtype: DType) {
     layouts(s, of([40, 2, 2], [4, 9, 64]));
 }
 
-/// Many rows for each expert: a backend may sort them by expert and multiply them in tiles, of which the last is not full.
+/// Many rows per expert: a backend may sort them by expert and multiply them in tiles, the last of which is
+/// not full.
 fn many_rows(s: &mut Suite<'_>, experts: Experts) {
     let ([n, _, k], [e, ..]) = (experts.rows, experts.weight);
     let with_bias = Experts { bias: Some(experts.dtype), ..experts };
@@ -148,7 +149,7 @@ fn layouts(s: &mut Suite<'_>, experts: Experts) {
 }
 
 fn of_blocks(s: &mut Suite<'_>, dtype: DType, format: DType) {
-    // As many blocks as hold this many values.
+    // The number of blocks that hold this many values.
     let blocks = |values: usize| values.div_ceil(format.values());
     let of = |rows, [e, o, d]: [usize; 3]| Experts::new(dtype, format, rows, [e, o, blocks(d)]);
     for (rows, weight) in [([3, 1, 2], [4, 33, 160]), ([3, 2, 2], [4, 34, 256]), ([40, 1, 3], [5, 17, 64])] {

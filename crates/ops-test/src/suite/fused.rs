@@ -1,4 +1,4 @@
-//! Products with a step behind them.
+//! Products fused with the step that follows them.
 use super::blocks::blocks;
 use super::data::NORMAL;
 use super::draft::CaseBuilder;
@@ -28,7 +28,7 @@ fn draft(
         let dims = [n, k / of.values()];
         draft = match of {
             DType::Block(_) => {
-                // Both come from one pool of blocks, so the gate's rows begin elsewhere in it.
+                // Both use one pool of blocks, so the gate's rows start at a different position in it.
                 let all = blocks(of, dims[0] * dims[1] + 7);
                 let first = if name == "gate" { 7 } else { 0 };
                 let rows = &all.bytes()[first * of.size()..][..dims[0] * dims[1] * of.size()];

@@ -24,7 +24,7 @@ struct Norm<'a> {
     dims: &'a [usize],
     numbers: Distribution,
     eps: f64,
-    /// Of `x`, the gate, the weight and `y`.
+    /// Placements of `x`, the gate, the weight and `y`.
     hows: [Placement; 4],
     weight_type: DType,
 }
@@ -82,7 +82,7 @@ fn norms(s: &mut Suite<'_>, op: &str, dtype: DType) {
     s.run(Norm { numbers: Distribution::Between(0.0, 0.0), ..norm }.draft().note("zeros"));
     // The squares exceed the range of f16.
     s.run(Norm { numbers: Distribution::Normal(0.0, 8e3), ..norm }.draft().note("large"));
-    // One NaN makes a row of NaN, and no other.
+    // One NaN makes its whole row NaN, but no other row.
     let mut x = vec![0.5; 6 * 40];
     x[97] = f64::NAN;
     let draft = CaseBuilder::new(op, dtype).param("eps", 1e-5);

@@ -94,7 +94,7 @@ fn functions(s: &mut Suite<'_>, dtype: DType) {
     }
 }
 
-/// Comparisons of numbers and of what is none; the results are u8.
+/// Comparisons of numbers and NaN; the results are u8.
 fn relations(s: &mut Suite<'_>, dtype: DType) {
     let (a, b) = ([NAN, 1.0, NAN, INF, -0.0, 1.0, 2.0], [NAN, NAN, 1.0, INF, 0.0, 2.0, 1.0]);
     for (op, y) in [

@@ -1,4 +1,4 @@
-//! Linear attention: convolutions that continue, and the gated delta rule.
+//! Linear attention: convolutions with state, and the gated delta rule.
 use super::data::{Distribution, NORMAL, Random, draw};
 use super::draft::CaseBuilder;
 use super::placement::{IN, OUT, Placement};
@@ -91,10 +91,11 @@ fn convolutions(s: &mut Suite<'_>, dtype: DType) {
     }
 }
 
-/// Heads of d features with values of width dv: `[b, t, h, d, dv]`. One operand, or a state or output, lies as `how` says.
+/// Heads of d features with values of width dv: `[b, t, h, d, dv]`. The operand, state or output `which` has
+/// the placement `how`.
 fn rule(dtype: DType, [b, t, h, d, dv]: [usize; 5], (which, how): (&str, Placement)) -> CaseBuilder {
     let place = |name: &str| if name == which { how } else { Placement::Plain };
-    // Keys of about unit length, as models norm them: the rule is stable for those.
+    // Keys of about unit length, as in models: the rule is stable for these.
     let unit = Distribution::Normal(0.0, (d.max(1) as f64).sqrt().recip());
     let old = draw(&mut Random::of("state"), DType::F32, b * h * d * dv, NORMAL);
     let draft = CaseBuilder::new("gated_delta_rule", dtype).read("q", &[b, t, h, d], place("q"), NORMAL);

@@ -69,7 +69,7 @@ fn matmul(s: &mut Suite<'_>, dtype: DType) {
     ] {
         s.run(product(dtype, &[2, 34, 65], &[2, 65, 18], hows));
     }
-    // A long sum of terms with equal signs: with few bits it stops growing.
+    // A long sum of terms with equal signs: it stops growing in low precision.
     let positive = |name, dims: &[usize], draft: CaseBuilder| {
         draft.read(name, dims, Placement::Plain, Distribution::Positive)
     };
@@ -120,7 +120,7 @@ fn linear(s: &mut Suite<'_>, dtype: DType) {
         for bias in [None, Some(dtype), Some(DType::F32)] {
             s.run(Linear { dtype, rows: &[2, 3], k: 65, n: 33, weight_type, bias, hows: plain }.draft());
         }
-        // One row, more rows than kernels for few of them take, and enough for large tiles.
+        // One row, more rows than kernels for few rows support, and enough for large tiles.
         for (rows, n) in [(1, 33), (33, 65), (2049, 3)] {
             s.run(Linear { dtype, rows: &[rows], k: 37, n, weight_type, bias: None, hows: plain }.draft());
         }

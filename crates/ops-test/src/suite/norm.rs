@@ -18,7 +18,7 @@ struct Norm<'a> {
     x: Placement,
     y: Placement,
     weights: Placement,
-    /// The type of weight and bias. Where they are optional, also which are present.
+    /// The type of weight and bias. If they are optional, also which are present.
     weight_type: DType,
     given: (bool, bool),
 }
@@ -187,8 +187,8 @@ fn numbers(s: &mut Suite<'_>, op: &str, dtype: DType) {
     s.run(norm.with(&values_of(dtype, &x)).note("nan in a row"));
 }
 
-/// f32 weights that make every result representable. Correct code has hardly any error left, so an extra rounding between
-/// load and store is detected.
+/// f32 weights that make every result representable. Correct code then has almost no error, so an extra
+/// rounding between load and store is detected.
 fn sharp(s: &mut Suite<'_>, op: &str, dtype: DType) {
     if !matches!(dtype, DType::F16 | DType::BF16) || op == "add_rms_norm" {
         return;

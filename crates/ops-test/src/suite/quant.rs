@@ -27,7 +27,8 @@ pub(super) fn cases(s: &mut Suite<'_>) {
     }
 }
 
-/// As many blocks as hold `k` blocks of 32 values, at least one. Rows of super-blocks then are not longer than others.
+/// As many blocks as hold `k` blocks of 32 values, at least one. Rows of super-blocks are then no longer than
+/// others.
 fn blocks_of(format: DType, k: usize) -> usize {
     (k * 32).div_ceil(format.values())
 }
@@ -60,7 +61,7 @@ fn quantize(s: &mut Suite<'_>, format: DType) {
     for y in OUT {
         s.run(draft(&[3, 2], 3, Placement::Plain, y, NORMAL));
     }
-    // Values half-way between two codes, of both signs, at scales of one; and the extremes twice.
+    // Values half-way between two codes, of both signs, with a scale of one; and the extremes twice.
     let n = format.values();
     let first = |block: usize| [127.0, -8.0, -127.0, 8.0][block % 4];
     let steps: Vec<f64> =
@@ -133,7 +134,7 @@ fn linear(s: &mut Suite<'_>, dtype: DType, format: DType) {
             s.run(draft(&[2, 4], 9, 3, hows));
         }
     }
-    // The format's error budget, which is narrower than the tolerance: one row, few, and many. In f64 nothing is rounded to bytes.
+    // The format's error budget, which is tighter than the tolerance: one row, few, and many. In f64 nothing is rounded to bytes.
     let (DType::Block(info), DType::F32 | DType::F64) = (format, dtype) else { return };
     let (budget, summed) = (info.error_budget(), Tolerance::summed(dtype));
     let limit = match (dtype, summed) {

@@ -199,7 +199,7 @@ fn values(s: &mut Suite<'_>, of: Of) {
             (0..n * places.len()).map(|i| x[i % places.len() * n + i / places.len()]).collect();
         s.run(of.given(&values_of(dtype, &across), &[n, places.len()], 0).note("equal elements"));
     }
-    // No element above the rest, all at an end of the range.
+    // All elements are equal, at an end of the range.
     for v in if dtype.is_float() { vec![f64::NEG_INFINITY, f64::INFINITY, 0.0] } else { bounds(dtype) } {
         s.run(of.given(&values_of(dtype, &[v; 99]), &[3, 33], -1).note(&format!("all {v}")));
         s.run(of.given(&values_of(dtype, &[v; 99]), &[3, 33], 0).note(&format!("all {v}")));
@@ -223,7 +223,7 @@ fn special(s: &mut Suite<'_>, of: Of) {
     let values = values_of(of.dtype, rows.as_flattened());
     s.run(of.given(&values, &[8, 5], -1).note("infinities and nan"));
     s.run(of.given(&values, &[5, 8], 0).note("infinities and nan"));
-    // The same within packs, among elements that are never the result.
+    // The same within packs, among elements that cannot be the result.
     let worst = if of.op.ends_with("min") { inf } else { -inf };
     let packs = rows.iter().flat_map(|row| {
         let mut all = [worst; 16];
@@ -247,7 +247,7 @@ fn special(s: &mut Suite<'_>, of: Of) {
     }
 }
 
-/// Sums that lose terms if they are kept in few bits or in one running number.
+/// Sums that lose terms in low precision or in a single running sum.
 fn sums(s: &mut Suite<'_>, of: Of) {
     let step = if of.dtype == DType::F16 { 0.25 } else { 0.1 };
     for n in [4097, 70_001] {

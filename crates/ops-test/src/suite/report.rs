@@ -13,9 +13,9 @@ pub struct Filter {
     pub dtype: Option<DType>,
     /// Only cases whose name contains this text.
     pub name: Option<String>,
-    /// Only cases with one of these names, unless there are none.
+    /// Only cases with one of these names; all if empty.
     pub names: Vec<String>,
-    /// No case after the first that fails.
+    /// Stops after the first failed case.
     pub until_failure: bool,
     /// With `Some(4)`, each op runs in about one in four of its types, and the next op in different ones.
     pub one_type_in: Option<usize>,
@@ -44,7 +44,7 @@ impl Filter {
     }
 }
 
-/// Whether an op runs in this type when it runs in one in `count` of its types.
+/// Whether an op runs in this type if it runs only in one in `count` of its types.
 fn has_turn(op: &str, dtype: DType, count: usize) -> bool {
     let Some(at) = entries().iter().position(|entry| entry.name == op) else { return true };
     let types = entries()[at].runs_in.members();

@@ -17,9 +17,9 @@ struct Case<'a> {
     /// `[b, h, t, d]`, which is rearranged to the op's order.
     dims: [usize; 4],
     start: usize,
-    /// Columns of the tables, if they do not rotate whole heads.
+    /// Number of table columns, if not whole heads are rotated.
     half: Option<usize>,
-    /// The index type of positions, and whether all batch entries take the same; with them, `start` is 0.
+    /// The index type of positions, and whether all batch entries share them; with positions, `start` is 0.
     positions: Option<(DType, bool)>,
     at: Placement,
     /// Unused extra rows of the tables.
@@ -112,7 +112,7 @@ pub(super) fn cases(s: &mut Suite<'_>) {
     }
 }
 
-/// Positions, and heads of which only the first features are rotated.
+/// Positions, and heads with only their first features rotated.
 fn wider(s: &mut Suite<'_>, case: Case<'_>) {
     let [b, h, t, _] = case.dims;
     for (d, half) in [(16, 4), (64, 12), (66, 1), (128, 32), (10, 0), (96, 44)] {

@@ -1,4 +1,4 @@
-//! Routing of tokens to experts, and the sums of their results.
+//! Routing of tokens to experts, and the weighted sum of the experts' results.
 use super::data::{Distribution, NORMAL, Random, values_of};
 use super::draft::CaseBuilder;
 use super::placement::{IN, OUT, Placement};
@@ -19,7 +19,8 @@ pub(super) fn cases(s: &mut Suite<'_>) {
     }
 }
 
-/// Multiples of 1/32, exact in every float type, so that no two choices differ by a rounding: with few values many are equal.
+/// Multiples of 1/32, exact in every float type, so that rounding cannot affect choices; with few distinct
+/// values, many are equal.
 fn steps(dtype: DType, seed: &str, n: usize, values: u64) -> Array {
     let mut random = Random::of(seed);
     let step = |_| (random.next() % values) as f64 / 32.0 - values as f64 / 64.0;
@@ -30,7 +31,7 @@ fn steps(dtype: DType, seed: &str, n: usize, values: u64) -> Array {
 #[derive(Clone, Copy)]
 struct Router {
     dtype: DType,
-    /// Tokens, experts, choices.
+    /// Numbers of tokens, experts and choices.
     sizes: [usize; 3],
     scoring: &'static str,
     order: &'static str,
@@ -38,7 +39,7 @@ struct Router {
     scale: f64,
     groups: Option<(usize, usize, &'static str)>,
     bias: Option<DType>,
-    /// Of logits, bias, weights and ids.
+    /// Placements of logits, bias, weights and ids.
     hows: [Placement; 4],
 }
 
@@ -87,7 +88,7 @@ fn choices(s: &mut Suite<'_>, dtype: DType) {
         [3, 128, 8],
         [2, 129, 70],
         [1, 512, 10],
-        // More than a wave keeps.
+        // More than a wave can keep.
         [3, 513, 7],
         [2, 1000, 140],
         [67, 16, 2],
@@ -127,7 +128,7 @@ fn options(s: &mut Suite<'_>, dtype: DType) {
                 for (groups, kept) in [(8, 3), (4, 1), (8, 8), (32, 5), (64, 12)] {
                     s.run(Router { groups: Some((groups, kept, score)), ..router }.draft());
                 }
-                // More than a wave keeps.
+                // More than a wave can keep.
                 let large = Router { groups: Some((10, 4, score)), ..Router::new(dtype, [2, 600, 5]) };
                 s.run(Router { scoring, order, bias, ..large }.draft());
             }
@@ -175,7 +176,8 @@ fn ties(s: &mut Suite<'_>, dtype: DType) {
     s.run(Router::new(dtype, [3, 8, 4]).with(&values_of(dtype, &large)).note("large"));
 }
 
-/// Which experts such logits give is not defined. That the call succeeds and writes nothing else is.
+/// It is undefined which experts such logits give, but the call must succeed and must not write anything
+/// else.
 fn not_finite(s: &mut Suite<'_>, dtype: DType) {
     let (inf, nan) = (f64::INFINITY, f64::NAN);
     let some: Vec<f64> = (0..6 * 48).map(|i| [nan, 0.5, inf, -inf, 1.0, 0.25, nan][i % 7]).collect();
@@ -221,7 +223,7 @@ fn combine(s: &mut Suite<'_>, dtype: DType) {
             s.run(draft([3, 4, 64], hows));
         }
     }
-    // Weights of zero leave an expert out; large terms that cancel are summed in f32.
+    // Weights of zero skip an expert; large cancelling terms are summed in f32.
     let x = values_of(dtype, &[1000.0, 1.0, -1000.0, 2.0, 0.25, 4.0]);
     let weights = values_of(DType::F32, &[1.0, 0.5, 1.0]);
     let draft = CaseBuilder::new("combine_experts", dtype).given("x", &x, &[1, 3, 2], Placement::Plain);

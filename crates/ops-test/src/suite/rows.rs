@@ -1,8 +1,9 @@
-//! Rows by themselves: every case of the suite again, with fewer rows.
+//! Independent rows: runs every case of the suite again, with fewer rows.
 //!
-//! A backend that promises [`Determinism::Batch`](ops_core::Determinism::Batch) gives a row the same bits whatever other rows are
-//! in the call. Which operands have a row for each row of the output is not written down for each op: it is found out on an
-//! oracle, which computes one row after the other and so gives the same rows if the right operands are cut.
+//! A backend that guarantees [`Determinism::Batch`](ops_core::Determinism::Batch) gives a row the same bits
+//! whatever other rows are in the call. Which operands have one row per output row is not listed for each op:
+//! it is found with an oracle that computes rows one by one, and therefore gives the same rows if the right
+//! operands are cut.
 use super::{Report, run_on};
 use crate::dispatch::Runner;
 use crate::suite::Filter;
@@ -12,21 +13,21 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-/// Numbers of rows that are computed apart from the others.
+/// Numbers of rows that are computed separately from the others.
 const SIZES: [usize; 14] = [1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 63];
 
-/// What [`run_rows`] found.
+/// The result of [`run_rows`].
 #[derive(Debug)]
 pub struct Rows {
-    /// As of [`run`](super::run); a row with other bits is a failure too.
+    /// As for [`run`](super::run); a row with different bits is also a failure.
     pub report: Report,
-    /// For each op, how many calls were compared.
+    /// Number of compared calls, by op.
     pub compared: BTreeMap<String, usize>,
 }
 
-/// Runs the cases of the suite with at most `most` elements in each operand, and each again with fewer rows along any axis of its
-/// outputs but the last. Rows must have the same bits. `oracle` must compute each row by itself. `before` is called with each case's
-/// name before it runs.
+/// Runs the cases of the suite with at most `most` elements in each operand, and each again with fewer rows
+/// along any axis of its outputs but the last. Rows must have the same bits. `oracle` must compute each row
+/// independently. `before` is called with each case's name before it runs.
 pub fn run_rows<B: SuiteBackend, O: SuiteBackend>(
     backend: &B,
     oracle: &O,
@@ -52,7 +53,7 @@ impl Runner for Cut<'_> {
     }
     fn call(&self, case: &Case) -> Result<RunResult, CallError> {
         if case.operands.iter().any(|o| o.array.len() > self.most) {
-            return Err(CallError::Unsupported("too large to be run in so many ways".into()));
+            return Err(CallError::Unsupported("too large to run repeatedly with fewer rows".into()));
         }
         let whole = self.backend.call(case)?;
         if whole.result.is_ok() {
@@ -89,11 +90,13 @@ impl Cut<'_> {
         let part = narrowed(case, cut, axis, range.clone())?;
         let ran = self.backend.call(&part)?;
         if let Err(error) = &ran.result {
-            // A provider may lack a kernel for the rest of a layout, but must say so.
+            // A provider may lack a kernel for the remaining layout, but must say so.
             return ran.support.err().map(drop).ok_or_else(|| CallError::Malformed(error.to_string()));
         }
         if !same_rows(&part, whole, &ran)? {
-            let why = format!("rows {range:?} of axis {axis} have other bits alone than with the others");
+            let why = format!(
+                "rows {range:?} of axis {axis} have different bits alone than together with the others"
+            );
             return Err(CallError::Malformed(why));
         }
         let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -101,7 +104,8 @@ impl Cut<'_> {
         Ok(())
     }
 
-    /// The operands that have a row for each row of the outputs: as few inputs as leave the oracle's rows what they are.
+    /// The operands with one row per output row: the smallest set of inputs whose cut leaves the oracle's
+    /// rows unchanged.
     fn operands_of_rows(
         &self,
         case: &Case,
@@ -136,8 +140,9 @@ impl Cut<'_> {
     }
 }
 
-/// Whether an axis has rows. Channels of a convolution are not rows. The number of queries of attention may say where they stand:
-/// with fewer of them, the first is not the same row. Cuts of a prefill keep the places, and are tested on whole decoders.
+/// Whether an axis has rows. Channels of a convolution are not rows. The number of attention's queries may
+/// determine their positions: with fewer of them, the first is a different row. Splits of a prefill keep the
+/// positions, and are tested on whole decoders.
 fn are_rows(case: &Case, axis: usize) -> bool {
     let given = |name| case.params.0.get(name).is_some_and(|value| !value.is_null());
     match case.op.as_str() {
@@ -165,14 +170,14 @@ fn narrowed(case: &Case, cut: &[String], axis: usize, range: Range<usize>) -> Re
     Ok(part)
 }
 
-/// Whether the outputs of a part have the same bits as in the whole.
+/// Whether the outputs of a part have the same bits as the same rows of the whole.
 fn same_rows(part: &Case, whole: &RunResult, ran: &RunResult) -> Result<bool, CallError> {
     for output in part.outputs() {
         let (Some(one), Some(other)) = (whole.buffer(&output.name), ran.buffer(&output.name)) else {
             return Ok(false);
         };
         let (one, other) = (one.gather(&output.layout)?, other.gather(&output.layout)?);
-        // The bits of a NaN are nobody's promise.
+        // The bits of a NaN are not guaranteed.
         let nan = |x: &crate::Array, at| x.dtype().number(x.element(at)).is_some_and(|v| v.to_f64().is_nan());
         let same = |at| one.element(at) == other.element(at) || (nan(&one, at) && nan(&other, at));
         if !(0..one.len()).all(same) {

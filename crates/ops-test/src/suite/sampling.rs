@@ -29,7 +29,7 @@ struct Draw {
 
 const PLAIN: Draw = Draw { temperature: 1.0, top_k: None, top_p: None, seed: 0 };
 const GREEDY: Draw = Draw { temperature: 0.0, ..PLAIN };
-/// As usual for text.
+/// Usual options for text.
 const USUAL: Draw = Draw { temperature: 0.8, top_k: Some(40), top_p: Some(0.95), seed: 17 };
 
 impl Draw {
@@ -41,7 +41,8 @@ impl Draw {
     }
 }
 
-/// Adds counters from those given on, such that rounding does not decide what is drawn, and the output.
+/// Adds the output, and counters, starting from the given ones, for which rounding does not affect the
+/// result.
 fn with_counters(draft: CaseBuilder, counters: &[i64], hows: [Placement; 2]) -> CaseBuilder {
     let counters = oracle::steady_counters(&draft.case, counters)
         .and_then(|counters| Array::from_slice(&counters))
@@ -110,7 +111,7 @@ fn options(s: &mut Suite<'_>, dtype: DType) {
         Draw { top_p: Some(0.6), temperature: 2.0, ..PLAIN },
         Draw { top_p: Some(0.95), ..PLAIN },
         Draw { top_p: Some(1.0), ..PLAIN },
-        // Of the ten that are left, not of all.
+        // Probabilities are relative to the ten ids that are kept, not to all.
         Draw { top_k: Some(10), top_p: Some(0.7), temperature: 5.0, ..PLAIN },
     ] {
         s.run(drawn(dtype, [60, 37], draw));
@@ -143,7 +144,7 @@ fn counters(s: &mut Suite<'_>, dtype: DType) {
             Draw { seed, ..PLAIN }.draft(dtype).read("logits", &[10, 65], Placement::Repeated, LOGITS);
         s.run(with_counters(draft, &huge, [Placement::Plain; 2]).note("counters of 64 bits"));
     }
-    // All logits are equal, so the id tells `u`.
+    // All logits are equal, so the id reveals `u`.
     for v in [64, 1000] {
         let draft = PLAIN.draft(dtype).given("logits", &zeroed(dtype, 40 * v), &[40, v], Placement::Plain);
         s.run(with_counters(draft, &first(40), [Placement::Plain; 2]).note("all equal"));

@@ -69,12 +69,12 @@ fn values(s: &mut Suite<'_>, dtype: DType) {
         s.run(given(&corners.repeat(9), &[9, corners.len()], -1).note("corner values"));
         return s.run(given(&corners.repeat(9), &[9, corners.len()], 0).note("corner values"));
     }
-    // Sums that stop growing if they are kept in few bits.
+    // Sums that stop growing in low precision.
     let step = if dtype == DType::F16 { 0.25 } else { 0.1 };
     for (dims, axis) in [([1, 9001], 1), ([9001, 1], 0)] {
         s.run(given(&vec![step; 9001], &dims, axis).note("all equal"));
     }
-    // From the first NaN or infinity on, so are the sums.
+    // From the first NaN or infinity on, the sums are NaN or infinite too.
     let (inf, nan) = (f64::INFINITY, f64::NAN);
     for special in [inf, -inf, nan] {
         for at in [0, 3, 63, 299] {

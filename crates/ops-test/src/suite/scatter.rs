@@ -1,4 +1,4 @@
-//! Ops that read from and write to places that indices give: duplicates, sentinels and indices out of range.
+//! Ops that read and write elements by index: duplicates, sentinels and indices out of range.
 use super::copy::elements;
 use super::data::{Distribution, NORMAL, Random, draw};
 use super::draft::CaseBuilder;
@@ -20,7 +20,7 @@ pub(super) fn cases(s: &mut Suite<'_>) {
     }
 }
 
-/// Extents of what is indexed, the axis, and the extents of the indices.
+/// Extents of the indexed tensor, the axis, and the extents of the indices.
 type Sizes = (&'static [usize], isize, &'static [usize]);
 
 const SIZES: [Sizes; 14] = [
@@ -43,7 +43,7 @@ const SIZES: [Sizes; 14] = [
 /// Indices of every kind below `bound`: repeated, and "no element" for one in five.
 fn some(index: DType, n: usize, bound: usize) -> Vec<i64> {
     let (mut random, none) = (Random::of("places"), sentinel(index));
-    // The index type counts no further.
+    // The index type cannot represent larger indices.
     let bound = bound.min(usize::try_from(none).unwrap_or(usize::MAX));
     (0..n)
         .map(|_| {
@@ -81,7 +81,7 @@ fn along(dims: &[usize], axis: isize) -> usize {
     if axis < 0 { dims.len().wrapping_add_signed(axis) } else { axis as usize }
 }
 
-/// How many indices a call has.
+/// Number of indices in a call.
 fn count(op: &str, (dims, axis, like): Sizes) -> usize {
     if op == "index_add" { like[along(dims, axis)] } else { like.iter().product() }
 }
@@ -95,7 +95,7 @@ fn all(s: &mut Suite<'_>, op: &str, dtype: DType) {
         }
         outside(s, op, dtype, index);
     }
-    // All to one place, and each to its own.
+    // All to the same element, and each to its own.
     for given in [vec![3; 65], (0..65).map(|i| i % 4).collect()] {
         s.run(draft(op, dtype, (&[4], 0, &[65]), (DType::U32, &given), plain));
     }

@@ -66,7 +66,7 @@ fn numbers(s: &mut Suite<'_>, op: &str, dtype: DType) {
         let numbers = Distribution::Normal(mean, deviation);
         s.run(draft(op, dtype, &[4, 33], -1, plain, numbers).note(&format!("{mean}±{deviation}")));
     }
-    // A sum that stops growing if it has few bits.
+    // A sum that stops growing in low precision.
     s.run(draft(op, dtype, &[1, 4097], -1, plain, Distribution::Normal(0.0, 0.01)).note("flat"));
     // Powers with significands just above 1, whose rounding error is large, and results just below 2, whose rounding error is
     // small: rounding the powers is detected.

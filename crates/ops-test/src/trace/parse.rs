@@ -1,20 +1,20 @@
-//! Reads one record of a trace, which may say anything.
+//! Parses one record of a trace, which is untrusted.
 use super::{CallDetail, Memory, NotRecorded, TracedCall, TracedOperand};
 use crate::{CallError, Params};
 use ops_core::ops::registry;
 use ops_core::{DType, Layout, Scalar, Wide, with_type};
 use serde_json::{Map, Value};
 
-/// What is wrong with a record, in words.
+/// A description of what is wrong with a record.
 pub(super) type Wrong = String;
 
 /// A record.
 #[derive(Debug)]
 pub(super) enum Record {
-    /// So many bytes follow.
+    /// This many bytes of data follow.
     Data(u64),
     Call(TracedCall),
-    /// The numbers of the calls that were made next.
+    /// The numbers of the next calls in the run.
     Run(Vec<usize>),
     End {
         calls: u64,
@@ -66,7 +66,8 @@ fn call(mut fields: Fields, blocks: &[u64]) -> Result<TracedCall, Wrong> {
     Ok(TracedCall { op, dtype, detail })
 }
 
-/// An error if the file is damaged; an error inside if this build does not know something that the file names.
+/// Returns an error if the file is damaged, and an inner error if this build does not know something that the
+/// file names.
 fn detail(
     op: &str,
     dtype: &str,
@@ -85,7 +86,7 @@ fn detail(
     for value in listed {
         match operand(Fields::of("operand", value)?, blocks).map_err(|why| format!("{op}: {why}"))? {
             Ok(operand) if operands.iter().any(|known| known.name == operand.name) => {
-                return Err(format!("{op}: operand `{}` is there twice", operand.name));
+                return Err(format!("{op}: operand `{}` occurs twice", operand.name));
             }
             Ok(operand) => operands.push(operand),
             Err(dtype) => unsupported = Some(unknown(&dtype)),
@@ -98,7 +99,7 @@ fn detail(
     })
 }
 
-/// An operand, or the name of an element type that this build does not have.
+/// An operand, or the name of an element type that this build does not support.
 fn operand(mut fields: Fields, blocks: &[u64]) -> Result<Result<TracedOperand, String>, Wrong> {
     let (name, dtype) = (fields.text("name")?, fields.text("dtype")?);
     let shape = list("shape", &fields.take("shape")?, "extents", count)?;
@@ -138,11 +139,9 @@ fn memory(fields: &mut Fields, dtype: DType, layout: &Layout, blocks: &[u64]) ->
         }
         [None, Some(bounds), None] => match list("bounds", &bounds, "two integers", Value::as_i64)?[..] {
             [least, greatest] if least <= greatest && dtype.is_index() => Ok(Memory::Bounds(least, greatest)),
-            _ => Err(wanted(
-                "bounds",
-                &bounds,
-                &format!("the least and the greatest of integers, for {dtype}"),
-            )),
+            _ => {
+                Err(wanted("bounds", &bounds, &format!("the smallest and the largest integer, for {dtype}")))
+            }
         },
         [None, None, Some(number)] => {
             let at = count(&number).filter(|at| *at < blocks.len());
@@ -168,7 +167,7 @@ fn bytes(dtype: DType, values: &[i64]) -> Result<Vec<u8>, Wrong> {
         Some(bytemuck::cast_slice(&elements).to_vec())
     }
     let elements = with_type!(indices, dtype, T => elements::<T>(values), _ => None);
-    elements.ok_or_else(|| format!("its values are not all of {dtype}"))
+    elements.ok_or_else(|| format!("not all of its values are {dtype}"))
 }
 
 fn list<T>(
@@ -199,7 +198,7 @@ fn wanted(name: &str, got: &Value, want: &str) -> Wrong {
     format!("`{name}` is {got}, wanted {want}")
 }
 
-/// The fields of an object, each taken once.
+/// The fields of an object; each can be taken once.
 struct Fields {
     of: &'static str,
     map: Map<String, Value>,
@@ -229,7 +228,7 @@ impl Fields {
         match self.map.keys().next() {
             None => Ok(()),
             Some(name) => {
-                Err(format!("`{}` has a field `{name}`, which this version does not have", self.of))
+                Err(format!("`{}` has a field `{name}`, which this version does not know", self.of))
             }
         }
     }

@@ -1,4 +1,5 @@
-//! Reads traces. Nothing is believed: a file that is cut off or contradicts itself is an error that names the record.
+//! Reads traces. Nothing is trusted: a file that is truncated or contradicts itself is an error that names
+//! the record.
 use super::parse::{Record, record};
 use super::{MAX_RECORD, NotRecorded, TraceError, TracedCall, VERSION, is_trace};
 use serde_json::{Map, Value};
@@ -6,17 +7,17 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// A trace that was read and checked. Data stay in the file until they are asked for.
+/// A trace that was read and checked. Data stay in the file until they are needed.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Trace<R> {
-    /// What is traced, for people.
+    /// A description of what was traced, for people.
     pub about: Map<String, Value>,
-    /// The calls that differ, in order of their first use.
+    /// The distinct calls, in order of their first use.
     pub calls: Vec<TracedCall>,
-    /// The run: the place of each call that was made in `calls`.
+    /// The run: indices into `calls`, in order.
     pub run: Vec<usize>,
-    /// The calls of the run that the trace does not have.
+    /// The calls of the run that are not in the trace.
     pub not_recorded: Vec<NotRecorded>,
     /// The blocks of data.
     pub blocks: Blocks<R>,
@@ -42,7 +43,7 @@ impl Trace<BufReader<File>> {
 }
 
 impl<R: BufRead + Seek> Trace<R> {
-    /// Reads a trace to its end. No more memory is taken than the file has bytes of text, times a small factor.
+    /// Reads a trace to its end. Memory use is at most a small factor times the file's bytes of text.
     ///
     /// # Errors
     /// See [`TraceError`].
@@ -67,10 +68,10 @@ impl<R: BufRead + Seek> Trace<R> {
 
     /// Reads the next record of a file of `size` bytes. Returns whether it was the last one.
     fn next(&mut self, size: u64) -> Result<bool, Failure> {
-        let cut_off = || Failure::Why("the file ends here, without an end record: it is cut off".into());
+        let cut_off = || Failure::Why("the file ends here, without an end record: it is truncated".into());
         let line = line(&mut self.blocks.source)?.ok_or_else(cut_off)?;
         if !line.ends_with(b"\n") {
-            let why = format!("it is cut off, or longer than {MAX_RECORD} bytes");
+            let why = format!("it is truncated, or longer than {MAX_RECORD} bytes");
             return Err(Failure::Why(why));
         }
         match record(&line, &self.blocks.lengths)? {
@@ -119,7 +120,7 @@ impl<R: BufRead + Seek> Blocks<R> {
         if bytes.len() == length { Ok(bytes) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 
-    /// Passes over a block that begins here, in a file of `size` bytes.
+    /// Skips a block that begins here, in a file of `size` bytes.
     fn skip(&mut self, length: u64, size: u64) -> Result<(), Failure> {
         let start = self.source.stream_position()?;
         let left = size.saturating_sub(start);
@@ -140,7 +141,7 @@ impl<R: BufRead + Seek> Blocks<R> {
     }
 }
 
-/// Why a record cannot be read.
+/// Why a record is invalid.
 enum Failure {
     Io(io::Error),
     Why(String),
@@ -163,7 +164,7 @@ fn line(source: &mut impl BufRead) -> io::Result<Option<Vec<u8>>> {
     Ok((!line.is_empty()).then_some(line))
 }
 
-/// Reads the first line, which starts as a trace does.
+/// Parses the first line of a trace.
 fn header(line: &[u8]) -> Result<Map<String, Value>, TraceError> {
     let wrong = |why: String| TraceError::Record { number: 1, why };
     let mut header: Map<String, Value> = serde_json::from_slice(line).map_err(|e| wrong(e.to_string()))?;

@@ -1,4 +1,4 @@
-//! What is written is read, and what is damaged is refused.
+//! Written traces are read back, and damaged ones are refused.
 use super::*;
 use ops_core::combine::Traced;
 use ops_core::ops::*;
@@ -188,7 +188,7 @@ fn what_is_wrong_is_named() {
         (vec![operand(json!({"strides": [1, 2]}))], "as many strides as axes"),
         (vec![operand(json!({"strides": [i64::MIN]}))], "bad strides"),
         (vec![operand(json!({"values": [1]}))], "neg: x: 1 values, wanted 2"),
-        (vec![operand(json!({"values": [1, -1]}))], "its values are not all of u32"),
+        (vec![operand(json!({"values": [1, -1]}))], "not all of its values are u32"),
         (vec![operand(json!({"bounds": [2, 1]}))], "`bounds` is [2,1], wanted"),
         (vec![operand(json!({"data": 0}))], "`data` is 0, wanted the number of a block"),
         (vec![operand(json!({"values": [1, 2], "bounds": [1, 2]}))], "more than one of"),

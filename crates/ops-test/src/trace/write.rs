@@ -10,10 +10,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write};
 use std::sync::{Mutex, PoisonError};
 
-/// Writes the calls of a [`Traced`](ops_core::combine::Traced) backend as a trace, each as soon as it was made.
+/// Writes the calls of a [`Traced`](ops_core::combine::Traced) backend as a trace, each as soon as it has
+/// run.
 ///
-/// Equal calls are stored once, and so are equal operands. Integers are always stored, by value or by bounds, because they are
-/// often indices, which must stay inside a table.
+/// Equal calls are stored once, and so are equal operands. Integers are always stored, as values or bounds,
+/// because they are often indices, which must stay in range.
 #[derive(Debug)]
 pub struct TraceRecorder<W> {
     inputs: bool,
@@ -21,13 +22,13 @@ pub struct TraceRecorder<W> {
     file: Mutex<Option<File<W>>>,
 }
 
-/// What a trace has.
+/// The contents of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TraceSummary {
     /// Number of calls.
     pub calls: u64,
-    /// Number of calls that differ.
+    /// Number of distinct calls.
     pub distinct: usize,
     /// Bytes of the file.
     pub bytes: u64,
@@ -51,10 +52,11 @@ struct File<W> {
 }
 
 impl<W: Write> TraceRecorder<W> {
-    /// Starts a trace. `about` says what is traced, for people. With `inputs`, the bytes of operands are stored.
+    /// Starts a trace. `about` describes for people what was traced. With `inputs`, the bytes of operands are
+    /// stored.
     ///
     /// # Errors
-    /// The writer's.
+    /// Errors of the writer.
     pub fn new(out: W, about: Map<String, Value>, inputs: bool) -> io::Result<Self> {
         let mut file = File {
             out,
@@ -70,10 +72,10 @@ impl<W: Write> TraceRecorder<W> {
         Ok(TraceRecorder { inputs, file: Mutex::new(Some(file)) })
     }
 
-    /// Ends the trace. Calls that are made later are errors.
+    /// Ends the trace. Later calls are errors.
     ///
     /// # Errors
-    /// The writer's, and if the trace was finished before.
+    /// Errors of the writer; or the trace was already finished.
     pub fn finish(&self) -> io::Result<(W, TraceSummary)> {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner).take();
         file.ok_or_else(finished)?.finish()
@@ -194,7 +196,8 @@ impl<W: Write> File<W> {
     }
 }
 
-/// The least and the greatest integer that the layout refers to. What lies between its elements may be anything.
+/// The smallest and the largest integer that the layout refers to. The gaps between its elements may contain
+/// anything.
 fn bounds(operand: &TracedOperand, bytes: &[u8]) -> Value {
     let size = operand.dtype.size();
     let elements = operand.layout.positions().filter_map(|at| bytes.get(at * size..)?.get(..size));
@@ -215,7 +218,7 @@ fn integer(dtype: DType, element: &[u8]) -> Option<i64> {
     }
 }
 
-/// The length and 128 bits of hash: enough to tell all operands of a run apart.
+/// The length and 128 bits of hash: enough to distinguish all operands of a run.
 fn digest(bytes: &[u8]) -> (usize, u64, u64) {
     let half = |seed: u8| {
         let mut hasher = DefaultHasher::new();

@@ -1,15 +1,15 @@
-//! The filter `tojson`, which prints as Python's `json.dumps` does: chat templates are tried with that, and minijinja's own filter
-//! has other spaces and escapes HTML.
+//! The filter `tojson`, which prints as Python's `json.dumps` does: chat templates are tested with that,
+//! while minijinja's own filter uses other spaces and escapes HTML.
 use minijinja::value::{Kwargs, Value, ValueKind};
 use minijinja::{Error, ErrorKind};
 
-/// How values are written.
+/// Output format.
 struct Style {
     /// Between items, and between a key and its value.
     separators: [String; 2],
-    /// Spaces for each level; items are then on lines of their own.
+    /// Spaces per level; each item is then on its own line.
     indent: Option<usize>,
-    /// Only ASCII is written as it is.
+    /// Whether non-ASCII characters are escaped.
     ascii: bool,
     sorted: bool,
 }
@@ -161,7 +161,7 @@ mod tests {
         jinja.render_str(template, context! { tool }).unwrap_or_else(|e| e.to_string())
     }
 
-    /// The right sides are what Python 3 prints.
+    /// The right-hand sides are the output of Python 3.
     #[test]
     fn values_are_those_of_json_dumps() {
         for (value, want) in [

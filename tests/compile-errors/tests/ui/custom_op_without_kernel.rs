@@ -1,4 +1,4 @@
-// An op of one's own, run before it has a kernel.
+// A user's own op, run before it has a kernel.
 use core::marker::PhantomData;
 use ops_core::{Backend, Float, Op, Result, Shape, operands};
 #[path = "toy/mod.rs"]

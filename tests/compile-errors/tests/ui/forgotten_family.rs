@@ -1,4 +1,4 @@
-// A function that asks for one family and uses another.
+// A function that requires one family and uses another.
 use ops_core::{Float, Ref, Result, ops::*};
 
 fn f<T: Float, B: NormOps<T>>(b: &B, x: Ref<'_, B, T>) -> Result<()> {

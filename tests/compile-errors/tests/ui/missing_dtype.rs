@@ -1,4 +1,4 @@
-// A kernel exists in f32, and is asked for in f64.
+// A kernel exists in f32, but f64 is requested.
 use ops_core::{Execute, Float, ops::RmsNorm};
 #[path = "toy/mod.rs"]
 mod toy;

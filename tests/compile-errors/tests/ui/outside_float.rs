@@ -1,4 +1,4 @@
-// A number of another crate: backends list the numbers that they have kernels for.
+// A number type from another crate: backends list the number types that they have kernels for.
 use ops_core::{DType, Element, Scalar, Wide};
 
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]

@@ -1,4 +1,4 @@
-// A backend with few kernels, where a whole family is asked for.
+// A backend with few kernels, where a whole family is required.
 use ops_core::{Float, ops::NormOps};
 #[path = "toy/mod.rs"]
 mod toy;

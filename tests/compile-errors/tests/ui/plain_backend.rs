@@ -1,4 +1,4 @@
-// A function that asks for a backend and no op.
+// A function that requires a backend but no op.
 use ops_core::{Backend, Ref, Result, ops::*};
 
 fn f<B: Backend>(b: &B, x: Ref<'_, B, f32>, weight: Ref<'_, B, f32>) -> Result<()> {

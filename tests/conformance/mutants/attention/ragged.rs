@@ -1,6 +1,6 @@
 //! Wrong kernels for attention over sequences of different lengths.
 //!
-//! They compute after the reference, which has then reported indices that are out of range.
+//! They compute after the reference, which has then already reported indices out of range.
 use super::super::backend::Mutant;
 use super::super::tools::*;
 use rocm_ops::ops::{Attention, AttentionPaged, AttentionVarlen};
@@ -42,8 +42,8 @@ const RIGHT: Knobs = Knobs {
 /// A sequence: its first query, its queries and its keys.
 type Sequence = (usize, usize, usize);
 
-/// Attention of one sequence, whose keys are these rows of `k` and `v`. Of the rows beyond the sequence's own, only `v` is read,
-/// with a weight of zero.
+/// Attention of one sequence, whose keys are these rows of `k` and `v`. Of the rows beyond the sequence's
+/// own, only `v` is read, with weight zero.
 fn attend<T: Float>(
     op: &Attention<T>,
     o: &NamedTensors<Host>,
@@ -109,7 +109,7 @@ fn varlen<T: Float>(op: &AttentionVarlen<T>, o: &mut NamedTensors<Host>, k: Knob
     let (queries, keys, mut out) = (indices(o, "cu_q"), indices(o, "cu_k"), blank(o));
     let m = o["k"].dims()[0];
     for (q, own) in queries.windows(2).zip(keys.windows(2)) {
-        // A wrong kernel may read keys of other sequences, but none that do not exist.
+        // A wrong kernel may read keys of other sequences, but only existing ones.
         let s = (k.keys)(own[1] - own[0], 1).min(m);
         let rows: Vec<usize> = (0..s).map(|j| (m - 1).min((k.first)(q[0], own[0]) + j)).collect();
         attend(&op.attention, o, (q[0], q[1] - q[0], s), &rows, k, (&mut out.0, &mut out.1));
@@ -117,7 +117,7 @@ fn varlen<T: Float>(op: &AttentionVarlen<T>, o: &mut NamedTensors<Host>, k: Knob
     store(o, out);
 }
 
-/// `read` is how many keys are read of a sequence, from its length and that of a block.
+/// `read` is the number of keys that are read of a sequence, computed from its length and that of a block.
 fn paged<T: Float>(
     op: &AttentionPaged<T>,
     o: &mut NamedTensors<Host>,

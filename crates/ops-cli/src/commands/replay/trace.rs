@@ -19,27 +19,27 @@ use std::time::Duration;
 
 const TITLES: [&str; 9] =
     ["op", "dtype", "shape", ">calls", ">time", ">share", ">floor", ">error/limit", "verdict"];
-/// For each time that is measured.
+/// Time budget per measurement.
 const BUDGET: Duration = Duration::from_millis(20);
 
-/// The calls of one op on operands of the same types and layouts: a row of the table, and of the JSON.
+/// The calls of one op on operands with the same types and layouts: one row of the table, and of the JSON.
 #[derive(Debug, Serialize)]
 struct Row {
     file: String,
     op: String,
     dtype: String,
-    /// Of the operand that the contract names first.
+    /// The shape of the operand that the contract names first.
     shape: Vec<usize>,
-    /// Shapes as `ops explain --shape` takes them.
+    /// Shapes in the notation of `ops explain --shape`.
     operands: String,
     backend: &'static str,
     provider: Option<&'static str>,
     calls: u64,
-    /// Calls that differ in options or values.
+    /// Number of calls that differ in options or values.
     distinct: usize,
     ns: Option<f64>,
     total_ns: Option<f64>,
-    /// Of the run, in percent.
+    /// Percentage of the run's time.
     share: Option<f64>,
     floor_ns: Option<f64>,
     bound: Option<&'static str>,
@@ -55,11 +55,11 @@ fn as_text<S: serde::Serializer>(status: &Status, to: S) -> Result<S::Ok, S::Err
     to.collect_str(status)
 }
 
-/// What replays a trace.
+/// State for replaying traces.
 pub(super) struct Replay<'e> {
     engine: &'e dyn Engine,
     ceilings: Box<dyn Ceilings>,
-    /// Bytes that the operands of a call may take.
+    /// Maximum number of bytes for the operands of a call.
     memory: usize,
     json: bool,
 }
@@ -72,7 +72,7 @@ impl<'e> Replay<'e> {
     /// Replays the trace in a file, writes its rows and counts them.
     ///
     /// # Errors
-    /// Standard output cannot be written. That the file cannot be read is the inner error.
+    /// Standard output cannot be written. The inner error means that the file cannot be read.
     pub(super) fn file(
         &mut self,
         path: &Path,
@@ -106,7 +106,7 @@ impl<'e> Replay<'e> {
         Ok(Ok(()))
     }
 
-    /// The row of a call, made if it is the first of its form.
+    /// The row of a call, created if it is the first with this form.
     fn row<'r>(
         &self,
         rows: &'r mut Vec<Row>,
@@ -168,7 +168,7 @@ impl<'e> Replay<'e> {
         }
     }
 
-    /// Checks a call. Times it, if no other one of its row was.
+    /// Checks a call, and times it if no other call of its row was timed.
     fn call(&mut self, row: &mut Row, recording: &Recording<'_>) -> Result<(), CallError> {
         let problem = self.engine.recorded(recording)?;
         let candidates = problem.explain().candidates;
@@ -179,8 +179,10 @@ impl<'e> Replay<'e> {
         row.provider = Some(taken.provider);
         let mut loaded = problem.load()?;
         let checked = loaded.check(CHECK_LIMIT).map_err(|error| match error {
-            // It said that it would run the call.
-            Error::Unsupported { .. } => CallError::Malformed(format!("support was promised, then: {error}")),
+            // It had promised to run the call.
+            Error::Unsupported { .. } => {
+                CallError::Malformed(format!("support was promised, but the call failed: {error}"))
+            }
             other => other.into(),
         })?;
         let passed = checked.mismatch.is_none();
@@ -222,7 +224,7 @@ impl<'e> Replay<'e> {
 }
 
 impl Row {
-    /// Adds what a comparison found. The first mismatch is kept.
+    /// Adds the result of a comparison. Only the first mismatch is kept.
     fn add(&mut self, checked: Checked) {
         self.checked += checked.values;
         if let Some((nmse, limit)) = checked.worst
@@ -235,7 +237,7 @@ impl Row {
         }
     }
 
-    /// Notes why a call did not run. What was noted before stays, unless it was less.
+    /// Notes why a call did not run. Keeps the earlier reason unless the new one is more severe.
     fn end(&mut self, done: Result<(), CallError>) {
         let Err(error) = done else { return };
         let status = match error {
@@ -248,7 +250,7 @@ impl Row {
     }
 }
 
-/// Gives each row its share of the run, and sorts by it.
+/// Computes each row's share of the run, and sorts by it.
 fn finish(rows: &mut [Row]) {
     for row in &mut *rows {
         row.total_ns = row.ns.map(|ns| rounded(ns * row.calls as f64));

@@ -24,12 +24,12 @@ pub(super) struct Document {
     /// Why the device could not be opened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<String>,
-    /// What was running when the file was written: an op, or a step before the first op. If the process died, this is
-    /// what to blame.
+    /// What was running when the file was written: an op, or a step before the first op. If the process died,
+    /// this is the suspect.
     pub(super) running: Option<&'static str>,
     /// Whether all requested ops have run.
     pub(super) complete: bool,
-    /// With `--rows`, calls whose rows were computed again in a smaller call.
+    /// With `--rows`: the number of calls whose rows were computed again in a smaller call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) compared: Option<usize>,
     pub(super) total: Cell,
@@ -103,7 +103,7 @@ impl Document {
         }
     }
 
-    /// Adds what this machine has for the ROCm backend.
+    /// Adds the machine's libraries and GPUs for the ROCm backend.
     pub(super) fn add_gpus(&mut self, gpus: Gpus) {
         self.rocm = Some(gpus);
     }

@@ -1,4 +1,4 @@
-//! Writes results as they come, so that a process that dies has shown all that it had.
+//! Writes results as they arrive, so that they are not lost if the process dies.
 use super::{Cell, Document, MATRIX_UNITS, json_line};
 use crate::catalogue::{Entry, columns};
 use crate::exit::Failure;
@@ -6,7 +6,7 @@ use crate::output::Table;
 use ops_core::DType;
 use std::io::Write;
 
-/// How far a [`Document`] was written.
+/// How much of a [`Document`] has been written.
 pub(super) struct Results {
     json: bool,
     /// The element types that have a column.
@@ -17,7 +17,7 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// For these ops; `op` is the only one that was asked for.
+    /// Starts output for these ops; `op` is the only one requested, if there is one.
     pub(super) fn new(json: bool, op: Option<&str>, chosen: &[Entry]) -> Self {
         let of_units =
             |dtype| op == Some(MATRIX_UNITS) && [DType::F16, DType::BF16, DType::I8].contains(&dtype);
@@ -35,7 +35,7 @@ impl Results {
         Results { json, dtypes, table, rows: 0, failures: 0 }
     }
 
-    /// Writes what the document has more than at the last call.
+    /// Writes what was added to the document since the last call.
     pub(super) fn write(&mut self, document: &Document, out: &mut dyn Write) -> Result<(), Failure> {
         let (rows, failures) = (&document.ops[self.rows..], &document.failures[self.failures..]);
         if self.json {

@@ -31,7 +31,7 @@ pub(super) fn of(rocm: &Rocm, op: &'static str, scale: u32) -> Result<Call> {
     let missing = || Error::Unsupported {
         op,
         backend: "rocm",
-        reason: Reason::Because("no problem is known to time it with".into()),
+        reason: Reason::Because("there is no problem to time it with".into()),
     };
     let (_, set_up) = PROBLEMS.iter().find(|(name, _)| *name == op).ok_or_else(missing)?;
     set_up(rocm, 64 << scale)
@@ -89,7 +89,7 @@ fn attention(rocm: &Rocm, unit: usize) -> Result<Call> {
     }))
 }
 
-/// Two of eight experts for each token, which get the same number of tokens.
+/// Two of eight experts per token; all experts get the same number of tokens.
 fn linear_experts(rocm: &Rocm, unit: usize) -> Result<Call> {
     const EXPERTS: usize = 8;
     let weight: Half = rocm.zeros(&[EXPERTS, unit / 2, unit])?;

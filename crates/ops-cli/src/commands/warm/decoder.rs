@@ -1,4 +1,5 @@
-//! The calls of a decoder, from what its file says: which kernels a model uses depends on types and extents alone.
+//! The calls of a decoder, derived from the front of its file: which kernels a model uses depends only on
+//! types and extents.
 use crate::exit::Failure;
 use ops_core::model::{KvCache, Transformer};
 use ops_core::ops::registry;
@@ -13,7 +14,7 @@ struct Matrix {
     dims: [usize; 2],
 }
 
-/// What the calls of a decoder of the Llama family depend on.
+/// What the calls of a Llama-family decoder depend on.
 #[derive(Debug)]
 pub(super) struct Decoder {
     dim: usize,
@@ -23,7 +24,7 @@ pub(super) struct Decoder {
     rope_dim: usize,
     ffn: usize,
     table: Matrix,
-    /// The weights of its layers, each kind once.
+    /// The weights of its layers, one per kind.
     weights: Vec<Matrix>,
     /// The last product, of one row.
     output: Matrix,
@@ -33,7 +34,7 @@ impl Decoder {
     /// Reads a model's description.
     ///
     /// # Errors
-    /// The file is not a decoder's, or has a type of weights that no op takes.
+    /// The file is not a decoder's, or has a weight type that no op supports.
     pub(super) fn of(outline: &Outline) -> std::result::Result<Self, Failure> {
         Self::read(outline).map_err(|error| Failure::Usage(error.to_string()))
     }
@@ -70,7 +71,8 @@ impl Decoder {
         })
     }
 
-    /// Makes the calls of one step of `tokens` tokens after `earlier` others, in `T`. No operand has contents.
+    /// Makes the calls of one step of `tokens` tokens after `earlier` others, in `T`. The operands have no
+    /// defined contents.
     ///
     /// # Errors
     /// An op declines its operands; the backend is out of memory.
@@ -139,7 +141,7 @@ fn matrix(tensor: &TensorOutline<'_>) -> std::result::Result<Matrix, String> {
     match (dtype, tensor.dims()) {
         (Some(dtype), &[n, k]) => Ok(Matrix { dtype, dims: [n, k / dtype.values()] }),
         (None, _) => {
-            Err(format!("tensor {} has type {}, which no op takes", tensor.name(), tensor.ggml_type()))
+            Err(format!("tensor {} has type {}, which no op supports", tensor.name(), tensor.ggml_type()))
         }
         (_, dims) => Err(format!("tensor {} has dimensions {dims:?}, expected two", tensor.name())),
     }

@@ -1,4 +1,4 @@
-//! Operands that a call of attention may have.
+//! Optional operands of attention.
 use crate::{AnyRef, Space};
 
 /// The optional operands of [`Attention`](super::Attention).
@@ -14,7 +14,7 @@ impl<S: Space> Default for AttentionExtras<'_, S> {
     }
 }
 impl<'a, S: Space> AttentionExtras<'a, S> {
-    /// Neither mask nor alibi nor sinks.
+    /// No mask, no alibi, no sinks.
     pub fn new() -> Self {
         Self::default()
     }

@@ -19,21 +19,21 @@ use core::hash::Hasher;
 /// - `o[n, h, dv]`;
 /// - `lse[n, h]` of f32, optional: the logarithm of each row's denominator.
 ///
-/// The last keys of a sequence belong to its queries: query `r` of `t` is at position `lengths[i] − t + r`. Otherwise this is
-/// [`Attention`] within each sequence. A sequence of length 0 has no queries.
+/// A sequence's queries are its last tokens: query `r` of `t` is at position `lengths[i] − t + r`. Otherwise
+/// this is [`Attention`] within each sequence. A sequence of length 0 has no queries.
 ///
-/// Entries of the table from `⌈lengths[i] / block⌉` on, blocks that no sequence uses, and the rows of a block after a sequence's last
-/// key are never read: they may be out of range, or NaN. These are [`Error::Index`], which the backend reports no later than the
-/// next time the queue is waited for:
+/// Table entries from `⌈lengths[i] / block⌉` on, blocks that no sequence uses, and the rows of a block after
+/// a sequence's last key are never read: they may be out of range, or NaN. The following are
+/// [`Error::Index`], which the backend reports no later than the next time the queue is waited for:
 /// - an entry of `cu_q` that breaks the rules above (the bound is 1 for the first entry, and `n + 1` for others);
 /// - a length below the number of the sequence's queries, or above the keys that the table can hold (bound `width · block + 1`);
-/// - an entry of the table in use that is no block (bound `blocks`); the largest value of the index type never is one.
+/// - a used table entry that is not a block (bound `blocks`); the largest value of the index type never is.
 ///
 /// Kwon et al., "Efficient Memory Management for Large Language Model Serving with PagedAttention", 2023.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct AttentionPaged<T> {
-    /// The options, which are those of attention within one sequence.
+    /// The attention options within one sequence.
     pub attention: Attention<T>,
 }
 impl<T> AttentionPaged<T> {

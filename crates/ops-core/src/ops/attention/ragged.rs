@@ -3,9 +3,11 @@ use super::args::{attention_paged, attention_varlen};
 use super::{Attention, AttentionExtras, AttentionPaged, AttentionVarlen, denominators, rows_of_values};
 use crate::{AnyRef, AsAny, AsView, AsViewMut, Error, Execute, Float, Result, Space, TensorMut, TensorOf};
 
-/// Attention in `T` over sequences of different lengths, whose rows lie side by side or in the blocks of a paged cache.
+/// Attention in `T` over sequences of different lengths, whose rows are concatenated or in the blocks of a
+/// paged cache.
 ///
-/// The options are those of [`Attention`]. Of [`AttentionExtras`], these ops take alibi slopes and sinks, but no mask.
+/// The options are those of [`Attention`]. These ops take the alibi slopes and sinks of [`AttentionExtras`],
+/// but no mask.
 pub trait RaggedAttentionOps<T: Float>: Execute<AttentionVarlen<T>> + Execute<AttentionPaged<T>> {
     /// [`AttentionVarlen`]: `starts` are `cu_q` and `cu_k`.
     ///
@@ -291,16 +293,16 @@ fn paged<'r, S: Space, T: Float>(
     Ok(attention_paged::Args { q, k, v, block_table, lengths, cu_q, sinks, alibi, o, lse })
 }
 
-/// An operand that a call may lack.
+/// An optional operand.
 type Optional<'r, S> = Option<AnyRef<'r, S>>;
 
-/// The sinks and slopes among the extras.
+/// The sinks and slopes of the extras; a mask is an error.
 fn without_mask<'r, S: Space>(
     op: &'static str,
     extras: &'r AttentionExtras<'_, S>,
 ) -> Result<(Optional<'r, S>, Optional<'r, S>)> {
     if extras.mask.is_some() {
-        return Err(Error::param(op, "mask", "a mask", "none, because sequences differ in length"));
+        return Err(Error::param(op, "mask", "a mask", "no mask: sequences differ in length"));
     }
     Ok((extras.sinks.map(|sinks| sinks.shorten()), extras.alibi.map(|alibi| alibi.shorten())))
 }

@@ -1,4 +1,4 @@
-//! Attention over sequences that lie side by side.
+//! Attention over concatenated sequences.
 use super::{Attention, is_grouped};
 use crate::ops::extents;
 use crate::ops::registry::OptionValue;
@@ -19,15 +19,15 @@ use core::hash::Hasher;
 /// Within a sequence of `t` queries and `s` keys this is [`Attention`]: query `r` is at position `s − t + r`, and scale, causality,
 /// window, softcap, alibi and sinks mean the same. A sequence without keys gives zeros.
 ///
-/// An entry of `cu_q` or `cu_k` that breaks these rules is [`Error::Index`], which the backend reports no later than the next time
-/// the queue is waited for. The first entry must be below 1, and every other one below the number of rows plus 1, which is the
-/// bound that the error names.
+/// An entry of `cu_q` or `cu_k` that breaks these rules is [`Error::Index`], which the backend reports no
+/// later than the next time the queue is waited for. The bound that the error names is 1 for the first entry,
+/// and the number of rows plus 1 for every other one.
 ///
 /// Dao, "FlashAttention-2: Faster Attention with Better Parallelism and Work Partitioning", 2023.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct AttentionVarlen<T> {
-    /// The options, which are those of attention within one sequence.
+    /// The attention options within one sequence.
     pub attention: Attention<T>,
 }
 impl<T> AttentionVarlen<T> {

@@ -57,7 +57,8 @@ impl<T> Conv<T> {
 }
 
 impl ConvGeometry {
-    /// The element of `x` along axis `at` that the kernel's element `t` multiplies for element `i` of `y`, if there is one.
+    /// The element of `x` along axis `at` that is multiplied by the kernel's element `t` for element `i` of
+    /// `y`, if there is one.
     pub fn source(&self, at: usize, i: usize, t: usize) -> Option<usize> {
         let ConvAxis { stride, padding, dilation, .. } = self.axes[at];
         // The op's rule keeps these products and sums below `isize::MAX`.
@@ -69,11 +70,11 @@ impl ConvGeometry {
         };
         (source < self.x[at]).then_some(source)
     }
-    /// Elements of `y` in a channel.
+    /// Number of elements of `y` per channel.
     pub fn pixels(&self) -> usize {
         self.y[0] * self.y[1]
     }
-    /// Products in a sum.
+    /// Number of products in a sum.
     pub fn terms(&self) -> usize {
         self.inputs * self.kernel[0] * self.kernel[1]
     }
@@ -113,8 +114,8 @@ mod tests {
         let conv = |options: Conv1d| options.into();
         assert_eq!(
             message(conv(Conv1d::new()), &[1, 2, 4], &[3, 2, 5]),
-            "conv1d: x has shape [1, 2, 4], expected an axis 2 that with padding 0 on either side holds the \
-             kernel, which reaches over 5"
+            "conv1d: x has shape [1, 2, 4], expected an axis 2 of at least 5 \
+             elements, the kernel's reach, including padding 0 on either side"
         );
         assert!(message(conv(Conv1d::new()), &[2, 4], &[3, 2, 5]).contains("expected [b, c, w]"));
         assert!(message(conv(Conv1d::new()), &[1, 4, 9], &[3, 2, 5]).contains("c / groups = 4"));

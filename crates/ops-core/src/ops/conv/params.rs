@@ -2,7 +2,7 @@
 use super::{Conv, ConvForm};
 use crate::{Error, Layout, Result};
 
-/// One value for each of `N` axes. It is made of an array, or of one value for all of them.
+/// One value for each of `N` axes. It is made from an array, or from one value for all axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PerAxis<const N: usize>(pub [usize; N]);
 
@@ -77,9 +77,9 @@ impl<const N: usize> ConvOptions<N> {
 pub struct ConvTransposeOptions<const N: usize> {
     /// Steps of `y` between neighbours in `x`.
     pub stride: [usize; N],
-    /// Elements that `y` loses on either side.
+    /// Elements cut from `y` on either side.
     pub padding: [usize; N],
-    /// Elements that `y` gains at the end; less than stride or dilation.
+    /// Elements added to `y` at the end; less than stride or dilation.
     pub output_padding: [usize; N],
     /// Steps of `y` between neighbours in the kernel.
     pub dilation: [usize; N],
@@ -144,10 +144,11 @@ pub struct ConvAxis {
 }
 
 impl ConvAxis {
-    /// Stride 1, no padding, no dilation: what an axis of extent 1 under a kernel of extent 1 has.
+    /// Stride 1, no padding, no dilation: the options of an axis of extent 1 under a kernel of extent 1.
     pub const PLAIN: Self = ConvAxis { stride: 1, padding: 0, dilation: 1, output_padding: 0 };
 
-    /// The extent of `y` along this axis, of which `x` has `n` elements, the weight's axis `at` counting from its kernel's first.
+    /// The extent of `y` along this axis, if `x` has `n` elements along it. `at` is the axis's index among
+    /// the kernel's axes of the weight.
     pub(super) fn extent(
         &self,
         op: &'static str,
@@ -176,9 +177,9 @@ impl ConvAxis {
             let axis = 2 + at;
             let want = match form.is_transposed() {
                 false => format!(
-                    "an axis {axis} that with padding {p} on either side holds the kernel, which reaches over {reach}"
+                    "an axis {axis} of at least {reach} elements, the kernel's reach, including padding {p} on either side"
                 ),
-                true => format!("an axis {axis} of which padding {p} leaves something"),
+                true => format!("an axis {axis} from which padding {p} leaves at least one element"),
             };
             return Err(Error::shape(op, "x", x, want));
         }

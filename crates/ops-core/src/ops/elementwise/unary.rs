@@ -25,9 +25,9 @@ pub enum UnaryFn {
     Exp,
     /// Natural logarithm.
     Log,
-    /// Sine, of radians.
+    /// Sine; `x` in radians.
     Sin,
-    /// Cosine, of radians.
+    /// Cosine; `x` in radians.
     Cos,
     /// `√x`
     Sqrt,

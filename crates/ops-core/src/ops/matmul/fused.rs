@@ -1,4 +1,4 @@
-//! Products with a step behind them in one op.
+//! Products fused with the step that follows them.
 use super::{rows_times, summed_with};
 use crate::ops::{ActivationOps, CastOps, Glu, GluFn, Linear, LinearOps};
 use crate::parts::PartOperands;
@@ -14,7 +14,8 @@ use core::marker::PhantomData;
 /// Operands: `x[.., k]`; `gate[n, k]` and `up[n, k]`, each of any float type or block format, as the weight of
 /// [`Linear`]; `y[.., n]`.
 ///
-/// In parts: two [`Linear`] and a [`Glu`] of `T::Acc`, then a cast. Shazeer, "GLU Variants Improve Transformer", 2020.
+/// As parts: two [`Linear`] and a [`Glu`] in `T::Acc`, then a cast. Shazeer, "GLU Variants Improve
+/// Transformer", 2020.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinearSwiglu<T>(PhantomData<T>);
 impl<T> LinearSwiglu<T> {
@@ -42,7 +43,7 @@ impl<T: Float> Op for LinearSwiglu<T> {
         match *on.up.dims() {
             [rows, _] if rows == n && up_values == gate_values => {}
             _ => {
-                let want = format!("[{n}, k] with k = {gate_values} values, as of `gate`");
+                let want = format!("[{n}, k] with k = {gate_values} values, as in `gate`");
                 return Err(Error::shape(op, "up", on.up.layout, want));
             }
         }
@@ -119,7 +120,7 @@ impl Operands for Declared<'_> {
     }
 }
 
-/// Products in `T` with a step behind them.
+/// Products in `T` fused with the step that follows them.
 pub trait FusedOps<T: Float>: Execute<LinearSwiglu<T>> {
     /// [`LinearSwiglu`]: `silu(x · gateᵀ) · (x · upᵀ)`.
     ///
@@ -153,8 +154,8 @@ pub trait FusedOps<T: Float>: Execute<LinearSwiglu<T>> {
         self.linear_swiglu_into(x, gate, up, &mut y)?;
         Ok(y)
     }
-    /// Whether one kernel computes [`LinearSwiglu`] of these operands. If not, a model may call the parts in `T`, which round in
-    /// between: they are at least as fast.
+    /// Whether a single kernel computes [`LinearSwiglu`] of these operands. If not, a model may as well call
+    /// the parts in `T`, which round in between: they are at least as fast.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};

@@ -27,7 +27,7 @@ macro_rules! with_type {
     ([$($f:ty),+] [$($i:ty),+] [$($s:ty),+] scalars $($rest:tt)*) => {
         $crate::with_type!(@of [$($s,)+ $($i,)+ $($f),+] $($rest)*)
     };
-    // For ops that take every type as a value: `T` is unused, so that the expression is compiled once.
+    // For ops that take every type as a value: `T` is unused, so the expression is compiled only once.
     ([$($f:ty),+] [$($i:ty),+] [$($s:ty),+] any, $dtype:expr, $T:ident => $body:expr, $other:pat => $none:expr $(,)?) => {
         match $dtype {
             known if $crate::ops::registry::Group::Elements.members().contains(&known) => {
@@ -90,7 +90,7 @@ pub enum Group {
     Elements,
     /// The index types: u8, u32, i32, i64.
     Indices,
-    /// Only f32.
+    /// f32 only.
     Single,
 }
 

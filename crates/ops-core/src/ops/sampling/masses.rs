@@ -1,11 +1,12 @@
 //! Probabilities as integers, and random numbers.
 use super::Sample;
 
-/// The arithmetic of [`Sample`], for kernels: probabilities as integers.
+/// The arithmetic of [`Sample`] for kernels: probabilities as integers.
 ///
-/// Sums of integers are exact, so backends that sum in different orders, on any number of threads, draw the same id. The mass of
-/// a logit is `2⁶²⁻ˢ · 2⁻ʸ`, rounded down, with `y = (largest − logit) · log₂(e) / temperature` and `2ˢ ≥ v`, so the masses of `v`
-/// logits sum to less than 2⁶³. It is computed in f32 by operations that round alike everywhere.
+/// Sums of integers are exact, so backends that sum in different orders, on any number of threads, draw the
+/// same id. The mass of a logit is `2⁶²⁻ˢ · 2⁻ʸ`, rounded down, with `y = (largest − logit) · log₂(e) /
+/// temperature` and `2ˢ ≥ v`, so the masses of `v` logits sum to less than 2⁶³. It is computed in f32 with
+/// operations that round identically everywhere.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Masses {
     rate: f32,
@@ -26,8 +27,9 @@ const POWERS: [f32; 9] = [
 ];
 
 impl Masses {
-    /// The mass of a logit that is `below` less than the largest of its row. The difference is computed in the logits' own type,
-    /// or in f32 if that is narrower, and rounded to f32; it is 0 for logits equal to the largest.
+    /// The mass of a logit that is `below` less than the largest of its row. The caller computes the
+    /// difference in the logits' own type, or in f32 if that type is narrower, and rounds it to f32; it is 0
+    /// for logits equal to the largest.
     #[inline]
     pub fn of(&self, below: f32) -> u64 {
         let y = below * self.rate;
@@ -51,7 +53,7 @@ impl Masses {
     }
 }
 
-/// 1 as a [`share`](Sample::share).
+/// The value 1 as a [`share`](Sample::share).
 const WHOLE: u64 = 1 << 63;
 
 impl<T> Sample<T> {
@@ -136,7 +138,7 @@ mod tests {
             }
             assert_eq!((masses.of(f32::INFINITY), masses.of(1e30)), (0, 0));
         }
-        // Temperatures of which f32 has no inverse.
+        // Temperatures whose inverse f32 cannot represent.
         let [cold, hot] = [1e-300, 1e300].map(|t| Sample::<f32>::temperature(t).masses(2));
         assert_eq!((cold.of(0.0), cold.of(1.0)), (1 << 61, 0));
         assert_eq!((hot.of(1e30), hot.of(f32::INFINITY)), (1 << 61, 0));

@@ -2,7 +2,7 @@
 use crate::host::raw::Raw;
 use ops_core::DType;
 
-/// Applies the mask's elements from position `first` on to a row of scores.
+/// Applies the mask's elements, from position `first` on, to a row of scores.
 pub(super) fn add_mask(mask: &Raw<'_>, first: usize, scores: &mut [f32]) {
     let step = mask.layout.strides()[3];
     let position = |j: usize| first.wrapping_add_signed(j as isize * step);

@@ -1,4 +1,4 @@
-//! The two products of a tile: of queries and keys, and of weights and values.
+//! The two products of a tile: queries by keys, and weights by values.
 use super::super::product::gemm;
 use super::super::threads;
 use core::ops::Range;
@@ -7,10 +7,10 @@ use ops_simd::gemm::{FewBf16, Input, Mat, MatMut, Operand};
 use ops_simd::rows::Running;
 use ops_simd::{Error, Isa, Store};
 
-/// Features and values from which on products are of pairs of bf16. Weights are then rounded to bf16, and it takes outputs of some
-/// width for these errors to average out.
+/// From this number of features and values on, products use pairs of bf16. Weights are then rounded to bf16,
+/// and outputs must have some width for these errors to average out.
 const MIN_WIDTH: usize = 32;
-/// If the largest sum of a row is at least this, values that count as zero are below the precision of the sums.
+/// If the largest sum of a row is at least this, values flushed to zero are below the precision of the sums.
 const MIN_PRECISE_SUM: f32 = 1.0 / (1u128 << 64) as f32;
 
 /// The queries of a tile, and how they are multiplied.
@@ -24,7 +24,7 @@ pub(super) struct Products<'q, T> {
 }
 
 impl<'q, T: Input<Acc = f32> + ops_simd::Element> Products<'q, T> {
-    /// For queries, one after another, and values of `width`. Keys and values with contiguous features allow pairs.
+    /// For consecutive queries and values of `width`. Pairs require keys and values with contiguous features.
     pub(super) fn new(
         isa: Isa,
         q: Mat<'q, T>,
@@ -32,7 +32,7 @@ impl<'q, T: Input<Acc = f32> + ops_simd::Element> Products<'q, T> {
         width: usize,
         contiguous: bool,
     ) -> Result<Self, Error> {
-        // Which products are repeated in f32 depends on all rows of a tile.
+        // Whether products are repeated in f32 depends on all rows of a tile.
         let is_for_pairs = contiguous
             && !threads::by_row()
             && matches!(T::operand(q), Operand::Bf16(_))
@@ -54,7 +54,8 @@ impl<'q, T: Input<Acc = f32> + ops_simd::Element> Products<'q, T> {
         Ok(Products { isa, q, scale, wide, pairs: None })
     }
 
-    /// The same products in f32, if they are of pairs, and values that count as zero there may matter for these results.
+    /// The same products in f32, if they use pairs, and values flushed to zero there may matter for these
+    /// results.
     pub(super) fn again(&self, o: &[f32], width: usize, running: &[Running]) -> Result<Option<Self>, Error> {
         let is_precise = |(o, running): (&[f32], &Running)| {
             // Compared as integers, magnitudes sort as numbers do, and every NaN sorts after infinity.
@@ -91,7 +92,8 @@ impl<'q, T: Input<Acc = f32> + ops_simd::Element> Products<'q, T> {
         )
     }
 
-    /// Weights, `n` for each query, as they are multiplied with values. `narrow` is their memory in bf16.
+    /// Weights, `n` per query, in the form in which they are multiplied by values. `narrow` is their memory
+    /// in bf16.
     pub(super) fn weights<'w>(
         &self,
         weights: &'w [f32],
@@ -106,7 +108,7 @@ impl<'q, T: Input<Acc = f32> + ops_simd::Element> Products<'q, T> {
     }
 }
 
-/// The weights of some values for every query.
+/// The weights of some values, for every query.
 pub(super) struct Weights<'w> {
     isa: Isa,
     rows: usize,
@@ -117,7 +119,7 @@ pub(super) struct Weights<'w> {
 }
 
 impl Weights<'_> {
-    /// Adds the sums of the values `v`, which have the places `at` among those that there are weights for.
+    /// Adds the sums of the values `v`, which are at positions `at` among those that have weights.
     pub(super) fn add_sums<T: Input<Acc = f32>>(
         &self,
         at: Range<usize>,

@@ -1,4 +1,4 @@
-//! Attention over sequences of different lengths, side by side or in the blocks of a paged cache.
+//! Attention over sequences of different lengths, concatenated or in the blocks of a paged cache.
 use super::super::Cpu;
 use super::attention;
 use super::split::Split;
@@ -58,7 +58,7 @@ fn ragged<T: Float>(
     attention(&problem, Split::of_call(), a.o.with_layout(o), lse)
 }
 
-/// Whether the definition computes this call: f64, and rows without elements.
+/// Whether the reference computes this call: f64, and rows without elements.
 fn is_for_reference<T: Float>(q: &impl View, v: &impl View) -> bool {
     T::DTYPE == DType::F64 || q.layout().last() == 0 || v.layout().last() == 0
 }
@@ -78,7 +78,7 @@ impl<T: Float> Kernel<AttentionVarlen<T>> for Cpu {
         let sequences = Sequences::varlen(name, (Raw::of(&a.cu_q), queries), (Raw::of(&a.cu_k), keys))?;
         let operands = Operands {
             q,
-            // All keys are one block.
+            // All keys form one block.
             k: k.with_layout(k.layout.unsqueeze(0)?),
             v: v.with_layout(v.layout.unsqueeze(0)?),
             alibi: Raw::any_if(&a.alibi),

@@ -1,4 +1,4 @@
-//! How the keys of a tile are split, and how results over parts of them are put together.
+//! How the keys of a tile are split, and how partial results are combined.
 //!
 //! Dao et al., "Flash-Decoding", 2023.
 use super::super::rows::scratch;
@@ -10,17 +10,18 @@ use core::ops::Range;
 use ops_core::Result;
 use ops_simd::rows::Running;
 
-/// Multiplications that take about as long as accessing one element.
+/// Multiplications that take about as long as one element access.
 const MULTIPLICATIONS_PER_ELEMENT: usize = 8;
-/// Keys of a part under [`Split::ByLength`].
+/// Number of keys in a part under [`Split::ByLength`].
 const PART_KEYS: usize = 1024;
 
-/// What decides where the keys of a tile are split. Parts end at multiples of a number of keys in either case.
+/// What determines where the keys of a tile are split. In either case, parts end at multiples of a number of
+/// keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Split {
-    /// The work of the call: few tiles are split until all threads are busy.
+    /// The work of the call: if there are few tiles, they are split until all threads are busy.
     ForThreads,
-    /// The position of the keys alone. A row's result then depends neither on other rows nor on threads.
+    /// Only the position of the keys. A row's result then does not depend on other rows or threads.
     ByLength,
 }
 
@@ -31,7 +32,7 @@ pub(super) struct Plan {
     part_cost: usize,
     /// The mean work of a tile, in elements.
     pub(super) mean_cost: usize,
-    /// Whether threads take parts of tiles, not tiles.
+    /// Whether threads process parts of tiles rather than whole tiles.
     pub(super) keys_apart: bool,
 }
 
@@ -41,7 +42,7 @@ fn cost(p: &Problem<'_>, tile: &Tile) -> usize {
 }
 
 impl Split {
-    /// What the backend is asked for.
+    /// The split that the backend was asked for.
     pub(super) fn of_call() -> Self {
         if threads::by_row() { Split::ByLength } else { Split::ForThreads }
     }
@@ -76,7 +77,7 @@ fn run_tile(p: &Problem<'_>, tile: &Tile, o: &mut [f32], running: &mut [Running]
     on_vector!(p.q.dtype, T => Ok(p.run::<T>(tile, o, running)?), else Err(unsupported_dtype(p.q.dtype)))
 }
 
-/// Sums and totals of the parts of one tile, kept from tile to tile so that their memory is.
+/// Sums and totals of the parts of one tile, kept between tiles to reuse their memory.
 #[derive(Default)]
 pub(super) struct Partial {
     sums: Vec<f32>,
@@ -100,7 +101,7 @@ impl Partial {
     }
 }
 
-/// Adds the results of all parts of a tile to those of its first part. The order is that of the keys.
+/// Adds the results of all parts of a tile to those of its first part, in the order of the keys.
 fn merge(rows: usize, width: usize, sums: &mut [f32], running: &mut [Running]) {
     let ((total, sums), (all, running)) = (sums.split_at_mut(rows * width), running.split_at_mut(rows));
     for (r, (all, total)) in all.iter_mut().zip(total.chunks_exact_mut(width)).enumerate() {
@@ -127,10 +128,10 @@ struct Part<'m> {
     running: &'m mut [Running],
 }
 
-/// Computes parts of tiles on threads, then puts them together.
+/// Computes parts of tiles on threads, then combines them.
 pub(super) fn run_parts(p: &Problem<'_>, tiles: &[Tile], plan: &Plan, out: &Output<'_>) -> Result<()> {
     let keys_of = |tile: &Tile| pieces(&tile.keys, plan.step(p, tile));
-    // A tile without keys has one part, which nothing is added to.
+    // A tile without keys has a single part, to which nothing is added.
     let rows_of = |tile: &Tile| keys_of(tile).count().max(1) * p.rows(tile);
     let rows: usize = tiles.iter().map(rows_of).sum();
     let (mut sums, mut running) = (scratch::<f32>(rows * p.dv)?, super::super::rows::reserve(rows)?);

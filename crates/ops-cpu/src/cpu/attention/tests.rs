@@ -1,4 +1,4 @@
-//! Splits of the keys: what they change, and what they must not.
+//! Splits of the keys: what they may change, and what they must not.
 use super::super::Cpu;
 use super::attention;
 use super::split::Split;
@@ -7,7 +7,7 @@ use crate::host::raw::{Raw, RawMut};
 use crate::host::sequences::Sequences;
 use ops_core::{DType, Element, Layout, Scalar, bf16};
 
-/// Numbers of no pattern in −1 .. 1.
+/// Numbers without a pattern in −1 .. 1.
 fn numbers<T: Scalar>(seed: u64, n: usize) -> Vec<T> {
     let mut state = seed | 1;
     let next = |_| {
@@ -25,7 +25,7 @@ fn raw<'a, T: Element>(x: &'a [T], dims: &[usize]) -> Raw<'a> {
 const HEADS: usize = 4;
 const WIDTH: usize = 64;
 
-/// Causal attention of sequences side by side, each of `[queries, keys]`, of which sequence `i` takes the last queries of the
+/// Causal attention of concatenated sequences of `[queries, keys]`. Sequence `i` uses the last queries of the
 /// numbers with seed `seeds[i]`.
 fn attend<T: Scalar + Element>(split: Split, threads: usize, sequences: &[([usize; 2], u64)]) -> Vec<Vec<T>> {
     let (mut q, mut k, mut v) = (Vec::new(), Vec::new(), Vec::new());
@@ -103,7 +103,7 @@ fn split_by_length_depends_on_nothing_else() {
     check::<bf16>();
 }
 
-/// Whatever decides the split, results differ by rounding alone.
+/// Whatever determines the split, results differ only by rounding.
 #[test]
 fn splits_agree() {
     let sequences = [([1, 5000], 3), ([1, 7], 30), ([70, 300], 50)];
@@ -118,7 +118,7 @@ fn splits_agree() {
     }
 }
 
-/// Products of pairs take subnormal numbers for zero; such results are computed again.
+/// Products of pairs flush subnormal numbers to zero; such results are computed again.
 #[test]
 fn tiny_and_infinite_values_are_not_lost() {
     use ops_core::Backend;

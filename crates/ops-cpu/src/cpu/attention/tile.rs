@@ -48,7 +48,7 @@ pub(super) struct Tile {
     pub(super) keys: Range<usize>,
 }
 
-/// Gets keys or values and their places in a range.
+/// Receives keys or values and their positions in a range.
 type Each<'f, T> = &'f mut dyn FnMut(Range<usize>, Mat<'_, T>) -> Result<(), Error>;
 
 impl Problem<'_> {
@@ -89,8 +89,9 @@ impl Problem<'_> {
         self.sinks.as_ref().map_or(f32::NEG_INFINITY, sink)
     }
 
-    /// Passes the keys or values of one head for the range `keys` to `each` as matrices, with their places in the range: in place
-    /// where blocks have `min_run` rows, otherwise copied one after another. Nothing else of the blocks is read.
+    /// Passes the keys or values of one head for the range `keys` to `each` as matrices, with their positions
+    /// in the range: in place if blocks have `min_run` rows, otherwise copied into consecutive rows. Nothing
+    /// else of the blocks is read.
     fn each_block<T: Element>(
         &self,
         (x, min_run): (&Raw<'_>, usize),
@@ -148,7 +149,7 @@ impl Problem<'_> {
         }
     }
 
-    /// The query rows of a tile, one after another.
+    /// The query rows of a tile, consecutively.
     fn queries<T: Element>(&self, tile: &Tile, rows: usize) -> Vec<T> {
         let (mut scratch, mut q) = (Scratch::default(), Vec::with_capacity(rows * self.d));
         for r in 0..rows {
@@ -158,8 +159,8 @@ impl Problem<'_> {
         q
     }
 
-    /// Adds the weighted sums of values to `o[rows, dv]`, which must be zeroed, and updates the totals that they are divided
-    /// by.
+    /// Adds the weighted sums of values to `o[rows, dv]`, which must be zeroed, and updates the totals by
+    /// which they are later divided.
     pub(super) fn run<T: Input<Acc = f32> + Element + ops_simd::Element>(
         &self,
         tile: &Tile,
@@ -193,7 +194,7 @@ impl Problem<'_> {
         let (mut factors, mut all) = (vec![1.0; rows], vec![0.0; rows * longest]);
         let (mut copy, mut narrow, min_run) = (Vec::new(), Vec::new(), products.min_run());
         for keys in pieces(&tile.keys, TILE_KEYS) {
-            // Summed by row, a piece has the same length whatever the last key of the call is; the rest is invisible.
+            // When summing by row, a piece has the same length whatever the call's last key is; the rest is invisible.
             let n = if by_row { TILE_KEYS } else { keys.len() };
             let scores = &mut all[..rows * n];
             self.each_block::<T>((&self.k, min_run), tile, &keys, &mut copy, &mut |at, k| {
@@ -213,8 +214,8 @@ impl Problem<'_> {
         Ok(())
     }
 
-    /// From scaled products to scores: the softcap, ALiBi, the mask and visibility.
-    /// A row has `n` scores; those beyond the keys are invisible.
+    /// Converts scaled products to scores: applies the softcap, ALiBi, the mask and visibility. A row has `n`
+    /// scores; those beyond the keys are invisible.
     fn finish_scores(&self, isa: Isa, tile: &Tile, keys: &Range<usize>, scores: &mut [f32], n: usize) {
         if let Some(cap) = self.softcap {
             scores.iter_mut().for_each(|s| *s /= cap);

@@ -1,4 +1,5 @@
-//! The image of a convolution: each channel with its padding around it, so that no sum needs to know where the image ends.
+//! The image of a convolution: each channel with padding around it, so that no sum has to check where the
+//! image ends.
 use super::super::rows::{Scratch, gather, reserve, row_position, scratch};
 use super::super::threads;
 use super::super::vectors::{Fault, TaskResult, report};
@@ -8,21 +9,21 @@ use crate::host::raw::Raw;
 use ops_core::Result;
 use ops_core::ops::ConvGeometry;
 
-/// Where the elements of a channel are. Columns are in `phases` groups, of every `phases`th column each, so that those that a
-/// convolution with this stride reads for neighbouring outputs are adjacent.
+/// Where the elements of a channel are. Columns are in `phases` groups of every `phases`th column, so that
+/// the columns that neighbouring outputs read are adjacent when this is the stride.
 #[derive(Clone, Copy)]
 pub(super) struct Frame {
     /// Zeros before the first row and column.
     before: [usize; 2],
     rows: usize,
     phases: usize,
-    /// Columns of a phase.
+    /// Number of columns per phase.
     columns: usize,
-    /// Elements between rows.
+    /// Elements from one row to the next.
     row: usize,
 }
 
-/// Elements after the last one, so that whole vectors may be read.
+/// Extra elements after the last one, so that whole vectors may be read.
 const SLACK: usize = 64;
 
 impl Frame {
@@ -41,25 +42,25 @@ impl Frame {
         Frame { before: [0; 2], rows: g.x[0], phases: 1, columns: g.x[1], row: g.x[1] }
     }
 
-    /// Elements of a channel, saturated.
+    /// Number of elements in a channel, saturated.
     pub(super) fn len(&self) -> usize {
         self.row.saturating_mul(self.rows)
     }
 
-    /// Whether all channels with their padding would be far larger than `x`.
+    /// Whether all channels with padding would be far larger than `x`.
     pub(super) fn is_far_larger(&self, g: &ConvGeometry, x: &Raw<'_>) -> bool {
         const ELEMENTS: usize = 1 << 20;
         let all = self.len().saturating_mul(g.batch.saturating_mul(g.groups * g.inputs));
         all > x.layout.len().saturating_mul(8).saturating_add(ELEMENTS)
     }
 
-    /// Elements between the rows that neighbouring rows of `y` read.
+    /// Distance in elements between the rows that neighbouring rows of `y` read.
     pub(super) fn step(&self, g: &ConvGeometry) -> usize {
         self.row.saturating_mul(g.axes[0].stride)
     }
 
-    /// Where the element of each term of a sum is, from that of the first channel on, for the first element of `y`. Channels are
-    /// `channel` elements apart.
+    /// The offsets of the elements in each sum for the first element of `y`, relative to the first channel's
+    /// start. Channels are `channel` elements apart.
     pub(super) fn taps(&self, g: &ConvGeometry, channels: usize, channel: usize) -> Result<Vec<usize>> {
         let mut taps = reserve(channels * g.kernel[0] * g.kernel[1])?;
         for c in 0..channels {
@@ -77,7 +78,7 @@ impl Frame {
 pub(super) struct Planes<'a, A: Sum> {
     pub(super) frame: Frame,
     memory: Memory<'a, A>,
-    /// Elements between images and channels.
+    /// Distances in elements between images and between channels.
     image: usize,
     pub(super) channel: usize,
 }
@@ -104,7 +105,7 @@ impl<'a, A: Sum> Planes<'a, A> {
         if plain { Self::borrowed(p, false) } else { None }
     }
 
-    /// The image of a transposed convolution: no padding, and the rows of a channel adjacent.
+    /// The image of a transposed convolution: no padding, and adjacent rows in each channel.
     pub(super) fn dense(op: &'static str, p: &Problem<'a, A>) -> Result<Self> {
         match Self::borrowed(p, true) {
             Some(planes) => Ok(planes),
@@ -172,7 +173,8 @@ impl<'a, 'x, A: Sum> Copier<'a, 'x, A> {
         Copier { x, frame, gathered: Scratch::default(), wide: Vec::new(), plane: Vec::new() }
     }
 
-    /// One channel in memory of its own, with room for a vector after it; `index` counts the channels of all images.
+    /// One channel in separate memory, with room for a vector after it; `index` counts the channels of all
+    /// images.
     pub(super) fn alone(&mut self, index: usize) -> core::result::Result<&[A], Fault> {
         let mut plane = core::mem::take(&mut self.plane);
         plane.resize(self.frame.len() + SLACK, A::default());
@@ -208,7 +210,7 @@ impl<'a, 'x, A: Sum> Copier<'a, 'x, A> {
         A::convert(self.x.dtype, from, &mut self.wide)?;
         to.fill(A::default());
         for (phase, to) in to.chunks_exact_mut(columns).enumerate() {
-            // Of the row without its padding, the first column that is in this phase.
+            // The first column of this phase in the row without padding.
             let skip = (phase + phases - before % phases) % phases;
             let to = to.iter_mut().skip((before + skip) / phases);
             to.zip(self.wide.iter().skip(skip).step_by(phases)).for_each(|(to, from)| *to = *from);

@@ -1,5 +1,6 @@
-//! Transposed convolutions: a product of every element of `x` with the whole kernel, then sums of the products that belong to one
-//! element of `y`. Each sum is made by one thread, in the order of the kernel's elements, so results do not depend on threads.
+//! Transposed convolutions: multiplies every element of `x` by the whole kernel, then adds up the products
+//! that belong to each element of `y`. Each sum is computed by a single thread, in the order of the kernel's
+//! elements, so results do not depend on threads.
 use super::super::product::{MAX_SERIAL_WORK, product};
 use super::super::rows::{reserve, scratch};
 use super::super::threads;
@@ -11,11 +12,11 @@ use ops_core::Result;
 use ops_core::ops::ConvGeometry;
 use ops_simd::gemm::{Mat, MatMut};
 
-/// Products that are in memory at once, unless those of a single channel are more.
+/// Maximum number of products in memory at once, unless a single channel has more.
 const MAX_PRODUCTS: usize = 1 << 19;
 
-/// The same sums as a convolution that is not transposed, with the kernel flipped and input and output channels exchanged, if the
-/// stride is 1. It needs no memory for products.
+/// The same sums as a plain convolution, with the kernel flipped and input and output channels exchanged, if
+/// the stride is 1. It needs no memory for products.
 pub(super) fn as_plain<A: Sum>(p: &Problem<'_, A>) -> Option<(ConvGeometry, Result<Vec<A>>)> {
     let mut g = ConvGeometry { transposed: false, ..*p.g };
     for (axis, kernel) in g.axes.iter_mut().zip(g.kernel) {
@@ -72,8 +73,8 @@ pub(super) fn sums<A: Sum>(op: &'static str, p: &Problem<'_, A>, y: &mut [A]) ->
     Ok(())
 }
 
-/// The products of all elements of a group's input channels, summed over these, for some output channels:
-/// `products[o, t, u, i, j] = Σ_c weight[c, o, t, u] · x[c, i, j]`.
+/// The products of all elements of a group's input channels, summed over these channels, for some output
+/// channels: `products[o, t, u, i, j] = Σ_c weight[c, o, t, u] · x[c, i, j]`.
 fn multiply<A: Sum>(
     p: &Problem<'_, A>,
     group: usize,
@@ -90,7 +91,7 @@ fn multiply<A: Sum>(
     product(weight.transposed(), x, MatMut::new(products, m, n, n)?)
 }
 
-/// Adds up the products that belong to each element of these channels of `y`, of which `first` is the first.
+/// Adds up the products that belong to each element of these channels of `y`, the first of which is `first`.
 fn add_up<A: Sum>(
     op: &'static str,
     p: &Problem<'_, A>,
@@ -125,7 +126,7 @@ fn add_row<A: Sum>(g: &ConvGeometry, i: usize, products: &[A], y: &mut [A]) {
         let Some(row) = g.source(0, i, t) else { continue };
         for u in 0..g.kernel[1] {
             let from = &products[((t * g.kernel[1] + u) * height + row) * width..][..width];
-            // Element j of `x` belongs to element j · stride + shift of `y`, less the padding.
+            // Element j of `x` belongs to element j · stride + shift − padding of `y`.
             let shift = u * axis.dilation;
             let skip = axis.padding.saturating_sub(shift).div_ceil(axis.stride);
             if skip >= width {

@@ -1,9 +1,10 @@
 //! Integer products with weights in blocks.
 //!
-//! Activations are quantized to 8 bits once per call (`inputs.rs`). The weight keeps its file layout. With few rows
-//! of activations, the blocks of formats that have kernels for it are multiplied in place, at memory bandwidth. Otherwise each
-//! thread turns a few rows at a time into tiles in its cache, of the codes of the file, and multiplies all activations by them.
-//! The iq2 and iq3 formats have no codes of bytes: with many rows of activations, their rows are rounded to q8_0.
+//! Activations are quantized to 8 bits once per call (`inputs.rs`). The weight keeps its file layout. With
+//! few rows of activations, the blocks of formats that have kernels for this are multiplied in place, at
+//! memory bandwidth. Otherwise each thread converts a few rows at a time into tiles of codes in its cache,
+//! and multiplies all activations by them. The iq2 and iq3 formats have no byte codes: with many rows of
+//! activations, their rows are rounded to q8_0.
 use super::super::product::split_columns;
 use super::super::rows::row;
 use super::super::threads;
@@ -39,20 +40,21 @@ pub(in crate::cpu) fn simd_format(dtype: DType) -> Option<Format> {
 pub(super) enum Kernel {
     /// Reads few rows in place.
     Super(SuperFormat),
-    /// The same.
+    /// Likewise, with a lookup table.
     Lookup(LookupFormat),
-    /// Turns rows into codes.
+    /// Converts rows to codes.
     Codes(CodeFormat),
 }
 
 /// Up to this many rows of activations, some formats are faster in place than as codes.
 const MAX_ROWS_BESIDE_CODES: usize = 2;
 
-/// The kernel for a weight of another format than those of [`simd_format`], and so many rows of activations.
+/// The kernel for a weight in a format that [`simd_format`] does not cover, with this many rows of
+/// activations.
 pub(super) fn kernel(dtype: DType, rows: usize) -> Option<Kernel> {
     use ops_core::quant as q;
     let DType::Block(info) = dtype else { return None };
-    // The format's codes, and what reads a row or two in place faster.
+    // The format's codes, and the kernel that reads one or two rows faster in place.
     let known = [
         (&q::Q4_K, CodeFormat::Q4K, Some(Kernel::Super(SuperFormat::Q4K))),
         (&q::Q5_K, CodeFormat::Q5K, Some(Kernel::Super(SuperFormat::Q5K))),
@@ -69,12 +71,12 @@ pub(super) fn kernel(dtype: DType, rows: usize) -> Option<Kernel> {
         (&q::Q8_K, CodeFormat::Q8K, None),
     ];
     let (_, codes, in_place) = known.into_iter().find(|(known, ..)| **known == *info)?;
-    // If a row's bits may not depend on the others, one kernel serves any number of rows: codes, unless they are rounded.
+    // If a row's bits may not depend on the others, one kernel must serve any number of rows: codes, unless they are rounded.
     let few = if threads::by_row() { codes.rounds(Isa::best()) } else { rows <= MAX_ROWS_BESIDE_CODES };
     in_place.filter(|_| few).or(Some(Kernel::Codes(codes)))
 }
 
-/// Whether these are more rows of activations than are multiplied in place.
+/// Whether there are too many rows of activations to multiply in place.
 pub(super) fn is_many(rows: usize) -> bool {
     rows > MAX_ROWS_IN_PLACE
 }
@@ -144,7 +146,7 @@ fn product(
 /// Computes a part of `y`: the first row of the weight, and the columns.
 type PartFn<'f> = &'f (dyn Fn(usize, MatMut<'_, f32>) -> core::result::Result<(), Error> + Sync);
 
-/// Calls `f` with the parts of `y` that threads compute.
+/// Calls `f` with the parts of `y`, on threads.
 fn for_each_part_of(
     x: &Activations,
     n: usize,
@@ -216,8 +218,8 @@ fn multiply_tiles(
     quant::multiply(Isa::best(), tiles, 0..tiles.count(), x, y)
 }
 
-/// `y[m, n] = x · weightᵀ` for any format and many rows of x. A few rows of the weight at a time are rounded to 8 bits, in memory
-/// of this call.
+/// `y[m, n] = x · weightᵀ` for any format and many rows of x. Rounds a few rows of the weight at a time to 8
+/// bits, in temporary memory.
 pub(super) fn multiply_requantized(
     format: &'static BlockInfo,
     x: &Inputs<'_>,
@@ -250,7 +252,7 @@ struct Requantized {
     /// Bytes of a row.
     row: usize,
     blocks: Vec<u8>,
-    /// What the scales of each row must be multiplied by.
+    /// The factors by which the scales of each row must be multiplied.
     factors: Vec<f32>,
     /// A row of decoded weights.
     wide: Vec<f32>,

@@ -19,7 +19,7 @@ pub(in crate::cpu) struct Inputs<'a> {
 /// All rows of an operand, quantized to 8 bits when the first of several products needs them.
 pub(in crate::cpu) type Quantized = OnceCell<Activations>;
 
-/// Up to so many elements, one thread quantizes faster than several.
+/// Up to this many elements, one thread quantizes faster than several.
 const MIN_SPLIT_ELEMENTS: usize = 1 << 15;
 
 thread_local! {
@@ -31,7 +31,7 @@ impl<'a> Inputs<'a> {
     pub(in crate::cpu) fn all(x: Raw<'a>) -> Self {
         Inputs { x, picked: None }
     }
-    /// These rows of `x`, counted in row-major order, whose products share `quantized`.
+    /// These rows of `x`, in row-major order, whose products share `quantized`.
     pub(in crate::cpu) fn picked(x: Raw<'a>, rows: &'a [usize], quantized: &'a Quantized) -> Self {
         Inputs { x, picked: Some((rows, quantized)) }
     }

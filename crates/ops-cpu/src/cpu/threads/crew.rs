@@ -1,7 +1,7 @@
 //! Runs one job on several threads, including the caller's.
 //!
-//! rayon's own ways to share borrowed work make a caller from outside the pool wait until helpers have
-//! woken. Here helpers are invited, and a helper that arrives late finds the job closed.
+//! With rayon's own ways to share borrowed work, a caller from outside the pool waits until helpers have
+//! woken. Here, a helper that arrives late finds the job closed, and the caller does not wait for it.
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};

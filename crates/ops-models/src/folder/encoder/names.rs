@@ -1,7 +1,7 @@
-//! Names of an encoder's tensors: those of `transformers`, and those of GGUF.
+//! Names of an encoder's tensors in `transformers` and in GGUF.
 use crate::folder::names::Place;
 
-/// What is before the number of a layer.
+/// The prefix before the number of a layer.
 pub(in crate::folder) const LAYERS: &str = "encoder.layer.";
 
 /// Parts of a layer: `encoder.layer.N.THEIRS`, `blk.N.OURS`.
@@ -23,12 +23,12 @@ const WHOLE: [(&str, &str); 4] = [
     ("embeddings.LayerNorm", "token_embd_norm"),
 ];
 
-/// Heads, which embeddings do not use: of the next sentence, and of masked words.
+/// Heads that embeddings do not use: next sentence prediction, and masked words.
 const HEADS: [&str; 2] = ["pooler.", "cls."];
 
-/// The place of a tensor; `None` for a name that no encoder has.
+/// The role of a tensor; `None` for a name that no encoder has.
 pub(in crate::folder) fn place(name: &str) -> Option<Place> {
-    // With a head, the encoder is a part of the model.
+    // If there is a head, the encoder is only a part of the model.
     let name = name.strip_prefix("bert.").unwrap_or(name);
     if HEADS.iter().any(|head| name.starts_with(head)) || name == "embeddings.position_ids" {
         return Some(Place::Ignored);

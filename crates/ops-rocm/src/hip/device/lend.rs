@@ -1,4 +1,5 @@
-//! What a device lends to the types of this layer, and keeps for the next user: events, streams, pinned memory.
+//! Resources that a device lends to the types of this layer, and keeps for reuse: events, streams, pinned
+//! memory.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ impl Device {
         &self.inner.pinned
     }
 
-    /// A piece of pinned memory of at least this size that no copy uses.
+    /// A pinned buffer of at least this size that no copy uses.
     pub(in crate::hip) fn take_piece(&self, bytes: usize) -> Result<PinnedPiece> {
         let size = piece_size(bytes);
         let is_done = |copy: &PendingCopy| self.is_reached(&copy.track, copy.number);
@@ -35,7 +36,7 @@ impl Device {
         Ok((memory, true))
     }
 
-    /// Takes memory back to which no kernel writes any more.
+    /// Takes back memory that no kernel writes any more.
     pub(in crate::hip) fn put_kernel_memory(&self, memory: KernelMemory) {
         self.inner.kernel_memory.lock().spare.push(memory);
     }

@@ -5,9 +5,9 @@ use std::ptr::null_mut;
 
 use super::{Hip, Result, sys};
 
-/// Memory. Device memory is of the calling thread's current device.
+/// Memory. Device memory belongs to the calling thread's current device.
 impl Hip {
-    /// Device memory of at least this size.
+    /// Allocates device memory of at least this size.
     pub fn malloc(&self, bytes: usize) -> Result<*mut c_void> {
         let mut memory = null_mut();
         // SAFETY: writes one pointer.
@@ -19,13 +19,13 @@ impl Hip {
     ///
     /// # Safety
     ///
-    /// The memory is of [`malloc`](Self::malloc), not freed before, and no work on it is to come.
+    /// The memory comes from [`malloc`](Self::malloc), was not freed before, and no later work uses it.
     pub unsafe fn free(&self, memory: *mut c_void) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         self.check("hipFree", unsafe { self.lib.hipFree(memory) })
     }
 
-    /// Host memory that copies can use without the host's help.
+    /// Allocates pinned host memory.
     pub fn host_malloc(&self, bytes: usize) -> Result<*mut c_void> {
         let mut memory = null_mut();
         // SAFETY: writes one pointer.
@@ -34,7 +34,8 @@ impl Hip {
         Ok(memory)
     }
 
-    /// Such host memory that is not cached by the device, so that the host sees what a kernel has released.
+    /// Allocates pinned host memory that the device does not cache, so that the host sees what a kernel has
+    /// released.
     pub fn host_malloc_coherent(&self, bytes: usize) -> Result<*mut c_void> {
         let mut memory = null_mut();
         let flags = sys::hipHostMallocPortable | sys::hipHostMallocCoherent;
@@ -47,9 +48,10 @@ impl Hip {
     ///
     /// # Safety
     ///
-    /// The memory is of this type's functions, not freed before, and no copy from or to it is to come.
+    /// The memory comes from one of the functions of this type, was not freed before, and no later copy uses
+    /// it.
     pub unsafe fn host_free(&self, memory: *mut c_void) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         self.check("hipHostFree", unsafe { self.lib.hipHostFree(memory) })
     }
 
@@ -57,7 +59,8 @@ impl Hip {
     ///
     /// # Safety
     ///
-    /// Both places hold this many bytes, are what `kind` says, and stay valid until the stream has come past the copy.
+    /// Both addresses have this many bytes, match `kind`, and stay valid until the stream has passed the
+    /// copy.
     pub unsafe fn memcpy_async(
         &self,
         to: *mut c_void,
@@ -66,7 +69,7 @@ impl Hip {
         kind: sys::hipMemcpyKind,
         stream: sys::hipStream_t,
     ) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         self.check("hipMemcpyAsync", unsafe { self.lib.hipMemcpyAsync(to, from, bytes, kind, stream) })
     }
 
@@ -74,7 +77,7 @@ impl Hip {
     ///
     /// # Safety
     ///
-    /// The device memory holds this many bytes and stays valid until the stream has come past the call.
+    /// The device memory has this many bytes and stays valid until the stream has passed the call.
     pub unsafe fn memset_async(
         &self,
         to: *mut c_void,
@@ -82,7 +85,7 @@ impl Hip {
         bytes: usize,
         stream: sys::hipStream_t,
     ) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         self.check("hipMemsetAsync", unsafe {
             self.lib.hipMemsetAsync(to, c_int::from(value), bytes, stream)
         })

@@ -5,16 +5,16 @@ use std::ptr::{null_mut, without_provenance_mut};
 
 use super::{Hip, Result, sys};
 
-/// Modules. They are of the calling thread's current device.
+/// Modules. They belong to the calling thread's current device.
 impl Hip {
     /// Loads a code object.
     ///
     /// # Safety
     ///
-    /// The image is a whole code object or bundle, and stays where it is until the module is unloaded.
+    /// The image is a complete code object or bundle, and stays in place until the module is unloaded.
     pub unsafe fn module_load_data(&self, image: *const c_void) -> Result<sys::hipModule_t> {
         let mut module = null_mut();
-        // SAFETY: writes one handle; the rest is the caller's promise.
+        // SAFETY: writes one handle; the rest is guaranteed by the caller.
         self.check("hipModuleLoadData", unsafe { self.lib.hipModuleLoadData(&mut module, image) })?;
         Ok(module)
     }
@@ -25,7 +25,7 @@ impl Hip {
     ///
     /// The module is live, and none of its kernels is running or used afterwards.
     pub unsafe fn module_unload(&self, module: sys::hipModule_t) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         self.check("hipModuleUnload", unsafe { self.lib.hipModuleUnload(module) })
     }
 
@@ -40,35 +40,36 @@ impl Hip {
         name: &CStr,
     ) -> Result<sys::hipFunction_t> {
         let mut function = null_mut();
-        // SAFETY: writes one handle; the rest is the caller's promise.
+        // SAFETY: writes one handle; the rest is guaranteed by the caller.
         let status = unsafe { self.lib.hipModuleGetFunction(&mut function, module, name.as_ptr()) };
         self.check("hipModuleGetFunction", status)?;
         Ok(function)
     }
 
-    /// A number that the compiler recorded of a kernel.
+    /// An attribute that the compiler recorded for a kernel.
     ///
     /// # Safety
     ///
-    /// The kernel's module is live and of the current device: HIP follows it there without a test.
+    /// The kernel's module is live and belongs to the current device: HIP looks it up there without a check.
     pub unsafe fn func_get_attribute(
         &self,
         function: sys::hipFunction_t,
         attribute: sys::hipFunction_attribute,
     ) -> Result<c_int> {
         let mut value = 0;
-        // SAFETY: writes one int; the rest is the caller's promise.
+        // SAFETY: writes one int; the rest is guaranteed by the caller.
         let status = unsafe { self.lib.hipFuncGetAttribute(&mut value, attribute, function) };
         self.check("hipFuncGetAttribute", status)?;
         Ok(value)
     }
 
-    /// Enqueues a kernel, its arguments in one buffer.
+    /// Enqueues a kernel, with its arguments in one buffer.
     ///
     /// # Safety
     ///
-    /// The kernel's module and the stream are live and of one device; the sizes are within the device's limits; the
-    /// buffer holds the kernel's arguments, and the memory they point to is valid until the stream has come past it.
+    /// The kernel's module and the stream are live and belong to one device; the sizes are within the
+    /// device's limits; the buffer holds the kernel's arguments, and the memory they point to is valid until
+    /// the stream has passed the launch.
     pub unsafe fn module_launch_kernel(
         &self,
         function: sys::hipFunction_t,
@@ -85,8 +86,8 @@ impl Hip {
         let mut bytes = args.len();
         let mut extra =
             [POINTER, args.as_ptr().cast_mut().cast(), SIZE, std::ptr::from_mut(&mut bytes).cast(), END];
-        // SAFETY: the list ends in its end mark and HIP copies the arguments before it returns; the rest is the caller's
-        // promise.
+        // SAFETY: the list ends with its end mark, and HIP copies the arguments before it returns; the rest
+        // is guaranteed by the caller.
         let status = unsafe {
             self.lib.hipModuleLaunchKernel(
                 function,

@@ -5,9 +5,9 @@ use std::ptr::null_mut;
 
 use super::{Hip, MissingSymbol, Result, sys};
 
-/// Streams and events. They are of the calling thread's current device.
+/// Streams and events. They belong to the calling thread's current device.
 impl Hip {
-    /// A stream that does not wait for the null stream.
+    /// Makes a stream that does not wait for the null stream.
     pub fn stream_create(&self) -> Result<sys::hipStream_t> {
         let mut stream = null_mut();
         // SAFETY: writes one handle.
@@ -22,7 +22,7 @@ impl Hip {
     ///
     /// The stream is live, and not used afterwards.
     pub unsafe fn stream_destroy(&self, stream: sys::hipStream_t) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         self.check("hipStreamDestroy", unsafe { self.lib.hipStreamDestroy(stream) })
     }
 
@@ -32,7 +32,7 @@ impl Hip {
     ///
     /// The stream is live.
     pub unsafe fn stream_synchronize(&self, stream: sys::hipStream_t) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         self.check("hipStreamSynchronize", unsafe { self.lib.hipStreamSynchronize(stream) })
     }
 
@@ -42,21 +42,21 @@ impl Hip {
     ///
     /// The stream is live.
     pub unsafe fn stream_query(&self, stream: sys::hipStream_t) -> Result<bool> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         self.ready("hipStreamQuery", unsafe { self.lib.hipStreamQuery(stream) })
     }
 
-    /// Lets a stream's further work wait for an event.
+    /// Makes later work of a stream wait for an event.
     ///
     /// # Safety
     ///
     /// Both are live.
     pub unsafe fn stream_wait_event(&self, stream: sys::hipStream_t, event: sys::hipEvent_t) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         self.check("hipStreamWaitEvent", unsafe { self.lib.hipStreamWaitEvent(stream, event, 0) })
     }
 
-    /// An event, with or without a time stamp.
+    /// Makes an event, with or without a time stamp.
     pub fn event_create(&self, timed: bool) -> Result<sys::hipEvent_t> {
         let mut event = null_mut();
         let flags: c_uint = if timed { sys::hipEventDefault } else { sys::hipEventDisableTiming };
@@ -73,17 +73,17 @@ impl Hip {
     ///
     /// The event is live, and not used afterwards.
     pub unsafe fn event_destroy(&self, event: sys::hipEvent_t) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         self.check("hipEventDestroy", unsafe { self.lib.hipEventDestroy(event) })
     }
 
-    /// Puts an event behind a stream's work so far.
+    /// Records an event after a stream's work so far.
     ///
     /// # Safety
     ///
-    /// Both are live and of one device.
+    /// Both are live and belong to one device.
     pub unsafe fn event_record(&self, event: sys::hipEvent_t, stream: sys::hipStream_t) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         self.check("hipEventRecord", unsafe { self.lib.hipEventRecord(event, stream) })
     }
 
@@ -93,7 +93,7 @@ impl Hip {
     ///
     /// The event is live.
     pub unsafe fn event_synchronize(&self, event: sys::hipEvent_t) -> Result<()> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         self.check("hipEventSynchronize", unsafe { self.lib.hipEventSynchronize(event) })
     }
 
@@ -103,7 +103,7 @@ impl Hip {
     ///
     /// The event is live.
     pub unsafe fn event_query(&self, event: sys::hipEvent_t) -> Result<bool> {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         self.ready("hipEventQuery", unsafe { self.lib.hipEventQuery(event) })
     }
 
@@ -114,13 +114,13 @@ impl Hip {
     /// Both are live, were made with a time stamp, and have been recorded.
     pub unsafe fn event_elapsed_time(&self, start: sys::hipEvent_t, stop: sys::hipEvent_t) -> Result<f32> {
         let mut milliseconds = 0.0;
-        // SAFETY: writes one float; the rest is the caller's promise.
+        // SAFETY: writes one float; the rest is guaranteed by the caller.
         let status = unsafe { self.lib.hipEventElapsedTime(&mut milliseconds, start, stop) };
         self.check("hipEventElapsedTime", status)?;
         Ok(milliseconds)
     }
 
-    /// A status that may also say "not yet".
+    /// A status that may also mean "not yet".
     fn ready(
         &self,
         call: &'static str,

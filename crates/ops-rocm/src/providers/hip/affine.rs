@@ -67,7 +67,7 @@ fn applicable(target: &Target, on: &dyn Operands, y: usize) -> Result<(), Reason
     })
 }
 
-/// `y` is the place of the output: the input's own where it is in place.
+/// `y` is the index of the output: that of the input if the op is in place.
 fn launch<O: Op>(
     rocm: &Rocm,
     op: &O,
@@ -82,7 +82,8 @@ fn launch<O: Op>(
     if is_float(x.dtype) {
         let (launch, args) =
             unary::affine(x.dims(), x.view(), y.view(), factors, p.device()).map_err(refuse)?;
-        // SAFETY: a call's views lie in their memory; the launch is made for them, and they are lent to the stream.
+        // SAFETY: a call's views lie in their memory; the launch is made for them, and the stream may access
+        // them.
         return unsafe { rocm.kernels().launch(rocm.stream(), &launch, &args) };
     }
     let bytes = x.layout.len().saturating_mul(size_of::<f64>());
@@ -90,7 +91,7 @@ fn launch<O: Op>(
     let lent = wide.access(rocm.stream(), Purpose::Write)?;
     let Steps { widen, scale, shift, narrow } =
         through_f64(x, y, lent.address() as u64, factors, p.device()).map_err(refuse)?;
-    // SAFETY: as above; the memory between the steps holds the shape's elements in f64.
+    // SAFETY: as above; the intermediate memory holds the shape's elements in f64.
     unsafe { rocm.kernels().launch(rocm.stream(), &widen.0, &widen.1) }?;
     // SAFETY: as above.
     unsafe { rocm.kernels().launch(rocm.stream(), &scale.0, &scale.1) }?;
@@ -116,7 +117,7 @@ fn through_f64(
     device: &Device,
 ) -> Result<Steps, Refused> {
     let wide = Bound::new(address, ElementType::F64, &Layout::of(x.layout.shape()));
-    // The kernel rounds once; the op's integers are products and then sums of f64, each rounded.
+    // The kernel rounds once, but the op rounds integers' products and then their sums, each to f64.
     let step = |factors| unary::affine(x.dims(), wide.view(), wide.view(), factors, device);
     Ok(Steps {
         widen: cast::prepare(x.dims(), x.view(), wide.view(), device)?,

@@ -1,11 +1,11 @@
-//! The kernels' argument structures as what a launch may be given.
+//! Marks the kernels' argument structures as arguments of launches.
 //!
 //! `ops-kernels` mirrors each structure of its sources and tests that sizes and fields agree.
 use crate::hip::KernelArgs;
 use ops_kernels as k;
 
-// SAFETY: for every line here, `#[repr(C)]` of numbers and addresses, in whole words of eight bytes without a gap, and field by
-// field the structure of the kernels that name it.
+// SAFETY: for every line here, the type is `#[repr(C)]`, consists of numbers and addresses in whole words of
+// eight bytes without a gap, and matches, field by field, the structure of the kernels that name it.
 unsafe impl KernelArgs for k::unary::UnaryArgs {}
 // SAFETY: as above.
 unsafe impl KernelArgs for k::unary::AffineArgs {}

@@ -1,4 +1,4 @@
-//! Attention, with memory for parts of the key range where there are few queries.
+//! Attention. With few queries, the key range is split, with memory for the parts' results.
 use super::bind::Bound;
 use super::{Binding, Problem, fits, units, unsupported, with_workspace};
 use crate::ProviderId;
@@ -53,7 +53,7 @@ impl<T: Float> Provider<Attention<T>> for HipAttention {
     }
 
     fn determinism(&self, target: &Target, op: &Attention<T>, _: &dyn Operands) -> Determinism {
-        // A block of rows begins at the first key that any of them sees.
+        // A block of rows starts at the first key that any of them sees.
         if op.window.0.is_none() { target.sums_level() } else { Determinism::Run }
     }
 
@@ -79,8 +79,8 @@ impl<T: Float> Provider<Attention<T>> for HipAttention {
         }
         with_workspace(rocm, workspace, |address| {
             kernel_args.partial = address;
-            // SAFETY: a call's views lie in their memory; the plan and its workspace are made for them, and they are lent to
-            // the stream, as are its counters.
+            // SAFETY: a call's views lie in their memory; the plan and its workspace are made for them, and
+            // the stream may access them and its counters.
             unsafe { rocm.kernels().launch(rocm.stream(), &main, &kernel_args) }
         })
     }

@@ -1,4 +1,4 @@
-//! Operands as the kernels' crate sees them: addresses, strides and types.
+//! Operands as the kernels' crate expects them: addresses, strides and types.
 use crate::hip::{Access, IndexCheck, Purpose};
 use crate::{HipSpace, Result, Rocm};
 use arrayvec::ArrayVec;
@@ -9,7 +9,7 @@ use ops_kernels::{ElementType, OperandView, Refused};
 /// The largest number of operands of an op.
 pub(super) const MAX_OPERANDS: usize = 10;
 
-/// An operand: where its first element lies, and how to walk from there.
+/// An operand: the address of its first element, and its strides.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bound {
     pub(crate) address: u64,
@@ -17,7 +17,7 @@ pub(crate) struct Bound {
     pub(crate) layout: Layout,
 }
 
-// A layout's sizes are passed on as words of 64 bits where they lie.
+// A layout's sizes are passed on in place, as words of 64 bits.
 const _: () = assert!(usize::BITS == 64, "ROCm runs on 64-bit machines only");
 
 impl Bound {
@@ -39,7 +39,8 @@ impl Bound {
         let strides = bytemuck::cast_slice(self.layout.strides());
         OperandView { data: self.address, strides, dtype: self.dtype }
     }
-    /// This and another operand with the same leading axes, as one matrix each where the strides of both allow it.
+    /// This and another operand with the same leading axes, each as a single matrix if the strides of both
+    /// allow it.
     pub(crate) fn folded_with(&self, other: &Self) -> (Self, Self) {
         let one_matrix = |operand: &Self| {
             let (columns, leading) = operand.layout.dims().split_last()?;
@@ -53,7 +54,7 @@ impl Bound {
         let layout = self.layout.transpose(axis, -1);
         layout.map(|layout| self.relaid(&layout)).map_err(|_| Refused::Rank(self.layout.rank()))
     }
-    /// The same memory under a layout derived from this one, whose offset is counted from the same place.
+    /// The same memory under a layout derived from this one; offsets of both count from the same position.
     pub(crate) fn relaid(&self, layout: &Layout) -> Self {
         let moved = layout.offset() as i64 - self.layout.offset() as i64;
         let address = self.address.wrapping_add_signed(moved.wrapping_mul(self.dtype.bytes() as i64));
@@ -61,7 +62,7 @@ impl Bound {
     }
 }
 
-/// The operands of a call, filled in place: moving them costs more than filling them.
+/// The operands of a call, filled in place: moving them would cost more than filling them.
 #[derive(Debug)]
 pub(crate) struct Binding<'s> {
     operands: [Option<Bound>; MAX_OPERANDS],
@@ -69,7 +70,7 @@ pub(crate) struct Binding<'s> {
     lent: ArrayVec<Access<'s>, MAX_OPERANDS>,
 }
 
-/// The operands of a call, by their place in the declaration, and the device.
+/// The operands of a call, by index of their declaration, and the device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Problem<'b> {
     operands: &'b [Option<Bound>; MAX_OPERANDS],
@@ -82,7 +83,7 @@ impl<'s> Binding<'s> {
         Binding { operands: [None; MAX_OPERANDS], lent: ArrayVec::new_const() }
     }
 
-    /// For asking whether there is a kernel: addresses count as aligned.
+    /// For checking whether there is a kernel: addresses count as aligned.
     pub(crate) fn assumed<'b>(
         &'b mut self,
         on: &dyn Operands,
@@ -97,7 +98,7 @@ impl<'s> Binding<'s> {
         Ok(Problem { operands: &self.operands, device, report: Report::default() })
     }
 
-    /// For a launch: the memory is lent to the stream.
+    /// For a launch: the stream may access the memory.
     pub(crate) fn bind<'b, O: Op>(
         &'b mut self,
         args: &'s O::Args<'_, HipSpace>,
@@ -122,7 +123,7 @@ impl<'s> Binding<'s> {
     }
 }
 
-/// The element type as the kernels' crate names it.
+/// The element type as the kernels' crate names it, or the reason why there is none.
 fn kernel_type(operand: &Operand<'_>) -> Result<ElementType, Reason> {
     dtype_of(operand.dtype).ok_or(Reason::DType { operand: operand.name, dtype: operand.dtype })
 }
@@ -143,7 +144,7 @@ impl Problem<'_> {
     pub(crate) fn at(&self, place: usize) -> &Bound {
         self.operands[place].as_ref().expect("an operand that the op declares as given")
     }
-    /// An operand that may not be given.
+    /// An optional operand.
     pub(crate) fn get(&self, place: usize) -> Option<&Bound> {
         self.operands.get(place)?.as_ref()
     }
@@ -156,7 +157,7 @@ pub(crate) fn dtype_of(dtype: DType) -> Option<ElementType> {
         DType::F32 => ElementType::F32,
         DType::F16 => ElementType::F16,
         DType::BF16 => ElementType::Bf16,
-        // Others by name.
+        // The others are matched by name.
         other => return ElementType::named(other.name()),
     })
 }

@@ -1,4 +1,4 @@
-//! Rows written to caches of keys and values.
+//! Writing rows to key and value caches.
 use super::{Binding, HipOp, Problem, fits, unsupported};
 use crate::ProviderId;
 use crate::choice::Target;
@@ -60,7 +60,7 @@ fn plan<O: KeyWriting>(
     p: &Problem<'_>,
     reports: [Report; 2],
 ) -> Result<(Launch, RopeCacheArgs), Refused> {
-    // Operands after the norm's weight.
+    // The operands after the norm's weight.
     let at = |place: usize| p.at(place + usize::from(op.eps().is_some()));
     let (k, v, cos, keys) = (p.at(0), p.at(1), at(2), at(6));
     let (&[n, h, d], &[.., dv], &[rows, half], &[slots, ..]) = (k.dims(), v.dims(), cos.dims(), keys.dims())
@@ -110,7 +110,8 @@ impl<O: KeyWriting> Provider<O> for HipKeys {
             problem.report()
         });
         let planned = plan(op, &problem, reports).map_err(|refused| unsupported(op, refused, args))?;
-        // SAFETY: a call's views lie in their memory; the plan is made for them, and they are lent to the stream.
+        // SAFETY: a call's views lie in their memory; the plan is made for them, and the stream may access
+        // them.
         unsafe { rocm.kernels().launch(rocm.stream(), &planned.0, &planned.1) }
     }
 }

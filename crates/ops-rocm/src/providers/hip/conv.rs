@@ -26,7 +26,7 @@ impl<T: Float> HipOp for Conv<T> {
         let how = match instance.variant {
             "direct" => {
                 return Some(
-                    "a thread for each element: a group has few output channels, or there are few pixels or terms".into(),
+                    "one thread per element: a group has few output channels, or there are few pixels or terms".into(),
                 );
             }
             "tile" => "in tiles of 64 channels and 64 pixels, on vector units",

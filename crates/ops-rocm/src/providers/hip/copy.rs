@@ -53,19 +53,20 @@ impl<T: Element> Provider<Fill<T>> for HipFill {
             let bits = u64::from_le_bytes(std::array::from_fn(|i| value.get(i).copied().unwrap_or(0)));
             let (launch, kernel_args) =
                 copy::fill(y.dims(), y.view(), bits, problem.device()).map_err(refuse)?;
-            // SAFETY: a call's views lie in their memory; the launch is made for them, and they are lent to the stream.
+            // SAFETY: a call's views lie in their memory; the launch is made for them, and the stream may
+            // access them.
             return unsafe { rocm.kernels().launch(rocm.stream(), &launch, &kernel_args) };
         }
         let mut one = DeviceMemory::new(rocm.stream(), value.len())?;
         one.write(rocm.stream(), 0, value)?;
         let source = one.access(rocm.stream(), Purpose::Read)?;
         let (launch, kernel_args) = from_one(y, source.address() as u64, problem.device()).map_err(refuse)?;
-        // SAFETY: as above; the one element is read wherever the copy is.
+        // SAFETY: as above; every read of the copy is of that one element.
         unsafe { rocm.kernels().launch(rocm.stream(), &launch, &kernel_args) }
     }
 }
 
-/// A copy from one element to all of `y`.
+/// A copy of one element to all of `y`.
 fn from_one(y: &Bound, one: u64, device: &ops_kernels::Device) -> Result<(Launch, copy::CopyArgs), Refused> {
     let rank = y.layout.rank();
     let everywhere = Layout::of(Shape::SCALAR).broadcast(y.layout.dims()).map_err(|_| Refused::Rank(rank))?;

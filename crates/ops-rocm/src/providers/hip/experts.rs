@@ -46,7 +46,7 @@ impl<T: Float> Provider<LinearExperts<T>> for HipExperts {
     fn how(&self, target: &Target, _: &LinearExperts<T>, on: &dyn Operands) -> Option<String> {
         let mut binding = Binding::new();
         let plan = plan(&binding.assumed(on, target.launch_device()).ok()?).ok()?;
-        let limit = "memory is the limit with so few rows for each expert";
+        let limit = "with few rows per expert, memory bandwidth is the limit";
         if plan.main.instance.family.needs_dot4() {
             return units(target, plan.main.instance).map(|units| format!("row by row, {units}: {limit}"));
         }
@@ -54,7 +54,7 @@ impl<T: Float> Provider<LinearExperts<T>> for HipExperts {
             return Some(format!("row by row: {limit}"));
         }
         let on_vectors =
-            || no_matrix(target).unwrap_or_else(|| "matrix units do not take these types".into());
+            || no_matrix(target).unwrap_or_else(|| "matrix units do not support these types".into());
         let how =
             units(target, plan.main.instance).unwrap_or_else(|| format!("on vector units: {}", on_vectors()));
         Some(format!("rows sorted by expert, {how}"))
@@ -72,8 +72,8 @@ impl<T: Float> Provider<LinearExperts<T>> for HipExperts {
         with_workspace(rocm, plan.workspace, |workspace| {
             for at in 0..plan.launches {
                 let (launch, args) = plan.launch(at, workspace);
-                // SAFETY: a call's views lie in their memory; the plan is made for them, and they are lent to the stream. The workspace
-                // has the size that all launches were planned for, and is lent too.
+                // SAFETY: a call's views lie in their memory; the plan is made for them. The workspace has
+                // the size that all launches were planned for. The stream may access all of these.
                 unsafe { rocm.kernels().launch(stream, &launch, &args) }?;
             }
             Ok(())

@@ -1,4 +1,5 @@
-//! Rows of a table by index: of blocks, dequantized; of floats, through memory of the table's type where the output has another.
+//! Table rows by index. Rows of blocks are dequantized; rows of floats go through memory of the table's type
+//! if the output has another.
 //! And elements of a tensor by index.
 use super::{Binding, Bound, HipOp, Problem, fits, unsupported};
 use crate::ProviderId;
@@ -17,17 +18,17 @@ use ops_kernels::{ElementType, Launch, Refused};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HipEmbedding;
 
-/// What a look-up launches.
+/// The launches of a lookup.
 #[allow(clippy::large_enum_variant, reason = "lives on the stack for one call, which must not allocate")]
 enum LookUp {
     Blocks(Launch, QEmbeddingArgs),
     Floats(Launch, IndexSelectArgs),
-    /// Rows in memory between, then cast.
+    /// Rows to intermediate memory, then a cast.
     Cast((Launch, IndexSelectArgs), (Launch, CastArgs)),
 }
 
 impl LookUp {
-    /// `between` is the address of memory for the rows in the table's type.
+    /// `between` is the address of intermediate memory for the rows in the table's type.
     fn plan(p: &Problem<'_>, between: u64) -> Result<LookUp, Refused> {
         let (table, ids, y) = (p.at(0), p.at(1), p.at(2));
         let (&[bound, width], &[count]) = (table.dims(), ids.dims()) else {
@@ -77,11 +78,13 @@ impl<T: Float> Provider<Embedding<T>> for HipEmbedding {
         let plan = LookUp::plan(&problem, lent.address() as u64);
         let (kernels, stream) = (rocm.kernels(), rocm.stream());
         match plan.map_err(|refused| unsupported(op, refused, args))? {
-            // SAFETY: a call's views lie in their memory; the plan is made for them, and they are lent to the stream.
+            // SAFETY: a call's views lie in their memory; the plan is made for them, and the stream may
+            // access them.
             LookUp::Blocks(launch, args) => unsafe { kernels.launch(stream, &launch, &args) },
             // SAFETY: as above.
             LookUp::Floats(launch, args) => unsafe { kernels.launch(stream, &launch, &args) },
-            // SAFETY: as above; the memory between has room for the rows in the table's type, and is lent too.
+            // SAFETY: as above; the intermediate memory has room for the rows in the table's type, and the
+            // stream may access it.
             LookUp::Cast(select, cast) => unsafe {
                 kernels.launch(stream, &select.0, &select.1)?;
                 kernels.launch(stream, &cast.0, &cast.1)

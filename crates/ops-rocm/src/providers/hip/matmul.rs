@@ -28,12 +28,12 @@ impl<T: Float> HipOp for MatMul<T> {
     }
 }
 
-/// Whether a kernel gives a wave to some columns of `b`, which it reads once for a few rows.
+/// Whether this is a kernel for few rows, in which each wave reads some columns of `b` once.
 pub(crate) fn is_of_few_rows(kernel: &Instance) -> bool {
     kernel.variant.starts_with("rows")
 }
 
-/// The launch of a product with a weight of floats.
+/// The launch of a product with a float weight.
 pub(crate) fn linear(p: &Problem<'_>) -> Result<(Launch, MatmulArgs), Refused> {
     let (x, weight, y) = (p.at(0), p.at(1), p.at(3));
     let bias = p.get(2).map(Bound::view);
@@ -43,7 +43,7 @@ pub(crate) fn linear(p: &Problem<'_>) -> Result<(Launch, MatmulArgs), Refused> {
     of_weight((x, weight, y), |call| matmul::prepare(&Matmul { bias, ..*call }, p.device()))
 }
 
-/// The launch of a product with the two weights of a gated unit.
+/// The launch of a product with both weights of a gated unit.
 pub(crate) fn linear_swiglu(p: &Problem<'_>) -> Result<(Launch, MatmulArgs), Refused> {
     let (gate, up) = (p.at(1), p.at(2));
     if gate.view().strides != up.view().strides {
@@ -56,7 +56,7 @@ pub(crate) fn linear_swiglu(p: &Problem<'_>) -> Result<(Launch, MatmulArgs), Ref
     })
 }
 
-/// Calls `prepare` with the product of `x` and a weight of floats.
+/// Calls `prepare` with the product of `x` and a float weight.
 fn of_weight<R>(
     (x, weight, y): (&Bound, &Bound, &Bound),
     prepare: impl FnOnce(&Matmul<'_>) -> Result<R, Refused>,

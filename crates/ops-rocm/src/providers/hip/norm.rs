@@ -1,4 +1,4 @@
-//! Norms over rows, and over groups of channels, with memory for parts of the groups where those are few.
+//! Norms over rows, and over groups of channels; few groups are split, with memory for the parts' results.
 use super::{Binding, Bound, HipOp, Problem, fits, unsupported, with_workspace};
 use crate::ProviderId;
 use crate::choice::Target;
@@ -9,7 +9,7 @@ use ops_core::{Call, Determinism, Float, Op, Operands, Reason};
 use ops_kernels::norm::{self, GroupPlan};
 use ops_kernels::{Launch, Refused};
 
-/// A norm's operands by their places; those that the op does not have are beyond the last.
+/// Indices of a norm's operands; those that the op lacks are past the end.
 struct Places {
     weight: usize,
     bias: usize,
@@ -91,8 +91,8 @@ impl<T: Float> Provider<GroupNorm<T>> for HipGroupNorm {
         with_workspace(rocm, workspace, |address| {
             kernel_args.partial = address;
             [Some(&main), apply.as_ref()].into_iter().flatten().try_for_each(|launch| {
-                // SAFETY: a call's views lie in their memory; the plan and its workspace are made for them, and they are lent
-                // to the stream.
+                // SAFETY: a call's views lie in their memory; the plan and its workspace are made for them,
+                // and the stream may access them.
                 unsafe { rocm.kernels().launch(rocm.stream(), launch, &kernel_args) }
             })
         })

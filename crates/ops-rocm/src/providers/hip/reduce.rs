@@ -1,4 +1,4 @@
-//! Reductions over axes, with memory for results of parts where outputs are few.
+//! Reductions over axes. With few outputs, rows are split, with memory for the parts' results.
 use super::{Binding, Problem, fits, unsupported};
 use crate::ProviderId;
 use crate::choice::Target;
@@ -32,8 +32,8 @@ fn applicable(name: &'static str, axes: Axes, target: &Target, on: &dyn Operands
     fits(target, on, |problem| plan(name, axes, problem))
 }
 
-/// Rows of contiguous elements are summed in an order that depends on their length alone, if it must. Other layouts are summed in
-/// columns where outputs are neighbours, which a single row of outputs is not.
+/// If required, rows of contiguous elements are summed in an order that depends only on their length. Other
+/// layouts are summed in columns if outputs are neighbours, which a single row of outputs is not.
 fn level(name: &'static str, axes: Axes, target: &Target, on: &dyn Operands) -> Determinism {
     let mut binding = Binding::new();
     let in_rows = binding.assumed(on, target.launch_device()).is_ok_and(|problem| {
@@ -52,14 +52,16 @@ fn launch<O: Op>(rocm: &Rocm, axes: Axes, call: Call<'_, '_, O, HipSpace>) -> Re
     let plan = plan(op.name(), axes, &problem).map_err(|refused| unsupported(op, refused, args))?;
     let (kernels, stream) = (rocm.kernels(), rocm.stream());
     let Some(combine) = plan.combine else {
-        // SAFETY: a call's views lie in their memory; the plan is made for them, and they are lent to the stream.
+        // SAFETY: a call's views lie in their memory; the plan is made for them, and the stream may access
+        // them.
         return unsafe { kernels.launch(stream, &plan.main, &plan.args) };
     };
     let memory = DeviceMemory::new(stream, usize::try_from(plan.workspace).unwrap_or(usize::MAX))?;
     let lent = memory.access(stream, Purpose::Write)?;
     let first = reduce::ReduceArgs { partial: lent.address() as u64, ..plan.args };
     let second = first.combining(problem.device().wave);
-    // SAFETY: as above; the workspace has the size that both launches were planned for, and is lent too.
+    // SAFETY: as above; the workspace has the size that both launches were planned for, and the stream may
+    // access it.
     unsafe {
         kernels.launch(stream, &plan.main, &first)?;
         kernels.launch(stream, &combine, &second)

@@ -17,7 +17,7 @@ pub(crate) struct HipRope;
 trait Rotating: Op {
     fn form(&self) -> RopeForm;
     fn start(&self) -> usize;
-    /// The place of `y`.
+    /// The index of `y`.
     const OUT: usize;
 }
 impl<T: Float> Rotating for Rope<T> {
@@ -39,11 +39,11 @@ impl<T: Float> Rotating for RopeInplace<T> {
     const OUT: usize = 0;
 }
 
-/// Where `positions` is among the operands of rope.
+/// The index of `positions` among rope's operands.
 const POSITIONS: usize = 3;
 
 enum Plan {
-    /// Rows of the tables in the order of the tokens; all features of y are rotated, or keep what they are.
+    /// Table rows in token order; all features of y are rotated, or else keep their values.
     InOrder(Launch, RopeArgs),
     At(Launch, RopeAtArgs),
 }
@@ -92,7 +92,8 @@ impl<O: Rotating> Provider<O> for HipRope {
             problem.report_to(check, rocm.index_names().number(op.name(), "positions"));
         }
         let plan = plan(op, &problem).map_err(|refused| unsupported(op, refused, args))?;
-        // SAFETY: a call's views lie in their memory; the plan is made for them, and they are lent to the stream.
+        // SAFETY: a call's views lie in their memory; the plan is made for them, and the stream may access
+        // them.
         unsafe {
             match plan {
                 Plan::InOrder(launch, args) => rocm.kernels().launch(rocm.stream(), &launch, &args),
@@ -102,7 +103,7 @@ impl<O: Rotating> Provider<O> for HipRope {
     }
 }
 
-/// Tables `[t', half]` or `[b, t', half]` beside x of four dimensions, and the rows that its tokens take.
+/// Tables `[t', half]` or `[b, t', half]` for an x of four dimensions, and the rows that its tokens use.
 pub(super) struct Tables {
     /// Addresses and strides over the dimensions of x, for cos and sin.
     data: [u64; 2],
@@ -111,7 +112,7 @@ pub(super) struct Tables {
     rows: [i64; 2],
     bound: u64,
     pub(super) half: u64,
-    /// Address, type and strides of positions, and those of their places.
+    /// Address, type and strides of the positions, and the strides of their indices.
     positions: Option<(u64, ElementType, [i64; 4], [i64; 4])>,
 }
 
@@ -144,7 +145,7 @@ impl Tables {
                 return Err(Refused::Rank(dims.len()));
             };
             let (mut positions, mut places) = ([0; 4], [0; 4]);
-            // One row of positions may serve the whole batch.
+            // The whole batch may share one row of positions.
             (positions[0], places[0]) = if b == 1 { (0, 0) } else { (batch, t as i64) };
             (positions[tokens], places[tokens]) = (token, 1);
             Ok((view.data, view.dtype, positions, places))

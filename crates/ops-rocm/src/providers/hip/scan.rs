@@ -1,4 +1,4 @@
-//! Running sums along any axis, with memory for sums of parts where rows are few.
+//! Running sums along any axis. With few rows, rows are split, with memory for the parts' sums.
 use super::{Binding, Problem, fits, unsupported};
 use crate::ProviderId;
 use crate::choice::Target;
@@ -41,13 +41,15 @@ impl<T: Num> Provider<CumSum<T>> for HipScan {
         let plan = plan(op.axis, &problem).map_err(|refused| unsupported(op, refused, args))?;
         let (kernels, stream) = (rocm.kernels(), rocm.stream());
         if plan.workspace == 0 {
-            // SAFETY: a call's views lie in their memory; the plan is made for them, and they are lent to the stream.
+            // SAFETY: a call's views lie in their memory; the plan is made for them, and the stream may
+            // access them.
             return unsafe { kernels.launch(stream, &plan.launch, &plan.args) };
         }
         let memory = DeviceMemory::new(stream, usize::try_from(plan.workspace).unwrap_or(usize::MAX))?;
         let lent = memory.access(stream, Purpose::Write)?;
         let sums = ScanArgs { partial: lent.address() as u64, ..plan.args };
-        // SAFETY: as above; the workspace has the size that both launches were planned for, and is lent too.
+        // SAFETY: as above; the workspace has the size that both launches were planned for, and the stream
+        // may access it.
         unsafe {
             kernels.launch(stream, &plan.launch, &sums)?;
             kernels.launch(stream, &plan.launch, &ScanArgs { totals: 0, ..sums })

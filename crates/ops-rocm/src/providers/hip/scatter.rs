@@ -1,4 +1,4 @@
-//! Ops that read from and write to places that indices give, with memory for sorted indices where lines are few.
+//! Ops that read and write elements by index, with memory for sorted indices if there are few lines.
 use super::{Binding, Bound, HipOp, Problem, fits, unsupported, with_workspace};
 use crate::ProviderId;
 use crate::choice::Target;
@@ -9,7 +9,7 @@ use ops_core::{Call, Determinism, MAX_RANK, Num, Op, Operands, Reason};
 use ops_kernels::scatter::{self, GatherArgs, Plan, Step};
 use ops_kernels::{Launch, OperandView, Refused};
 
-/// The axis as a place in the operand's dimensions, and the size along it.
+/// The axis as an index into the operand's dimensions, and the size along it.
 fn axis_of(operand: &Bound, axis: isize) -> Result<(usize, u64), Refused> {
     let rank = operand.layout.rank();
     let axis = operand.layout.shape().axis(axis).map_err(|_| Refused::Rank(rank))?;
@@ -36,7 +36,7 @@ trait Scattering: Op {
     fn axis(&self) -> isize;
     /// The op of the kernels.
     const KERNEL: &'static str;
-    /// Whether the indices are a line that all lines share.
+    /// Whether all lines share one line of indices.
     const SHARED: bool;
 }
 impl Scattering for Scatter {
@@ -81,7 +81,7 @@ impl<O: Scattering> Provider<O> for HipScatter {
     }
 
     fn determinism(&self, _: &Target, _: &O, _: &dyn Operands) -> Determinism {
-        // How sums are made depends on the number of lines.
+        // How sums are computed depends on the number of lines.
         Determinism::Run
     }
 
@@ -100,8 +100,8 @@ impl<O: Scattering> Provider<O> for HipScatter {
         let stream = rocm.stream();
         with_workspace(rocm, plan.workspace, |workspace| {
             for at in 0..plan.launches {
-                // SAFETY: a call's views lie in their memory; the plan is made for them, and they are lent to the stream. The workspace
-                // has the size that all launches were planned for, and is lent too.
+                // SAFETY: a call's views lie in their memory; the plan is made for them. The workspace has
+                // the size that all launches were planned for. The stream may access all of these.
                 unsafe {
                     match plan.step(at, workspace) {
                         Step::Sort(launch, args) => rocm.kernels().launch(stream, &launch, &args),

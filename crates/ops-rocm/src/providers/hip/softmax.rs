@@ -8,7 +8,8 @@ use ops_kernels::{Launch, Refused, softmax};
 impl<T: Float> HipOp for Softmax<T> {
     type Kernel = softmax::SoftmaxArgs;
 
-    /// Many rows whose elements lie side by side have a kernel of their own, unless rows must not depend on each other.
+    /// There is a separate kernel for many rows whose elements are neighbours, unless rows must not depend on
+    /// each other.
     fn rows_level(&self, target: &Target, on: &dyn Operands) -> Determinism {
         let contiguous =
             |x: Operand<'_>| Some(x.layout.strides()[x.layout.shape().axis(self.axis).ok()?] == 1);

@@ -1,4 +1,4 @@
-//! Sorting along any axis, with memory for sorted runs of rows that a block cannot hold.
+//! Sorting along any axis, with memory for sorted runs if a block cannot hold a row.
 use super::bind::Bound;
 use super::{Binding, Problem, fits, unsupported};
 use crate::ProviderId;
@@ -19,9 +19,9 @@ pub(crate) struct HipSort;
 trait Sorting: Op {
     fn axis(&self) -> isize;
     fn descending(&self) -> bool;
-    /// The places of values and indices among the operands.
+    /// The indices of values and indices among the operands.
     const OUTPUTS: [Option<usize>; 2];
-    /// How many elements of each row are wanted; `None` for all.
+    /// The number of elements wanted of each row; `None` for all.
     fn keep(&self) -> Option<usize> {
         None
     }
@@ -94,14 +94,16 @@ impl<O: Sorting> Provider<O> for HipSort {
         let (kernels, stream) = (rocm.kernels(), rocm.stream());
         if plan.launches == 1 {
             let (launch, args) = plan.launch(0, 0);
-            // SAFETY: a call's views lie in their memory; the plan is made for them, and they are lent to the stream.
+            // SAFETY: a call's views lie in their memory; the plan is made for them, and the stream may
+            // access them.
             return unsafe { kernels.launch(stream, &launch, &args) };
         }
         let memory = DeviceMemory::new(stream, usize::try_from(2 * plan.half).unwrap_or(usize::MAX))?;
         let lent = memory.access(stream, Purpose::Write)?;
         for at in 0..plan.launches {
             let (launch, args) = plan.launch(at, lent.address() as u64);
-            // SAFETY: as above; the workspace has the size that all launches were planned for, and is lent too.
+            // SAFETY: as above; the workspace has the size that all launches were planned for, and the stream
+            // may access it.
             unsafe { kernels.launch(stream, &launch, &args) }?;
         }
         Ok(())

@@ -26,10 +26,10 @@ impl Operands for Tensors<'_> {
     }
 }
 
-/// A call as MIOpen takes it.
+/// A call in MIOpen's terms.
 ///
 /// # Errors
-/// What of it MIOpen cannot compute.
+/// Why MIOpen cannot compute it.
 fn described<T: Float>(op: &Conv<T>, problem: &Problem<'_>) -> std::result::Result<Convolution, Reason> {
     let [x, weight, y] = [0, 1, 3].map(|place| problem.at(place));
     let laid = op.geometry(&x.layout, &weight.layout, &y.layout);
@@ -39,7 +39,7 @@ fn described<T: Float>(op: &Conv<T>, problem: &Problem<'_>) -> std::result::Resu
     }
     if let Some(empty) = layouts.iter().position(|layout| layout.is_empty()) {
         let name = ["x", "weight", "y"][empty];
-        return Err(Reason::Because(format!("MIOpen takes no empty tensors, and {name} is empty")));
+        return Err(Reason::Because(format!("MIOpen does not support empty tensors, and {name} is empty")));
     }
     let max = i32::MAX as usize;
     let number = |got: usize| i32::try_from(got).map_err(|_| Reason::Limit { what: "an option", got, max });
@@ -58,7 +58,8 @@ fn described<T: Float>(op: &Conv<T>, problem: &Problem<'_>) -> std::result::Resu
     })
 }
 
-/// A bias is added to what MIOpen has stored: in f32, where that is one rounding more of many.
+/// A bias is added to MIOpen's stored result. That is allowed in f32, where it is only one rounding more
+/// among many.
 fn bias_suits(on: &dyn Operands) -> std::result::Result<(), Reason> {
     match (on.get("x"), on.get("bias")) {
         (Some(x), Some(_)) if x.dtype != DType::F32 => {
@@ -114,12 +115,13 @@ impl<T: Float> Provider<Conv<T>> for MiOpen {
         let workspace = lent.as_ref().map_or(null_mut(), |lent| lent.address());
         rocm.with_library::<MiOpenLibrary, _>(|lib, handle| {
             let addresses = [x, weight, y].map(pointer);
-            // SAFETY: the handle's device is current; the operands are packed and of the extents described, and lie in their
-            // memory, which is lent to the handle's stream, as is a workspace of the size that the solution needs.
+            // SAFETY: the handle's device is current; the operands are packed and have the described extents;
+            // they lie in memory that the handle's stream may access, as does a workspace of the size that
+            // the solution needs.
             unsafe { handle.convolve(lib, &convolution, addresses, (workspace, needed)) }
         })?;
         match bias {
-            // SAFETY: a call's views lie in their memory, which is lent to the stream.
+            // SAFETY: a call's views lie in their memory, which the stream may access.
             Some(bias) => unsafe { add_bias(rocm, bias, y) },
             None => Ok(()),
         }
@@ -130,10 +132,10 @@ fn no_solution() -> Reason {
     Reason::Because("MIOpen has no solution for this convolution on this device".to_owned())
 }
 
-/// Enqueues `y += bias`, an element for each channel.
+/// Enqueues `y += bias`, one element per channel.
 ///
 /// # Safety
-/// Both lie in memory that is lent to the stream.
+/// The stream may access both.
 unsafe fn add_bias(rocm: &Rocm, bias: &Bound, y: &Bound) -> Result<()> {
     debug_assert_eq!((bias.dtype, y.dtype), (ElementType::F32, ElementType::F32));
     let mut steps = [0; ops_core::MAX_RANK];
@@ -141,6 +143,6 @@ unsafe fn add_bias(rocm: &Rocm, bias: &Bound, y: &Bound) -> Result<()> {
     let bias = ops_kernels::OperandView { strides: &steps[..y.dims().len()], ..bias.view() };
     let plan = binary::prepare("add", y.dims(), [y.view(), bias, y.view()], rocm.target().launch_device());
     let (launch, args) = plan.map_err(|refused| failed("adding a bias", refused))?;
-    // SAFETY: the caller's promise; the kernel reads each element of y before it writes it.
+    // SAFETY: guaranteed by the caller; the kernel reads each element of y before it writes it.
     unsafe { rocm.kernels().launch(rocm.stream(), &launch, &args) }
 }

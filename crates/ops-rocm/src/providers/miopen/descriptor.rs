@@ -1,4 +1,4 @@
-//! MIOpen's descriptors, which live as long as the call that they are made for.
+//! MIOpen's descriptors, each of which lives as long as one call.
 use crate::vendor::{Failure, MiOpenLibrary, check};
 use miopen_sys::{self as sys, Lib, miopenDataType_t};
 use std::ptr::null_mut;
@@ -24,7 +24,7 @@ impl<'l> Tensor<'l> {
         let created = unsafe { lib.miopenCreateTensorDescriptor(&mut raw) };
         check::<MiOpenLibrary>(lib, "miopenCreateTensorDescriptor", created)?;
         let tensor = Tensor { lib, raw };
-        // SAFETY: the descriptor is live; as many extents and strides are read as there are.
+        // SAFETY: the descriptor is live; the arrays have as many extents and strides as are read.
         let set = unsafe {
             lib.miopenSetTensorDescriptorV2(raw, dtype, RANK as i32, dims.as_ptr(), strides.as_ptr())
         };
@@ -35,7 +35,7 @@ impl<'l> Tensor<'l> {
 
 impl Drop for Tensor<'_> {
     fn drop(&mut self) {
-        // SAFETY: the descriptor is live, and used no more.
+        // SAFETY: the descriptor is live, and not used again.
         let destroyed = unsafe { self.lib.miopenDestroyTensorDescriptor(self.raw) };
         if let Err(Failure { call, status, .. }) =
             check::<MiOpenLibrary>(self.lib, "miopenDestroyTensorDescriptor", destroyed)
@@ -52,7 +52,7 @@ pub(super) struct Activation<'l> {
 }
 
 impl<'l> Activation<'l> {
-    /// Where the function has factors, they are 1.
+    /// Sets the function's factors, if it has any, to 1.
     pub(super) fn new(lib: &'l Lib, mode: sys::miopenActivationMode_t) -> Result<Self, Failure> {
         let mut raw = null_mut();
         // SAFETY: writes one descriptor.
@@ -68,7 +68,7 @@ impl<'l> Activation<'l> {
 
 impl Drop for Activation<'_> {
     fn drop(&mut self) {
-        // SAFETY: the descriptor is live, and used no more.
+        // SAFETY: the descriptor is live, and not used again.
         let destroyed = unsafe { self.lib.miopenDestroyActivationDescriptor(self.raw) };
         if let Err(Failure { call, status, .. }) =
             check::<MiOpenLibrary>(self.lib, "miopenDestroyActivationDescriptor", destroyed)
@@ -109,7 +109,7 @@ impl<'l> Pooling<'l> {
 
 impl Drop for Pooling<'_> {
     fn drop(&mut self) {
-        // SAFETY: the descriptor is live, and used no more.
+        // SAFETY: the descriptor is live, and not used again.
         let destroyed = unsafe { self.lib.miopenDestroyPoolingDescriptor(self.raw) };
         if let Err(Failure { call, status, .. }) =
             check::<MiOpenLibrary>(self.lib, "miopenDestroyPoolingDescriptor", destroyed)

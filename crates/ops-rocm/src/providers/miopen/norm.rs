@@ -13,22 +13,22 @@ use ops_core::ops::{GroupNorm, LayerNorm, RmsNorm};
 use ops_core::{Call, Determinism, Float, Op, Operands, Reason};
 use std::ptr::null_mut;
 
-/// MIOpen takes weight and bias both, or neither.
+/// MIOpen requires both weight and bias, or neither.
 fn both_or_neither(on: &dyn Operands) -> Result<(), Reason> {
     match (on.get("weight"), on.get("bias")) {
-        (Some(_), None) => Err(Reason::Because("MIOpen wants a bias beside the weight".to_string())),
-        (None, Some(_)) => Err(Reason::Because("MIOpen wants a weight beside the bias".to_string())),
+        (Some(_), None) => Err(Reason::Because("MIOpen needs a bias with the weight".to_string())),
+        (None, Some(_)) => Err(Reason::Because("MIOpen needs a weight with the bias".to_string())),
         _ => Ok(()),
     }
 }
 
-/// Memory for a statistic that MIOpen writes for each row: of the operands' type, but in f32 by layer norm of MIOpen 3.1 and
-/// group norm of 3.1 and 3.2, whatever the type in the descriptor.
+/// Memory for a statistic that MIOpen writes for each row. It has the operands' type, except that layer norm
+/// of MIOpen 3.1 and group norm of 3.1 and 3.2 write f32, whatever the type in the descriptor.
 fn statistics(rocm: &Rocm, rows: usize) -> Result<DeviceMemory> {
     Ok(DeviceMemory::new(rocm.stream(), rows.saturating_mul(size_of::<f32>()))?)
 }
 
-/// The extents of a row op: rows and their length.
+/// The extents of a row op: number of rows and their length.
 fn as_rows(x: &Bound) -> [usize; 2] {
     let n = x.layout.last();
     [x.layout.len() / n.max(1), n]
@@ -63,8 +63,8 @@ impl<T: Float> Provider<RmsNorm<T>> for MiOpen {
             let tensor = Tensor::packed(lib, datatype(x), [rows, n])?;
             let (parameters, row) =
                 (Tensor::packed(lib, datatype(x), [n])?, Tensor::packed(lib, datatype(x), [rows])?);
-            // SAFETY: handle and descriptors are live; the operands are packed and of these extents, and lie in their
-            // memory, which is lent to the handle's stream.
+            // SAFETY: handle and descriptors are live; the operands are packed and have these extents, and
+            // lie in memory that the handle's stream may access.
             let status = unsafe {
                 lib.miopenT5LayerNormForward(
                     handle.raw,
@@ -203,7 +203,7 @@ impl<T: Float> Provider<GroupNorm<T>> for MiOpen {
     }
 }
 
-/// Weight and bias as MIOpen takes them: both, or neither.
+/// Weight and bias in MIOpen's form: both, or neither.
 struct Scaling {
     mode: sys::miopenNormMode_t,
     weight: *mut std::ffi::c_void,

@@ -12,14 +12,14 @@ use ops_core::ops::{Pool2d, PoolFn};
 use ops_core::{Call, Determinism, Float, Op, Operands, Reason};
 use std::ptr::{from_ref, null_mut};
 
-/// Elements of a window that the kernel's one running sum in f32 adds within the op's tolerance.
+/// Maximum number of window elements that the kernel's single f32 running sum adds within the op's tolerance.
 const MAX_WINDOW: usize = 64;
 
-/// A pool as MIOpen takes it: the mode, then window, padding and stride along rows and columns.
+/// A pool in MIOpen's terms: the mode, then window, padding and stride along rows and columns.
 fn pooling<T>(op: &Pool2d<T>) -> Result<(sys::miopenPoolingMode_t, [[i32; 2]; 3]), Reason> {
     let mode = match op.f {
         PoolFn::Max => sys::miopenPoolingMax,
-        // The one that counts the padding.
+        // The mode that counts the padding.
         PoolFn::Avg => sys::miopenPoolingAverageInclusive,
         other => return Err(Reason::Because(format!("MIOpen has no {}", other.name()))),
     };
@@ -52,7 +52,7 @@ impl<T: Float> Provider<Pool2d<T>> for MiOpen {
         pooling(op)?;
         let is_empty = |name| on.get(name).is_some_and(|operand| operand.layout.is_empty());
         if is_empty("x") && !is_empty("y") {
-            return Err(Reason::Because("MIOpen takes no empty tensors, and x is empty".to_owned()));
+            return Err(Reason::Because("MIOpen does not support empty tensors, and x is empty".to_owned()));
         }
         suits(target, op.name(), on, HALF_AND_SINGLE)
     }
@@ -77,8 +77,9 @@ impl<T: Float> Provider<Pool2d<T>> for MiOpen {
             let pooling = Pooling::new(lib, mode, windows)?;
             let from = Tensor::packed(lib, datatype(x), image(x.layout.dims()))?;
             let to = Tensor::packed(lib, datatype(y), image(y.layout.dims()))?;
-            // SAFETY: handle and descriptors are live; both operands are packed and of these extents, and lie in their
-            // memory, which is lent to the handle's stream. Without the backward pass no workspace is used.
+            // SAFETY: handle and descriptors are live; both operands are packed and have these extents, and
+            // lie in memory that the handle's stream may access. Without the backward pass no workspace is
+            // used.
             let status = unsafe {
                 lib.miopenPoolingForward(
                     handle.raw,

@@ -1,7 +1,7 @@
 //! Rope in the paper's form, in f16, bf16 and f32.
 //!
-//! MIOpen's tables have a value for every element, not for every pair, and one row for every token: they are made from
-//! the op's on each call.
+//! MIOpen's tables have a value for every element, not for every pair, and one row for every token; they are
+//! made from the op's tables on each call.
 use super::descriptor::Tensor;
 use super::{ALL_SINGLE_AND_BELOW, MiOpen, datatype, pointer, suits};
 use crate::ProviderId;
@@ -27,18 +27,18 @@ impl<T: Float> Provider<Rope<T>> for MiOpen {
 
     fn applicable(&self, target: &Target, op: &Rope<T>, on: &dyn Operands) -> Result<(), Reason> {
         if op.form != RopeForm::Interleaved {
-            return Err(Reason::Because("MIOpen pairs neighbours only".to_string()));
+            return Err(Reason::Because("MIOpen only rotates neighbouring features".to_string()));
         }
         if on.get("positions").is_some() {
-            return Err(Reason::Because("MIOpen has no positions".to_string()));
+            return Err(Reason::Because("MIOpen does not support positions".to_string()));
         }
         let width = |name| on.get(name).map_or(0, |operand| operand.layout.last());
         if width("cos") != width("x") / 2 {
-            return Err(Reason::Because("MIOpen rotates whole heads only".to_string()));
+            return Err(Reason::Because("MIOpen only rotates whole heads".to_string()));
         }
         let batch = on.get("x").and_then(|x| x.layout.dims().first().copied()).unwrap_or(1);
         if batch > 1 && on.get("cos").is_some_and(|cos| cos.layout.rank() == 3) {
-            return Err(Reason::Because("MIOpen has one table for the whole batch".to_string()));
+            return Err(Reason::Because("MIOpen supports only one table for the whole batch".to_string()));
         }
         suits(target, op.name(), on, ALL_SINGLE_AND_BELOW)
     }
@@ -58,14 +58,15 @@ impl<T: Float> Provider<Rope<T>> for MiOpen {
         let (cos, sin) =
             (cos.access(rocm.stream(), Purpose::Write)?, sin.access(rocm.stream(), Purpose::Write)?);
         for (table, to) in [(problem.at(1), &cos), (problem.at(2), &sin)] {
-            // SAFETY: the table has these rows, by the op's rule, and the memory an element for each of `t · d`.
+            // SAFETY: the op's rule guarantees that the table has these rows, and the memory has one element
+            // for each of `t · d`.
             unsafe { spread(rocm, table, op.start, t, to.address() as u64) }?;
         }
         rocm.with_library::<MiOpenLibrary, _>(|lib, handle| {
             let tensor = Tensor::packed(lib, datatype(x), [batch, heads, t, d])?;
             let table = Tensor::packed(lib, datatype(x), [t, d])?;
-            // SAFETY: handle and descriptors are live; the operands are packed and of these extents, and lie in their
-            // memory, which is lent to the handle's stream.
+            // SAFETY: handle and descriptors are live; the operands are packed and have these extents, and
+            // lie in memory that the handle's stream may access.
             let status = unsafe {
                 lib.miopenRoPEForward(
                     handle.raw,
@@ -87,7 +88,8 @@ impl<T: Float> Provider<Rope<T>> for MiOpen {
 /// Copies rows of a table, each value twice.
 ///
 /// # Safety
-/// The table has `t` rows from `start` on, in memory that is lent to the stream, as is memory for twice as many values.
+/// The table has `t` rows from `start` on; it lies in memory that the stream may access, as does memory for
+/// twice as many values.
 unsafe fn spread(rocm: &Rocm, table: &Bound, start: usize, t: usize, to: u64) -> Result<()> {
     let rows = table.layout.narrow(-2, start, t)?;
     let rows =
@@ -98,6 +100,6 @@ unsafe fn spread(rocm: &Rocm, table: &Bound, start: usize, t: usize, to: u64) ->
     let plan =
         copy::copy(target.dims(), table.relaid(&twice).view(), target.view(), rocm.target().launch_device());
     let (launch, args) = plan.map_err(|refused| failed("miopenRoPEForward", refused))?;
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { rocm.kernels().launch(rocm.stream(), &launch, &args) }
 }

@@ -1,6 +1,7 @@
-//! Softmax in f16 and f32. The kernel takes any other type's memory for f32.
+//! Softmax in f16 and f32. The kernel would read any other type's memory as f32.
 //!
-//! Its indices are made with 24-bit products, and since the kernel is HIP with f32 ones: both are exact below 2^24.
+//! Its indices are computed with 24-bit products, and since the kernel is HIP with f32 ones: both are exact
+//! below 2^24.
 use super::descriptor::Tensor;
 use super::{HALF_AND_SINGLE, MiOpen, datatype, pointer, suits};
 use crate::ProviderId;
@@ -48,8 +49,8 @@ impl<T: Float> Provider<Softmax<T>> for MiOpen {
         let (one, zero) = (1.0f32, 0.0f32);
         rocm.with_library::<MiOpenLibrary, _>(|lib, handle| {
             let tensor = Tensor::packed(lib, datatype(x), dims)?;
-            // SAFETY: handle and descriptor are live; both operands are packed and of these extents, and lie in their
-            // memory, which is lent to the handle's stream.
+            // SAFETY: handle and descriptor are live; both operands are packed and have these extents, and
+            // lie in memory that the handle's stream may access.
             let status = unsafe {
                 lib.miopenSoftmaxForward_V2(
                     handle.raw,

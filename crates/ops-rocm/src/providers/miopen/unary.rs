@@ -1,4 +1,4 @@
-//! Activations in f16 and f32: those of MIOpen's that agree with the ops' rules.
+//! Activations in f16 and f32: those of MIOpen that follow the ops' rules.
 use super::descriptor::{Activation, Tensor};
 use super::{HALF_AND_SINGLE, MiOpen, datatype, pointer, suits};
 use crate::ProviderId;
@@ -51,8 +51,8 @@ impl<T: Num> Provider<Unary<T>> for MiOpen {
         rocm.with_library::<MiOpenLibrary, _>(|lib, handle| {
             let activation = Activation::new(lib, mode)?;
             let tensor = Tensor::packed(lib, datatype(x), [1, 1, 1, x.layout.len()])?;
-            // SAFETY: handle and descriptors are live; both operands are packed and of this length, and lie in their
-            // memory, which is lent to the handle's stream.
+            // SAFETY: handle and descriptors are live; both operands are packed and of this length, and lie
+            // in memory that the handle's stream may access.
             let status = unsafe {
                 lib.miopenActivationForward(
                     handle.raw,

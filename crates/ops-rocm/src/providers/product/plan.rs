@@ -1,7 +1,8 @@
-//! A product of strided matrices as libraries of linear algebra take it: column-major, each operand perhaps transposed.
+//! A product of strided matrices in the terms of linear algebra libraries: column-major, with each operand
+//! optionally transposed.
 use ops_core::{Layout, Reason};
 
-/// Three operands by their names: `c[.., m, n] = a[.., m, k] · b[.., k, n]`, batch axes alike.
+/// Three operands by name: `c[.., m, n] = a[.., m, k] · b[.., k, n]`, with the same batch axes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operands<'l> {
     pub(super) layouts: [&'l Layout; 3],
@@ -13,7 +14,7 @@ pub(super) struct Operands<'l> {
 pub(crate) struct Matrix {
     /// Which operand it is: 0 for `a`, 1 for `b`, 2 for `c`.
     pub(crate) operand: usize,
-    /// Whether the product takes its transpose.
+    /// Whether its transpose is multiplied.
     pub(crate) transposed: bool,
     /// Elements from one column to the next.
     pub(crate) ld: i32,
@@ -21,7 +22,7 @@ pub(crate) struct Matrix {
     pub(crate) stride: i64,
 }
 
-/// The arguments of `rocblas_gemm_strided_batched_ex`, but for types and addresses.
+/// The arguments of `rocblas_gemm_strided_batched_ex`, except types and addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     /// Rows of `c` that share one matrix of `b`.
@@ -33,14 +34,15 @@ pub(crate) struct Plan {
     pub(crate) right: Matrix,
     pub(crate) out: Matrix,
     pub(crate) batch: i32,
-    /// One call for each: where its matrices start, in elements from each operand's first.
+    /// One entry per call: where its matrices start, in elements from each operand's first.
     pub(crate) calls: Vec<[i64; 3]>,
 }
 
-/// Batches that no single stride describes take one call per outer step. Beyond this many, other kernels are faster.
+/// Batches that a single stride cannot describe need one call per outer step. Beyond this many, other kernels
+/// are faster.
 const MAX_CALLS: usize = 32;
 
-/// One operand's matrices: extents and strides of rows and columns, and of the batch.
+/// One operand's matrices: extents and strides of rows, columns and batch.
 #[derive(Clone, Copy, Debug)]
 struct Side {
     operand: usize,
@@ -56,7 +58,7 @@ impl Side {
         Side { rows: self.columns, columns: self.rows, row: self.column, column: self.row, ..self }
     }
 
-    /// In memory by columns, or by rows and to be transposed; `None` with gaps inside both.
+    /// As a column-major matrix, or a row-major one to be transposed; `None` if both axes have gaps.
     fn matrix(self) -> Option<Matrix> {
         let by_columns = |side: Side| {
             let dense = side.rows <= 1 || side.row == 1;
@@ -81,7 +83,7 @@ impl Operands<'_> {
         let sides = [0, 1, 2].map(|operand| self.side(operand, batch.strides[operand]));
         let (sides, batch) = stacked(sides, batch.count);
         let rows = sides[2].rows;
-        // A result that lies by rows is the transpose of one that lies by columns, and so are its factors.
+        // A row-major result is the transpose of a column-major one, and so are its factors.
         let by_columns = sides[2].matrix().filter(|matrix| !matrix.transposed);
         let [a, b, c] = if by_columns.is_some() {
             sides
@@ -115,7 +117,7 @@ impl Operands<'_> {
         }
     }
 
-    /// The batch axes as one, and where each call starts if that takes several.
+    /// The batch axes merged into one, and where each call starts if several are needed.
     fn batches(&self) -> Result<(Batch, Vec<[i64; 3]>), Reason> {
         let batch_of = |operand: usize| {
             let layout = self.layouts[operand];
@@ -157,7 +159,7 @@ struct Batch {
     strides: [isize; 3],
 }
 
-/// Matrices that share `b` and follow one another are one tall matrix.
+/// Consecutive matrices that share `b` are one tall matrix.
 fn stacked(sides: [Side; 3], count: usize) -> ([Side; 3], usize) {
     let [a, b, c] = sides;
     let follows = |side: &Side| side.batch == side.row * side.rows as isize;
@@ -197,7 +199,7 @@ mod tests {
         let b = contiguous(&[7, 5]).transpose(0, 1).unwrap();
         let product = plan(&contiguous(&[3, 5]), &b, &contiguous(&[3, 7])).unwrap();
         assert_eq!((product.left.operand, product.left.transposed, product.left.ld), (1, true, 5));
-        // A result that lies by columns is computed in place.
+        // A column-major result is computed in place.
         let c = contiguous(&[7, 3]).transpose(0, 1).unwrap();
         let product = plan(&contiguous(&[3, 5]), &b, &c).unwrap();
         assert_eq!(
@@ -221,7 +223,7 @@ mod tests {
         );
         let backwards = Layout::strided(&[5, 7], &[-7, 1], 28).unwrap();
         assert_eq!(plan(&a, &backwards, &c), Err(Reason::Stride("b")));
-        // One row may lie anywhere.
+        // A single row may start anywhere.
         let one = Layout::strided(&[1, 5], &[0, 1], 0).unwrap();
         assert!(plan(&one, &contiguous(&[5, 7]), &contiguous(&[1, 7])).is_ok());
     }

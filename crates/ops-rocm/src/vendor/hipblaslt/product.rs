@@ -1,4 +1,4 @@
-//! Products as hipBLASLt describes them, and the kernels that it chose for them.
+//! Products in hipBLASLt's terms, and the kernels that it chose for them.
 use super::super::library::{Failure, Lib, check};
 use super::{HipBlasLtHandle, HipBlasLtLibrary};
 use hipblaslt_sys as sys;
@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::ptr::{from_ref, null_mut};
 
-/// `d = op(a) · op(b) + beta · d + bias`, column-major, in everything but addresses. The sum is made in f32.
+/// `d = op(a) · op(b) + beta · d + bias`, column-major, without addresses. The sum is computed in f32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Product {
     /// Rows of `d`.
@@ -23,7 +23,7 @@ pub(crate) struct Product {
     pub(crate) adds: bool,
 }
 
-/// A matrix, perhaps transposed, in a batch.
+/// A matrix, optionally transposed, in a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Factor {
     pub(crate) transposed: bool,
@@ -31,33 +31,33 @@ pub(crate) struct Factor {
     pub(crate) stride: i64,
 }
 
-/// The type of all matrices, and of a bias with an element for each row of `d`, if there is one.
+/// The type of all matrices, and that of a bias with one element per row of `d`, if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Types {
     pub(crate) matrices: sys::hipDataType,
     pub(crate) bias: Option<sys::hipDataType>,
 }
 
-/// Bytes of workspace that a kernel may ask for: what AMD's examples allow.
+/// Bytes of workspace that a kernel may use: the limit in AMD's examples.
 const MAX_WORKSPACE: u64 = 32 << 20;
 
-/// The kernels chosen so far, by product; `None` where there is no kernel.
+/// The kernels chosen so far, by product; `None` if there is no kernel.
 #[derive(Default)]
 pub(super) struct Chosen {
     kernels: HashMap<Product, Option<ProductKernel>>,
 }
 
 impl Chosen {
-    /// Capacity. When it is full it is emptied: choosing anew takes some microseconds.
+    /// Capacity. When it is full, it is cleared: choosing again takes some microseconds.
     const CAPACITY: usize = 1024;
 
-    /// Forgets all kernels, and destroys their descriptors.
+    /// Clears all kernels, and destroys their descriptors.
     pub(super) fn clear(&mut self) {
         self.kernels.clear();
     }
 }
 
-/// A kernel for a product, with the descriptors that it is launched with.
+/// A kernel for a product, with the descriptors needed to launch it.
 struct ProductKernel {
     objects: Descriptors,
     algorithm: sys::hipblasLtMatmulAlgo_t,
@@ -68,7 +68,7 @@ impl HipBlasLtHandle {
     /// The bytes of workspace that the kernel for a product needs; `None` if there is no kernel.
     ///
     /// # Errors
-    /// The library's.
+    /// An error of the library.
     pub(crate) fn workspace(
         &mut self,
         lib: &Lib<HipBlasLtLibrary>,
@@ -80,8 +80,9 @@ impl HipBlasLtHandle {
     /// Enqueues a product. `workspace` is an address and a number of bytes.
     ///
     /// # Safety
-    /// The handle's device is the current one. The addresses are those of matrices as `product` describes them, of a bias if
-    /// it has one, and of as much workspace as [`workspace`](Self::workspace) says; all are lent to the handle's stream.
+    /// The handle's device is the current one. The addresses are those of matrices as `product` describes
+    /// them, of a bias if it has one, and of a workspace as large as [`workspace`](Self::workspace) says; the
+    /// handle's stream may access all of them.
     pub(crate) unsafe fn enqueue(
         &mut self,
         lib: &Lib<HipBlasLtLibrary>,
@@ -95,17 +96,17 @@ impl HipBlasLtHandle {
         let (raw, kernel) = self.kernel(lib, product)?;
         let failure = |status: &str| Failure::of(CALL, status);
         let ProductKernel { objects, algorithm, workspace: needed } =
-            kernel.ok_or_else(|| failure("there is no kernel for this product any more"))?;
+            kernel.ok_or_else(|| failure("there is no longer a kernel for this product"))?;
         if workspace.1 < *needed {
-            return Err(failure("the kernel needs more workspace than it was asked for"));
+            return Err(failure("the kernel needs more workspace than it reported"));
         }
         if let Some(bias) = bias {
             objects.set(sys::HIPBLASLT_MATMUL_DESC_BIAS_POINTER, &bias)?;
         }
         let (alpha, beta) = (1f32, if product.adds { 1f32 } else { 0f32 });
         let [layout_a, layout_b, layout_d] = objects.layouts;
-        // SAFETY: handle, descriptors and algorithm belong together; the factors live on the host; the addresses are as the
-        // descriptors say, by the caller's promise.
+        // SAFETY: handle, descriptors and algorithm belong together; the factors live on the host; the caller
+        // guarantees that the addresses match the descriptors.
         let status = unsafe {
             lib.hipblasLtMatmul(
                 raw,
@@ -129,7 +130,7 @@ impl HipBlasLtHandle {
         check::<HipBlasLtLibrary>(lib, CALL, status)
     }
 
-    /// The kernel for a product, which is chosen on first use.
+    /// The kernel for a product, chosen on first use.
     fn kernel(
         &mut self,
         lib: &Lib<HipBlasLtLibrary>,
@@ -190,7 +191,7 @@ fn choose(
 struct Descriptors {
     lib: Lib<HipBlasLtLibrary>,
     desc: sys::hipblasLtMatmulDesc_t,
-    /// Of `a`, `b` and `d`; null until they are made.
+    /// Those of `a`, `b` and `d`; null until they are made.
     layouts: [sys::hipblasLtMatrixLayout_t; 3],
 }
 
@@ -273,8 +274,8 @@ impl Descriptors {
 impl Drop for Descriptors {
     fn drop(&mut self) {
         for layout in self.layouts.iter().filter(|layout| !layout.is_null()) {
-            // A descriptor is memory of the host: a failure leaks a few bytes, and nobody can act on it.
-            // SAFETY: made above, and not used again.
+            // A descriptor is host memory: a failure leaks a few bytes, and nobody can act on it. SAFETY:
+            // made above, and not used again.
             let _ = unsafe { self.lib.hipblasLtMatrixLayoutDestroy(*layout) };
         }
         // SAFETY: as above.
@@ -282,7 +283,7 @@ impl Drop for Descriptors {
     }
 }
 
-/// What a kernel may use, destroyed when dropped.
+/// Limits on the kernel choice, destroyed when dropped.
 struct Preference<'l> {
     lib: &'l Lib<HipBlasLtLibrary>,
     raw: sys::hipblasLtMatmulPreference_t,

@@ -1,4 +1,4 @@
-//! Convolutions as MIOpen describes them, and the solutions that it found for them in immediate mode.
+//! Convolutions in MIOpen's terms, and the solutions that it found for them in immediate mode.
 use super::super::library::{Failure, Lib, check};
 use super::{MiOpenHandle, MiOpenLibrary};
 use miopen_sys as sys;
@@ -8,7 +8,7 @@ use std::fmt;
 use std::ptr::null_mut;
 use std::time::{Duration, Instant};
 
-/// A convolution of packed tensors, in everything but addresses.
+/// A convolution of packed tensors, without addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Convolution {
     /// `miopenConvolution` or `miopenTranspose`.
@@ -53,33 +53,33 @@ impl fmt::Display for Solution {
     }
 }
 
-/// The solutions found so far, by convolution; `None` where there is none.
+/// The solutions found so far, by convolution; `None` if there is none.
 #[derive(Default)]
 pub(super) struct FoundSolutions {
     solutions: HashMap<Convolution, Option<Ready>>,
 }
 
 impl FoundSolutions {
-    /// Capacity. When it is full it is emptied: MIOpen keeps the kernels that it compiled.
+    /// Capacity. When it is full, it is cleared: MIOpen keeps the kernels that it compiled.
     const CAPACITY: usize = 1024;
 
-    /// Forgets all solutions, and destroys their descriptors.
+    /// Clears all solutions, and destroys their descriptors.
     pub(super) fn clear(&mut self) {
         self.solutions.clear();
     }
 }
 
-/// A solution with the descriptors that it is launched with.
+/// A solution with the descriptors needed to launch it.
 struct Ready {
     objects: Descriptors,
     solution: Solution,
 }
 
 impl MiOpenHandle {
-    /// How a convolution is computed, which is found on first use; `None` if MIOpen has no solution.
+    /// How a convolution is computed, found on first use; `None` if MIOpen has no solution.
     ///
     /// # Errors
-    /// The library's.
+    /// An error of the library.
     pub(crate) fn solution(
         &mut self,
         lib: &Lib<MiOpenLibrary>,
@@ -91,8 +91,8 @@ impl MiOpenHandle {
     /// Enqueues a convolution. `workspace` is an address and a number of bytes.
     ///
     /// # Safety
-    /// The handle's device is the current one. The addresses are those of x, weight and y as `convolution` describes them, and
-    /// of a workspace of that size; all are lent to the handle's stream.
+    /// The handle's device is the current one. The addresses are those of x, weight and y as `convolution`
+    /// describes them, and of a workspace of the solution's size; the handle's stream may access all of them.
     pub(crate) unsafe fn convolve(
         &mut self,
         lib: &Lib<MiOpenLibrary>,
@@ -103,14 +103,14 @@ impl MiOpenHandle {
         const CALL: &str = "miopenConvolutionForwardImmediate";
         let (raw, ready) = self.ready(lib, convolution)?;
         let Some(Ready { objects, solution }) = ready else {
-            return Err(Failure::of(CALL, "there is no solution for this convolution any more"));
+            return Err(Failure::of(CALL, "there is no longer a solution for this convolution"));
         };
         if workspace.1 < solution.workspace {
-            return Err(Failure::of(CALL, "the solution needs more workspace than it was asked for"));
+            return Err(Failure::of(CALL, "the solution needs more workspace than it reported"));
         }
         let [x_desc, weight_desc, y_desc] = objects.tensors;
-        // SAFETY: handle, descriptors and solution belong together; the addresses are as the descriptors say, by the caller's
-        // promise.
+        // SAFETY: handle, descriptors and solution belong together; the caller guarantees that the addresses
+        // match the descriptors.
         let status = unsafe {
             lib.miopenConvolutionForwardImmediate(
                 raw,
@@ -149,7 +149,7 @@ impl MiOpenHandle {
     }
 }
 
-/// Asks the library for its fastest solution, and has it compiled.
+/// Asks the library for its fastest solution, and lets it compile that.
 fn find(
     lib: &Lib<MiOpenLibrary>,
     handle: sys::miopenHandle_t,
@@ -171,8 +171,7 @@ fn find(
     }
     let mut best = sys::miopenConvSolution_t { time: 0.0, workspace_size: 0, solution_id: 0, algorithm: 0 };
     let mut returned = 0;
-    // They come fastest first, so one is enough.
-    // SAFETY: as above; writes one solution at most.
+    // They are sorted, fastest first, so one is enough. SAFETY: as above; writes one solution at most.
     let got = unsafe {
         lib.miopenConvolutionForwardGetSolution(handle, weight, x, described, y, 1, &mut returned, &mut best)
     };
@@ -202,7 +201,7 @@ fn find(
     Ok(Some(Ready { objects, solution }))
 }
 
-/// The descriptors of a convolution: of x, weight and y, and of the rest.
+/// The descriptors of x, weight, y and the convolution.
 struct Descriptors {
     lib: Lib<MiOpenLibrary>,
     tensors: [sys::miopenTensorDescriptor_t; 3],
@@ -243,7 +242,7 @@ impl Drop for Descriptors {
         let lib = &self.lib;
         let tensors = self.tensors.into_iter().filter(|descriptor| !descriptor.is_null());
         let destroyed = tensors.map(|descriptor| {
-            // SAFETY: the descriptor is live, and used no more.
+            // SAFETY: the descriptor is live, and not used again.
             ("miopenDestroyTensorDescriptor", unsafe { lib.miopenDestroyTensorDescriptor(descriptor) })
         });
         let last = (!self.convolution.is_null()).then(|| {

@@ -1,4 +1,4 @@
-//! Attention over sequences of different lengths, side by side and in the blocks of a paged cache.
+//! Attention over sequences of different lengths, concatenated and in the blocks of a paged cache.
 use super::super::data::{NORMAL, values_of};
 use super::super::draft::CaseBuilder;
 use super::super::index::{ids, sentinel};
@@ -7,7 +7,7 @@ use super::super::{Expect, FLOATS, INDICES, Suite};
 use ops_core::DType;
 use serde_json::{Value, json};
 
-/// Heads, key heads, features and width of the values.
+/// Numbers of heads, key heads and features, and width of the values.
 #[derive(Clone, Copy)]
 struct Heads {
     h: usize,
@@ -18,10 +18,11 @@ struct Heads {
 
 const HEADS: Heads = Heads { h: 4, kv: 2, d: 16, dv: 16 };
 
-/// Queries and keys of each sequence.
+/// Numbers of queries and keys of each sequence.
 type Lengths<'a> = &'a [[usize; 2]];
 
-/// Sequences of each kind: one query, none, more queries than a tile has rows, a length at the end of a block, no keys.
+/// Sequences of each kind: one query, no queries, more queries than a tile has rows, a length that ends with
+/// a block, no keys.
 const MIXED: Lengths<'static> = &[[1, 33], [0, 5], [40, 48], [3, 3], [0, 0], [7, 64]];
 
 /// More sequences than a wave has lanes.
@@ -82,7 +83,7 @@ fn sums(lengths: Lengths<'_>, which: usize) -> Vec<i64> {
     sums
 }
 
-/// Outputs, with denominators, in these places.
+/// Adds outputs, including denominators, with these placements.
 fn outputs(draft: CaseBuilder, [n, h, dv]: [usize; 3], [o, lse]: [Placement; 2]) -> CaseBuilder {
     draft.write("o", &[n, h, dv], o).write_as("lse", DType::F32, &[n, h], lse)
 }
@@ -202,7 +203,7 @@ struct Cache<'a> {
     lengths: Lengths<'a>,
     block: usize,
     index: DType,
-    /// Sequences use the first block of the first one, if it is full, in place of one of their own.
+    /// Whether sequences use the first sequence's first block, if it is full, instead of their own.
     shared: bool,
 }
 
@@ -211,8 +212,8 @@ impl Cache<'_> {
     fn width(&self) -> usize {
         1 + self.lengths.iter().map(|[_, s]| s.div_ceil(self.block)).max().unwrap_or(0)
     }
-    /// The table, and the number of blocks: those in use in scattered order, and two that no sequence uses. Entries that are not in
-    /// use hold `unused`.
+    /// The block table, and the number of blocks: those in use in scattered order, and two that no sequence
+    /// uses. Unused entries are `unused`.
     fn table(&self, unused: i64) -> (Vec<i64>, usize) {
         let used: usize = self.lengths.iter().map(|[_, s]| s.div_ceil(self.block)).sum();
         let blocks = used + 2;
@@ -358,7 +359,7 @@ fn unread(s: &mut Suite<'_>, dtype: DType) {
     }
 }
 
-/// Lengths, entries of the table in use and starts that are out of range.
+/// Out-of-range lengths, starts and used table entries.
 fn outside(s: &mut Suite<'_>, dtype: DType) {
     // Two sequences of 2 and 3 queries, with 5 and 8 keys in blocks of 4, of which there are 6.
     let (table, lengths, starts) = ([5, 2, 0, 1, 4, 0], [5, 8], [0, 2, 5]);
@@ -388,7 +389,7 @@ fn outside(s: &mut Suite<'_>, dtype: DType) {
             ]);
         }
         if index == DType::I64 {
-            // Their lower halves are in range.
+            // Indices whose lower halves are in range.
             bad.extend([
                 ("block_table", 0, 1 << 32, 6),
                 ("lengths", 1, (1 << 40) + 8, 13),

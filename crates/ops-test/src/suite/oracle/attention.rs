@@ -52,7 +52,7 @@ fn additive(mask: &Array) -> Result<Vec<f64>, CallError> {
     })
 }
 
-/// A call: its operands, and the outputs as far as they are computed.
+/// A call: its operands, and the outputs computed so far.
 struct Call {
     dtype: DType,
     rules: Rules,
@@ -79,8 +79,8 @@ impl Call {
         })
     }
 
-    /// Computes row `row` of the outputs: a query of `head` at `position` among `keys` keys, of which key `j` is row `place(j)` of
-    /// `k` and `v`. `masks` is the first element of the mask for this row.
+    /// Computes row `row` of the outputs: a query of `head` at `position` among `keys` keys; key `j` is row
+    /// `place(j)` of `k` and `v`. `masks` is the first element of the mask for this row.
     fn row(
         &mut self,
         row: usize,
@@ -167,7 +167,7 @@ fn batch(case: &Case) -> Wants {
     call.wants(case)
 }
 
-/// Indices of any type. Those beyond 2⁵³ name nothing, so that their exact value does not matter.
+/// Indices of any type. Those beyond 2⁵³ refer to nothing, so their exact value does not matter.
 fn indices(case: &Case, name: &str) -> Result<Vec<usize>, CallError> {
     Ok(logical(case, name)?.to_f64()?.into_iter().map(|index| index as usize).collect())
 }

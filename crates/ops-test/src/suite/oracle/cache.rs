@@ -1,4 +1,4 @@
-//! Rows written to caches of keys and values.
+//! Writing rows to key and value caches.
 use super::double::Double;
 use super::{Values, Wants, convert, exactly, integers, logical, norm, values, want};
 use crate::{Array, CallError, Case};
@@ -45,7 +45,7 @@ fn slots(case: &Case) -> Result<Vec<Option<usize>>, CallError> {
     Ok(slots.to_wide()?.iter().map(slot).collect())
 }
 
-/// The cache with the rows of `x` at their slots, as casts convert them.
+/// The cache with the rows of `x` at their slots, converted by the cast rules.
 fn stored(
     case: &Case,
     slots: &[Option<usize>],

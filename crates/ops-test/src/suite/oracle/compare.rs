@@ -17,7 +17,7 @@ fn holds(op: &str, a: Wide, b: Wide) -> Result<u8, CallError> {
     let order = match (a, b) {
         (Wide::Int(a), Wide::Int(b)) => Some(a.cmp(&b)),
         (Wide::Float(a), Wide::Float(b)) => a.partial_cmp(&b),
-        _ => return Err(CallError::Malformed(format!("{op} of numbers of two kinds"))),
+        _ => return Err(CallError::Malformed(format!("{op} of an integer and a float"))),
     };
     let allowed: &[Option<Ordering>] = match op {
         "eq" => &[Some(Ordering::Equal)],

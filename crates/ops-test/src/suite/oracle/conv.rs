@@ -1,5 +1,6 @@
-//! Convolutions: every pair of an element of `x` and one of the kernel is visited, and its product belongs to the element of `y`
-//! that the definition says. Nothing here is the inverse of that relation, which is what kernels compute.
+//! Convolutions: visits every pair of an element of `x` and one of the kernel, and adds its product to the
+//! element of `y` given by the definition. The inverse of that relation, which kernels compute, is not used
+//! here.
 use super::double::Double;
 use super::{Values, Wants, dot, optional, values, want};
 use crate::{CallError, Case};
@@ -27,8 +28,8 @@ impl Steps {
         Ok(Steps { stride: read("stride", 1)?, padding: read("padding", 0)?, dilation: read("dilation", 1)? })
     }
 
-    /// Where the product of element `near` of one tensor and `t` of the kernel is in the other tensor, which has `extent` elements
-    /// along the axis: `near · stride − padding + t · dilation`.
+    /// The index of the product of element `near` of one tensor and element `t` of the kernel in the other
+    /// tensor, which has `extent` elements along the axis: `near · stride − padding + t · dilation`.
     fn far(&self, axis: usize, near: usize, t: usize, extent: usize) -> Option<usize> {
         let far = near as i128 * self.stride[axis] as i128 - self.padding[axis] as i128
             + t as i128 * self.dilation[axis] as i128;
@@ -54,7 +55,7 @@ pub(super) fn wants(case: &Case) -> Wants {
     let y = values(case, "y")?;
     let (transposed, groups) = (case.op.contains("transpose"), case.params.count("groups")?.unwrap_or(1));
     let (steps, [dx, dw, dy]) = (Steps::of(case)?, [four(&x), four(&weight), four(&y)]);
-    // The tensor whose elements are a stride apart in the other one.
+    // The tensor whose neighbouring elements are one stride apart in the other one.
     let (near, far) = if transposed { (dx, dy) } else { (dy, dx) };
     let mut terms = vec![Vec::new(); y.of.len()];
     let (inputs, outputs) = (dx[1] / groups, dy[1] / groups);

@@ -1,4 +1,4 @@
-//! Products with a step behind them.
+//! Products fused with the step that follows them.
 use super::double::Double;
 use super::{Wants, dot, values};
 use crate::judge::Want;

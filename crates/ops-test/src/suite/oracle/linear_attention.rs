@@ -24,7 +24,7 @@ fn conv1d_update(case: &Case) -> Wants {
     let mut y = vec![Double::ZERO; x.of.len()];
     for (at, y) in y.iter_mut().enumerate() {
         let (batch, token, channel) = (at / c / t, at / c % t, at % c);
-        // Input `n` of the state and the tokens behind it.
+        // Input `n` of the state followed by the tokens.
         let input = |n: usize| match n.checked_sub(w - 1) {
             None => old[(batch * c + channel) * (w - 1) + n],
             Some(n) => x.of[(batch * t + n) * c + channel],
@@ -44,7 +44,7 @@ fn conv1d_update(case: &Case) -> Wants {
     Ok(vec![want(case, &Conv1dUpdate::<f64>::plain(), "y", &y)?, exactly("state", state)])
 }
 
-/// In f64: states are of f32, so results need no more.
+/// In f64: states are f32, so results need no more precision.
 fn gated_delta_rule(case: &Case) -> Wants {
     let (q, k, v) = (values(case, "q")?, values(case, "k")?, values(case, "v")?);
     let (decay, beta) = (values(case, "decay")?.of, values(case, "beta")?.of);

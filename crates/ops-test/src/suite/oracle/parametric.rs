@@ -25,7 +25,7 @@ pub(super) fn wants(case: &Case) -> Wants {
     Ok(vec![want(case, &op, "y", &y)?])
 }
 
-/// `a` to the power of `b`: `e^(b ln a)`, to some 30 digits less the size of the exponent.
+/// `a` to the power of `b`: `e^(b ln a)`, to about 30 digits minus the size of the exponent.
 pub(super) fn pow(a: Double, b: Double) -> Double {
     let (x, exponent) = (a.nearest(), b.nearest());
     let ordinary = x != 0.0 && x.is_finite() && exponent != 0.0 && exponent.is_finite();
@@ -56,7 +56,7 @@ fn elu(x: f64, alpha: f64) -> Double {
     Double::of(alpha) * below
 }
 
-/// In the values of the type, which the bounds are cast to.
+/// Computed in the values of the type, to which the bounds are cast.
 fn clamp(case: &Case) -> Wants {
     let bound = |name| -> Result<Wide, CallError> {
         let bound = case.params.wide(name)?.ok_or(Refused::Missing(name))?;

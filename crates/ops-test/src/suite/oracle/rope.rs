@@ -29,7 +29,7 @@ pub(super) struct Order {
     pub(super) start: usize,
 }
 
-/// Rotates the first features of each head, as many as the tables have angles for.
+/// Rotates as many leading features of each head as the tables have angles for.
 pub(super) fn rotated(
     case: &Case,
     mut y: Vec<Double>,
@@ -43,7 +43,7 @@ pub(super) fn rotated(
         let token = if order.thd { row / third % second } else { row % third };
         let batch = row / third / second;
         let angle = match &positions {
-            // One row of positions may serve the whole batch.
+            // The whole batch may share one row of positions.
             Some(at) => at.of[if at.dims[0] == 1 { token } else { batch * at.dims[1] + token }] as usize,
             None => order.start + token,
         };

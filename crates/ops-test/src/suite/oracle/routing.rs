@@ -56,7 +56,7 @@ impl Options {
         powers.into_iter().map(|p| p / total).collect()
     }
 
-    /// The places of the `k` largest of these, by repeated search; the first among equals.
+    /// The indices of the `k` largest values, by repeated search; the first among equals.
     fn largest(values: &[f32], among: &[usize], k: usize) -> Vec<usize> {
         let mut left = among.to_vec();
         let mut chosen = Vec::new();
@@ -69,7 +69,7 @@ impl Options {
         chosen
     }
 
-    /// The ids and weights of one token. Logits of NaN are not for the suite: their ids are not defined.
+    /// The ids and weights of one token. The suite does not use NaN logits here: their ids are undefined.
     fn route(&self, logits: &[f64], bias: Option<&Values>) -> (Vec<usize>, Vec<Double>) {
         let e = logits.len();
         let scores = if self.after { Vec::new() } else { self.scores(logits) };

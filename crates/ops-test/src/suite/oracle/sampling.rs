@@ -6,7 +6,8 @@ use ops_core::DType;
 /// The ops computed here.
 pub(super) const OPS: &[&str] = &["sample"];
 
-/// How far `u` and `top_p` must be from where they decide between two ids, so that every backend draws the same.
+/// Minimum distance of `u` and `top_p` from the boundaries between two ids, so that every backend draws the
+/// same.
 const MARGIN: f64 = 1e-5;
 
 pub(super) fn wants(case: &Case) -> Wants {
@@ -18,7 +19,8 @@ pub(super) fn wants(case: &Case) -> Wants {
     Ok(vec![exactly("ids", integers::array(DType::U32, &ids)?)])
 }
 
-/// The first counter for each row, from those given on, for which rounding cannot decide which id is drawn.
+/// For each row, the first counter, starting from the given one, for which rounding cannot affect which id is
+/// drawn.
 ///
 /// # Errors
 /// The case is malformed.
@@ -67,11 +69,11 @@ impl Options {
     }
 }
 
-/// What may be drawn from a row.
+/// What can be drawn from a row.
 enum Row {
     /// Always this id.
     Certain(i64),
-    /// These ids, likelier ones first; and of each the sum of the probabilities, not divided by their sum, up to it.
+    /// These ids, likelier ones first; and for each the cumulative probability up to it, not normalised.
     Among(Vec<usize>, Vec<f64>),
 }
 
@@ -105,7 +107,7 @@ impl Row {
         let total = |n: usize| running[n - 1];
         let bound = top_p * total(running.len());
         let n = running.iter().position(|sum| *sum >= bound).map_or(running.len(), |at| at + 1);
-        // Shifted beyond 1, `u` leads to the last id that has a probability.
+        // If shifted beyond 1, `u` selects the last id with a non-zero probability.
         let bound = (u * total(n)).min(total(n) * (1.0 - 1e-15));
         let drawn = running[..n].iter().position(|sum| *sum > bound);
         drawn.map_or(0, |at| order[at] as i64)

@@ -1,4 +1,4 @@
-//! Ops that read from and write to places that indices give, by offsets in row-major order.
+//! Ops that read and write elements by index, using offsets in row-major order.
 use super::double::Double;
 use super::{Wants, exactly, integers, logical, values, want};
 use crate::{Array, CallError, Case};
@@ -8,8 +8,8 @@ use ops_core::ops::ScatterAdd;
 /// The ops computed here.
 pub(super) const OPS: &[&str] = &["gather", "scatter", "scatter_add", "index_add"];
 
-/// For each element that has an index, in row-major order: its own place, and the place that the index gives in a tensor of the
-/// extents `to`.
+/// For each element that has an index, in row-major order: its own position, and the position that the index
+/// refers to in a tensor with extents `to`.
 fn places(case: &Case, own: &[usize], to: &[usize]) -> Result<Vec<(usize, usize)>, CallError> {
     let axis = case.params.axis("axis")?.unwrap_or(0);
     let axis = usize::try_from(if axis < 0 { axis + own.len() as isize } else { axis }).unwrap_or(0);

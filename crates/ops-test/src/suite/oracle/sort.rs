@@ -42,7 +42,8 @@ pub(super) fn lines(dims: &[usize], axis: usize) -> Vec<Vec<usize>> {
     (0..outer).flat_map(|o| (0..inner).map(move |i| line(o, i))).collect()
 }
 
-/// The positions of a line's elements in order: the number of elements that come before each is its place.
+/// The positions of a line's elements in order: an element's index is the number of elements that come before
+/// it.
 fn order(x: &[Wide], line: &[usize], descending: bool) -> Vec<usize> {
     let nan = |v: Wide| matches!(v, Wide::Float(v) if v.is_nan());
     let below = |a: Wide, b: Wide| match (a, b) {

@@ -1,4 +1,4 @@
-// An element of another crate, one byte as it says.
+// An element type from another crate that truthfully declares one byte.
 use ops_core::{Backend, DType, Element, ops::*, unsupported};
 #[path = "../toy/mod.rs"]
 mod toy;

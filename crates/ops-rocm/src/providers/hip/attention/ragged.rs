@@ -1,4 +1,4 @@
-//! Attention over sequences that differ in length, in rows side by side or in the blocks of a cache.
+//! Attention over sequences of different lengths, whose rows are concatenated or in the blocks of a cache.
 use super::super::bind::Bound;
 use super::super::{Binding, Problem, fits, units, unsupported, with_workspace};
 use crate::ProviderId;
@@ -18,11 +18,12 @@ pub(crate) struct HipRagged;
 /// What the two ops have in common.
 trait OverSequences: Op {
     type Of: Float;
-    /// The operands of indices: where queries begin, how many keys there are, and the table, if there is one.
+    /// The index operands: where queries begin, how many keys there are, and the block table, if there is
+    /// one.
     const INDICES: [&'static str; 3];
 
     fn attention(&self) -> &Attention<Self::Of>;
-    /// Where `cu_q` is among the operands, and where the keys are. The other operands follow.
+    /// The index of `cu_q` among the operands, and the keys. The other operands follow.
     fn places<'p>(p: &'p Problem<'_>) -> Result<(usize, Keys<'p>), Refused>;
 }
 
@@ -96,7 +97,7 @@ impl<O: OverSequences> Provider<O> for HipRagged {
     }
 
     fn determinism(&self, target: &Target, op: &O, _: &dyn Operands) -> Determinism {
-        // A block of rows begins at the first key that any of them sees.
+        // A block of rows starts at the first key that any of them sees.
         if op.attention().window.0.is_none() { target.sums_level() } else { Determinism::Run }
     }
 
@@ -125,8 +126,8 @@ impl<O: OverSequences> Provider<O> for HipRagged {
         kernel_args.attention.arrivals = rocm.stream().arrivals()? as u64;
         with_workspace(rocm, workspace, |address| {
             kernel_args.attention.partial = address;
-            // SAFETY: a call's views lie in their memory; the plan and its workspace are made for them, and they are lent to
-            // the stream, as are its counters. The kernels check every index before they use it.
+            // SAFETY: a call's views lie in their memory; the plan and its workspace are made for them, and
+            // the stream may access them and its counters. The kernels check every index before they use it.
             unsafe { rocm.kernels().launch(rocm.stream(), &main, &kernel_args) }
         })
     }

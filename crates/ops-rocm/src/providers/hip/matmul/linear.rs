@@ -1,4 +1,4 @@
-//! Products with a weight, of floats or of blocks; with memory for activations that are rounded to bytes.
+//! Products with a weight of floats or of blocks; with memory for activations that are rounded to bytes.
 use super::super::{Binding, Bound, Problem, fits, reason, units, unsupported};
 use super::{linear, linear_swiglu};
 use crate::ProviderId;
@@ -16,7 +16,7 @@ use ops_kernels::{ElementType, Instance, Launch, Refused};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HipLinear;
 
-/// What a product launches.
+/// The launches of a product.
 enum Product {
     Floats(Launch, MatmulArgs),
     Blocks(Plan),
@@ -50,7 +50,7 @@ impl Product {
     }
 }
 
-/// A kernel of blocks adds no bias.
+/// Kernels for blocks cannot add a bias.
 fn without_bias(p: &Problem<'_>) -> Result<(), Reason> {
     let blocks = |weight: &Bound| ElementType::BLOCKS.contains(&weight.dtype);
     if p.get(2).is_some() && p.get(1).is_some_and(blocks) {
@@ -87,7 +87,8 @@ impl<T: Float> Provider<Linear<T>> for HipLinear {
         let mut binding = Binding::new();
         let problem = binding.bind::<Linear<T>>(args, rocm)?;
         let product = Product::plan(&problem).map_err(|refused| unsupported(op, refused, args))?;
-        // SAFETY: a call's views lie in their memory; the plan is made for them, and they are lent to the stream.
+        // SAFETY: a call's views lie in their memory; the plan is made for them, and the stream may access
+        // them.
         unsafe { product.launch(rocm) }
     }
 }
@@ -102,7 +103,7 @@ impl<T: Float> Provider<LinearSwiglu<T>> for HipLinearSwiglu {
     }
 
     fn determinism(&self, _: &Target, _: &LinearSwiglu<T>, _: &dyn Operands) -> Determinism {
-        // More rows than this kernel takes are computed in parts, which sum in another order.
+        // More rows than this kernel supports are computed as parts, which sum in another order.
         Determinism::Run
     }
 
@@ -129,21 +130,22 @@ impl Product {
     unsafe fn launch(self, rocm: &Rocm) -> Result<()> {
         let plan = match self {
             Product::Floats(launch, args) => {
-                // SAFETY: the caller's promise.
+                // SAFETY: guaranteed by the caller.
                 return unsafe { rocm.kernels().launch(rocm.stream(), &launch, &args) };
             }
             Product::Blocks(plan) => plan,
         };
         let Plan { split, main, workspace, args: mut kernel_args } = plan;
         let Some(split) = split else {
-            // SAFETY: the caller's promise.
+            // SAFETY: guaranteed by the caller.
             return unsafe { rocm.kernels().launch(rocm.stream(), &main, &kernel_args) };
         };
         let workspace = usize::try_from(workspace).unwrap_or(usize::MAX);
         let bytes = DeviceMemory::new(rocm.stream(), workspace)?;
         let lent = bytes.access(rocm.stream(), Purpose::Write)?;
         kernel_args.planes = lent.address() as u64;
-        // SAFETY: the caller's promise; the workspace is lent too, and has the size that the plan asks for.
+        // SAFETY: guaranteed by the caller; the stream may also access the workspace, which has the size that
+        // the plan requires.
         unsafe {
             rocm.kernels().launch(rocm.stream(), &split, &kernel_args)?;
             rocm.kernels().launch(rocm.stream(), &main, &kernel_args)
