@@ -1,6 +1,7 @@
 //! What can be asked for.
 use crate::backend::{On, Type};
 use clap::{Parser, ValueEnum};
+use rocm_ops::models;
 use std::path::PathBuf;
 
 /// Generate text with a model.
@@ -8,7 +9,7 @@ use std::path::PathBuf;
 /// Text streams to standard output; a summary with tokens per second goes to standard error. Ctrl-C stops after the current
 /// token, with the summary; a second one ends the program.
 #[derive(Parser)]
-#[command(after_long_help = MODELS)]
+#[command(after_long_help = models_that_run())]
 pub(crate) struct Args {
     /// The model: a GGUF file, the first of split ones (-00001-of-0000N.gguf), or a folder with config.json, safetensors files
     /// and tokenizer.json [default: the small model that comes with this project].
@@ -87,11 +88,18 @@ pub(crate) struct Args {
     pub(crate) stats: bool,
 }
 
-const MODELS: &str = "\
-Models that run: llama, mistral, mixtral, qwen2, qwen3, qwen3moe, gemma2, gemma3 (text), phi3 (short context), starcoder2 and \
-stablelm, as GGUF in any of its types or as a folder in f32, f16 or bf16. Anything else is an error that names the option, \
-tensor or key at fault. See docs/run-your-model.md.
+/// The end of `--help`, with the families that the library has.
+fn models_that_run() -> String {
+    let list = |names: Vec<&str>| names.join(", ");
+    format!(
+        "Models that run, as GGUF files in any of the block formats (general.architecture): {}; and as folders in f32, f16 or bf16 \
+(model_type): {}. Anything else is an error that names the option, tensor or key at fault. See docs/run-your-model.md.\n\n{EXAMPLES}",
+        list(models::families().collect()),
+        list(models::folder_families().collect()),
+    )
+}
 
+const EXAMPLES: &str = "\
 Examples:
   generate --model Qwen3-0.6B-Q4_K_M.gguf --chat --prompt 'Name three rivers.'
   generate --model ~/models/gemma-3-1b-it --mmap --chat --dtype bf16 --backend rocm --stats

@@ -22,12 +22,10 @@
 //!
 //! [`hip`] is the layer below: devices, streams, events, memory, modules and launches over the HIP runtime.
 //!
-//! # Layers
+//! # The C interface
 //!
-//! `hip-sys` and its siblings are the C interface, opened at run time, with a result per symbol. `hip::result` turns codes into errors,
-//! and the types in [`hip`] own what they must not outlive. Above them are `vendor` (AMD's libraries) and `kernels`, then `choice`, `rocm`
-//! (the queue), `provider`, `providers` (the lists, and the code that computes) and `builder`. A module uses only those before it; the
-//! module docs of `hip` and `choice` list each layer.
+//! `hip-sys` and its siblings are opened at run time and return a result per symbol. `hip::result` turns codes into errors, and the types
+//! in [`hip`] own what they must not outlive.
 //!
 //! # Choice
 //!
