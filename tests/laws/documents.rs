@@ -63,6 +63,18 @@ fn providers_come_in_the_order_that_the_readme_says() {
 }
 
 #[test]
+fn tuning_parameters_are_those_of_the_kernels() {
+    let page = read("docs/kernels.md");
+    let documented: Vec<_> =
+        rows(&page).into_iter().skip_while(|row| row[0] != "parameter").skip(2).take_while(|row| row.len() == 3).collect();
+    let words = |text: &str| text.split([' ', ';']).next().map(str::to_owned);
+    let documented: Vec<_> = documented.iter().map(|row| (row[0].to_owned(), words(row[1]))).collect();
+    let known: Vec<_> =
+        ops_kernels::KNOBS.iter().map(|knob| (knob.name.to_owned(), Some(knob.value.to_string()))).collect();
+    assert_eq!(documented, known, "docs/kernels.md: names and values of tuning parameters");
+}
+
+#[test]
 fn each_set_of_golden_cases_has_the_cases_that_its_record_counts() {
     let sets: Vec<_> = ["golden", "golden-2", "golden-formats"].into();
     let found: BTreeSet<_> =
