@@ -65,8 +65,12 @@ fn providers_come_in_the_order_that_the_readme_says() {
 #[test]
 fn tuning_parameters_are_those_of_the_kernels() {
     let page = read("docs/kernels.md");
-    let documented: Vec<_> =
-        rows(&page).into_iter().skip_while(|row| row[0] != "parameter").skip(2).take_while(|row| row.len() == 3).collect();
+    let documented: Vec<_> = rows(&page)
+        .into_iter()
+        .skip_while(|row| row[0] != "parameter")
+        .skip(2)
+        .take_while(|row| row.len() == 3)
+        .collect();
     let words = |text: &str| text.split([' ', ';']).next().map(str::to_owned);
     let documented: Vec<_> = documented.iter().map(|row| (row[0].to_owned(), words(row[1]))).collect();
     let known: Vec<_> =
