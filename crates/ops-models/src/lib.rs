@@ -39,7 +39,7 @@
 //!
 //! *Linear attention* keeps a state of fixed size per text and layer, from `conv1d_update` and `gated_delta_rule`. A [`State`] with such
 //! layers cannot be truncated to an earlier token. After a failed step, caches are unchanged but a recurrent state may be ahead, so the
-//! next step is refused. Texts of a batch lie one after the other without padding: projections run over all of them, convolution and
+//! next step is refused. Texts of a batch are concatenated without padding: projections run over all of them, convolution and
 //! rule over each text's rows. Matrices that hold several parts head by head (queries with gates, `ssm_ba`, `ssm_in`) are split when
 //! they are loaded.
 //!
@@ -54,7 +54,7 @@
 //!
 //! # Encoder
 //!
-//! Texts of a batch lie side by side without padding: `attention_varlen` keeps them apart, or `attention` if all have one length. The
+//! Texts of a batch are concatenated without padding: `attention_varlen` keeps them apart, or `attention` if all have one length. The
 //! mean over a text's tokens is attention by a query of zeros, which weights all of them equally. The embedding of token type 0 is added
 //! to those of positions when they are loaded. Pooling and normalisation are metadata too, from the files of `sentence-transformers`.
 //! Decoder and encoder share the loader, the norms and the feed-forward block.
