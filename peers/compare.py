@@ -186,7 +186,6 @@ def main():
         "ABSENT": f"Not measured, because it could not be installed: {', '.join(absent)}." if absent else "",
         "TABLE": table(results, ceilings),
         "LLAMA": (ROOT / "peers/llama.md").read_text().strip(),
-        "NOTES": (ROOT / "peers/notes.md").read_text().strip(),
         "TOKENS": "\n".join(["| model | ours | candle | ratio |", "|---|---:|---:|---:|", *lines]),
     }.items():
         text = text.replace(f"@{key}@", value)

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// Text streams to standard output; a summary with tokens per second goes to standard error. Ctrl-C stops after the current
 /// token, with the summary; a second one ends the program.
 #[derive(Parser)]
-#[command(after_long_help = MODELS)]
+#[command(after_long_help = models_that_run())]
 pub(crate) struct Args {
     /// The model: a GGUF file, the first of split ones (-00001-of-0000N.gguf), or a folder with config.json, safetensors files
     /// and tokenizer.json [default: the small model that comes with this project].
@@ -94,6 +94,7 @@ Models that run: llama, mistral, mixtral, qwen2, qwen3, qwen3moe, qwen3next, gem
 deepseek2 (DeepSeek V2 and V3) and gpt-oss, as GGUF in any of its types or as a folder in f32, f16 or bf16. Anything else is an \
 error that names the option, tensor or key at fault. See docs/run-your-model.md.
 
+const EXAMPLES: &str = "\
 Examples:
   generate --model Qwen3-0.6B-Q4_K_M.gguf --chat --prompt 'Name three rivers.'
   generate --model ~/models/gemma-3-1b-it --mmap --chat --dtype bf16 --backend rocm --stats

@@ -10,6 +10,26 @@
 //! 1. The caller describes its operands as [`OperandView`]s: device address, strides, element type.
 //! 2. The family's `prepare` returns a [`Launch`] ([`Instance`], grid, block) and the arguments, or the reason why there is none.
 //! 3. [`Unit::text`] returns the text to compile; functions such as [`source::hiprtc_options`] return the compiler flags.
+//!
+//! # Design
+//!
+//! - **Kernels are data to everything but the compiler.** Launches, the compile check, tests and documents read one table of instances.
+//! - **One source for three compilers.** `include/ops_platform.h` maps what differs between AMD, CUDA and the host.
+//! - **Kernels are compiled a unit at a time** ([`Unit`]): one part of a family for one set of types. hipRTC takes 0.15 s per unit before
+//!   its first kernel and 0.03 to 1 s per kernel, so a unit holds what a model uses together and no more: one kind of norm, attention
+//!   for one head size.
+//! - **Matrix units are one tile type.** `Mma` (`include/ops_mma.h`) puts WMMA of gfx11 and gfx12 and MFMA of gfx908, gfx90a and gfx94x
+//!   behind one interface; kernels above it do not know which they use. An instance states which unit it needs and a device which it
+//!   has, so the table, launches and the compile check agree on what exists where. On the host each layout is emulated lane by lane.
+//! - **A block format is one struct** with one unpacking piece, `Eight`: it loads eight values and returns their codes as bytes and
+//!   their scale. Each algorithm (decoding, products by lanes, of bytes, of tiles, on matrix units) is written once over it.
+//! - **A gfx target is one row** of [`target::TARGETS`]: wave size, matrix units, byte dot products, LDS, generic target, and whether its
+//!   registers are recorded. A device that is not in the table uses only what every target has.
+//! - **Launch parameters are data** ([`Tuning`]): a table by architecture, replaced by what `ops tune` measured on the device.
+//! - **A convolution is one kernel in both directions:** a tile of the windows is gathered into LDS. Forward convolutions of 16-bit types
+//!   gather such tiles for matrix units.
+//!
+//! `docs/kernels.md` has the bytes that each family moves and the least time this can take, `docs/kernel-design.md` how each is built.
 #![forbid(unsafe_code)]
 
 mod dot4;

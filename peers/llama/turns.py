@@ -17,7 +17,7 @@ import model
 
 PROMPT, MORE = 512, 32
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-TITLE = "## Beside llama.cpp\n\n"
+TITLE = "## Compared with llama.cpp\n\n"
 ABOUT = """`peers/llama.sh --write` writes this part. A llama of random weights (16 layers of 2048, 8192 wide, 32 heads of which 8 have keys,
 32000 tokens), one file for each type, read by both: llama.cpp from the sources of llama_cpp_python 0.3.36, built for this processor
 with its repacking of weights, and our example `generate`, which maps the file. It puts q8_0 and q4_0 weights in tiles of sixteen rows as

@@ -2,6 +2,7 @@
 mod combinators;
 mod custom;
 mod device;
+mod documents;
 mod everywhere;
 mod model;
 mod names;

@@ -32,6 +32,70 @@
 //!
 //! All checks happen here, once per call. [`Backend::run`] applies the op's shape rule and checks that every view lies inside
 //! its memory before a kernel sees it. This crate does no I/O, starts no threads and has no unsafe code.
+//!
+//! # How a call is checked
+//!
+//! [`Backend::run`] is the only gate between users and kernels. [`Op::infer`], the op's only shape rule, checks the operands that
+//! are read and returns the shapes of those that are written. The gate then checks that every view lies in its memory and that no
+//! output overlaps itself, and hands the kernel a [`Call`]. Only this crate makes a `Call`; it binds the arguments to the op for which
+//! they were checked, and cannot be rebuilt from its parts.
+//!
+//! The macro [`operands!`] writes an op's operand list ([`Signature::SLOTS`]) and three functions on which all code that handles
+//! arguments rests. [`Signature::look`] shows each operand with its memory, for the gate, launches, copies and comparisons.
+//! [`Signature::map`] turns arguments into untyped views and back, for [`Either`] and for lending. [`Signature::build`] makes
+//! arguments from tensors found by name. Outputs may be of `any` type, as in `quantize`, and may be optional.
+//!
+//! # Views and types
+//!
+//! - A view holds [`Space::Ref`] or [`Space::Mut`], which are `&[T]` and `&mut [T]` on the host, so any slice is a tensor and
+//!   [`TensorMut::split_at`] can give two disjoint mutable views. [`TensorMut`] is therefore invariant in its lifetime; the family
+//!   methods hide that with `shorten` and `reborrow`.
+//! - Typed operands of methods are [`AsView`] or [`AsViewMut`], those of any element type [`AsAny`], so methods take tensors as well
+//!   as views. Every method that allocates its result has an `_into` form.
+//! - The type in which an op computes is its only type parameter. Operands of other types are [`AnyRef`], whose element type is a
+//!   [`DType`] value; the rule accepts it with [`Operand::require`], and a kernel that supports fewer types declines with
+//!   `Operands::require_dtype`. `AnyRef::typed` compares types and returns `None` if they differ. A mistake there could not be
+//!   unsound, because the memory is plain data.
+//! - `with_type!` is the only macro that turns a type given as a value into a static one. It knows scalars only, so no code is compiled
+//!   once for each block format. Ops that move elements of any type ([`TensorCopy`](ops::TensorCopy), `Where`, `IndexSelect`, `Gather`,
+//!   `Scatter`) therefore have no type parameter.
+//! - [`DType::Block`] holds a [`BlockInfo`]: the name, values and bytes of a block, and functions to decode and encode it. The encoder
+//!   is missing for formats that are only read.
+//! - Elements are [`bytemuck::Pod`], and other crates may implement [`Element`]. Code that turns a type into a value calls
+//!   [`DType::of`], which does not compile if the element's `DTYPE` differs in size from the type.
+//! - Scalar types are listed once (`element_types!`), and block formats once ([`quant::FORMATS`]).
+//!
+//! A packed tensor keeps its element type and extents, so an op's rule, tolerance, name and methods stay the same. Its [`Packing`]
+//! belongs to the view; the gate refuses a call whose backend does not read that order ([`Execute::reads`]). An untyped view of a packed
+//! tensor gives no strided or typed views, so no kernel can mistake it for a plain one. A packing can be undone, which is how
+//! [`Fallback`] and [`Checked`] copy such a weight.
+//!
+//! # Numbers
+//!
+//! Kernels load as `T`, compute in `T::Acc` (f32 for 16-bit floats) and store once, rounded to nearest even. Sums are kept in lanes,
+//! never in one running scalar. Variance is computed on values shifted by the row's first element, so that a large mean costs no
+//! accuracy. Casts narrow from f64 through f32 rounded to odd, so that the result is that of a single rounding.
+//!
+//! A [`Tolerance`] is exact, or `nmse ≤ base + r · (error of rounding the exact result to T)`. It may depend on the operands, because
+//! activations are rounded to 8 bits only with block-quantized weights. When both results have the same type, as in [`Checked`], each
+//! side may carry a rounding; the bound is then `(√limit + √ν)²`, where ν is the mean squared rounding error at those values.
+//!
+//! `sample` compares a running sum with a random number, so one rounding can change the token. `ops/sampling/masses.rs` therefore
+//! turns each logit into a 63-bit integer by f32 operations that round alike everywhere; sums of integers are exact in any order. No
+//! backend sorts a whole row: only a bound in the sorted order is needed, and histograms find it.
+//!
+//! # Combinators
+//!
+//! They work on untyped operands, so most of their code is compiled once. [`Fallback`] copies the extent that a view touches to the
+//! second backend, writes back only on success, logs each op and reason once, and has a strict mode. [`Checked`] runs each call on the
+//! reference first; it can fail, log, check every n-th call, or be off. While a step is recorded ([`Replay`], [`Backend::capturing`]),
+//! transfers, waits, forks and calls that would fall back are refused, and so is recording itself by combinators that a replay would
+//! bypass.
+//!
+//! # Errors
+//!
+//! There is one enum, [`Error`]; callers branch on [`Error::Unsupported`]. Sizes are checked where they enter ([`Shape::new`]), so that
+//! arithmetic on them cannot overflow, and failed allocations are errors.
 #![deny(unsafe_code)]
 
 mod any;

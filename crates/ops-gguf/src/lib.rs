@@ -1,13 +1,22 @@
 //! GGUF model files: reading without copies, writing, and the tokenizers that they contain.
 //!
 //! - [`Gguf`] opens a file of version 2 or 3, or all parts of a split one, checks its whole structure, and
-//!   gives access to [`Metadata`] and [`Tensor`]s. Tensor data is used in place: [`Tensor::view`] borrows it,
-//!   and [`Tensor::data`] shares the file's memory.
+//!   gives access to
+//!   [`Metadata`] and [`Tensor`]s. Tensor data is used in place: [`Tensor::view`] borrows it,
+//!   and [`Tensor::data`] shares the file's
+//!   memory. A split model is one `Gguf` over several files; each tensor knows its own.
 //! - [`Writer`] streams files of version 3. A file appears complete or not at all.
 //! - [`Tokenizer`] converts text to token ids and back, with the vocabulary in the metadata (feature `tokenizer`, enabled by
 //!   default).
 //! - [`Weights`] reads tensors into a backend's memory, and [`Quantizer`] writes a model in other types (feature `weights`, on by
 //!   default). Without it the crate depends on no other crate of the workspace.
+//!
+//! [`Gguf::open`] reads the file. `Gguf::map` maps it and is an `unsafe fn`, because other programs can truncate a mapped file; it is
+//! the one way in which safe code could otherwise cause undefined behaviour.
+//!
+//! `Weights` reads a file's tensors into any backend's memory and checks their extents: matrices of any float type or block format,
+//! packed matrices, and vectors widened to f32. A backend on host memory uses the file's memory where alignment allows. Most of the
+//! crate's dependencies come from the feature `tokenizer`, so a program that reads only tensors can leave it out.
 //!
 //! Elements are any [`bytemuck::Pod`] types of the caller. Files are little-endian, and the crate builds only
 //! for little-endian machines.

@@ -1,18 +1,18 @@
-//! Decoder models of many families, and encoders of text, read from GGUF files or folders of safetensors and run on any backend.
+//! Decoders of many families, and sentence encoders, read from GGUF files or Hugging Face folders and run on any backend.
 //!
-//! [`Decoder`] is one program for all of them, written over [`Transformer`](ops_core::model::Transformer). A [`Config`], read from
+//! [`Decoder`] is one program for all families, written over [`Transformer`](ops_core::model::Transformer). A [`Config`], read from
 //! the file's metadata, describes a model: norms, rotation, windows, experts. A family is a file in
 //! `families/`: its name and what its metadata does not say.
 //!
-//! A text has its own [`State`]. For many texts at once there are [`Pages`]: a budget of blocks that texts
+//! Each text has its own [`State`]. Many texts at once can share [`Pages`]: blocks of a cache that texts
 //! take as they grow, and share if they have a common beginning.
 //!
-//! [`Encoder`] makes one vector of a text: models in the style of BERT, as `sentence-transformers` uses them.
+//! [`Encoder`] turns a text into one vector: BERT models, as `sentence-transformers` uses them.
 //!
-//! [`open`] reads GGUF files, split ones, and folders as the Hugging Face Hub has them, all with the same result.
+//! [`open`] reads GGUF files, split ones, and Hugging Face folders, all with the same result.
 //!
-//! A file with anything that this crate does not know is refused, with the name of the key or tensor: a model
-//! never runs without a part of it.
+//! A model never runs without a part of it: a key with an effect that this crate does not have, or a tensor that nothing reads, is an
+//! error that names it.
 //!
 //! ```no_run
 //! use ops_gguf::Gguf;
@@ -24,6 +24,49 @@
 //! let logits = model.forward(&cpu, &mut state, &[1, 2, 3])?; // for the token after these
 //! # Ok::<(), ops_models::Error>(())
 //! ```
+//!
+//! # Decoder
+//!
+//! Loading finds optional pieces by name: biases, norms of heads, norms after a block, fused matrices, experts. Query, key and value
+//! become one matrix if they have one type. Keys are rotated as they are written to the cache. Experts are routed on the backend
+//! (`router_topk`, `linear_experts`, `combine_experts`), so a step never waits for the router's logits. On a GPU, a few rows are
+//! multiplied by quantized matrices as bytes; many rows are sorted by expert on the device, and the host knows only an upper bound of
+//! the number of tiles. `sample_batch` draws tokens there too, so only their ids reach the host.
+//!
+//! *Latent attention* caches one compressed row per token. Keys and values are never expanded: a head's query is multiplied into the
+//! space of these rows, and its result out of it, by `linear_experts` with one matrix per head. So these matrices may be quantized, and
+//! values are a view of the keys.
+//!
+//! *Linear attention* keeps a state of fixed size per text and layer, from `conv1d_update` and `gated_delta_rule`. A [`State`] with such
+//! layers cannot be truncated to an earlier token. After a failed step, caches are unchanged but a recurrent state may be ahead, so the
+//! next step is refused. Texts of a batch are concatenated without padding: projections run over all of them, convolution and
+//! rule over each text's rows. Matrices that hold several parts head by head (queries with gates, `ssm_ba`, `ssm_in`) are split when
+//! they are loaded.
+//!
+//! # Pages
+//!
+//! The host tracks which sequence holds which block; the cache of each layer has the memory, and all layers use the same blocks. A step
+//! takes all the blocks that it needs, or none. A block with several holders is never written: the writer takes a copy, unless it is
+//! the last holder. So forking a sequence copies nothing. A [`PagedStep`] keeps token ids, positions, slots, lengths and the block table
+//! in the backend's memory, and its layers read nothing else that changes from step to step. Prefills and single tokens are rows of one
+//! step: projections run over all of them, `rope_cache_write` writes keys and values to their slots, and `attention_paged` reads blocks
+//! in place. Models with recurrent layers are refused, because their state is not in blocks.
+//!
+//! # Encoder
+//!
+//! Texts of a batch are concatenated without padding: `attention_varlen` keeps them apart, or `attention` if all have one length. The
+//! mean over a text's tokens is attention by a query of zeros, which weights all of them equally. The embedding of token type 0 is added
+//! to those of positions when they are loaded. Pooling and normalisation are metadata too, from the files of `sentence-transformers`.
+//! Decoder and encoder share the loader, the norms and the feed-forward block.
+//!
+//! # Folders
+//!
+//! A folder with `config.json` and safetensors becomes a `Gguf` (`folder/`, through `ops_gguf::Assembly`): options become metadata keys,
+//! tensors get their GGUF names and stay in the memory of their files, and experts stored one by one count as one tensor in pieces. So
+//! families, the loader and tokenizers know one kind of model. Every option of `config.json` is read, known to be harmless, or an error.
+//! Two keys do not exist in GGUF: `rope.halves`, because GGUF stores rows of a llama's queries and keys in another order, and
+//! `rope.scaling.truncate`. Tensors of another form than in GGUF are split or transposed by a file for their family. For multimodal
+//! models, `folder/images.rs` extracts the text model.
 #![forbid(unsafe_code)]
 
 mod config;

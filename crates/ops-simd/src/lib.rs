@@ -11,7 +11,7 @@
 //! unary(isa, Unary::Relu, &[-1.0f32, 0.0, 1.0, 2.0], &mut y, Store::Cached)?;
 //! assert_eq!(y, [0.0, 0.0, 1.0, 2.0]);
 //!
-// Two rows of two numbers; each row becomes probabilities.
+//! // Two rows of two numbers; each row becomes probabilities.
 //! rows::softmax(isa, &[0.0f32, 0.0, 5.0, 5.0], 2, &mut y, Store::Cached)?;
 //! assert_eq!(y, [0.5; 4]);
 //!
@@ -49,8 +49,9 @@
 //! the processor, so that tests can cover them all.
 //!
 //! With `avx512vnni`, products of quantized and of bf16 weights with many rows use the processor's matrix units (AMX) where Linux
-//! permits it: [`Isa::matrix_units`]. `OPS_SIMD=avx512vnni` means without them. Products of quantized weights have the same bits
-//! either way.
+//! permits it: [`Isa::matrix_units`]. `OPS_SIMD=avx512vnni` turns them off. Products of quantized weights have the same bits
+//! either way. AMX and AVX-VNNI are not separate instruction-set levels: only products use them and check at run time, so no other
+//! kernel is compiled again. A thread holds the matrix unit's configuration during one product.
 //!
 //! # How kernels are written
 //!

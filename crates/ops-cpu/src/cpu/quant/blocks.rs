@@ -290,3 +290,26 @@ impl Requantized {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_says_which_formats_are_read_in_place() {
+        let page = include_str!("../../../../../docs/formats.md");
+        for &format in ops_core::quant::FORMATS {
+            let dtype = DType::Block(format);
+            let want = match (simd_format(dtype), kernel(dtype, 1)) {
+                (Some(_), _) | (_, Some(Kernel::Super(_) | Kernel::Lookup(_))) => {
+                    "codes, in place".to_owned()
+                }
+                (None, Some(Kernel::Codes(_))) => "codes".to_owned(),
+                (None, None) => format!("rounded, from {} rows", MAX_ROWS_IN_PLACE + 1),
+            };
+            let row = page.lines().find(|line| line.starts_with(&format!("| {} |", format.name())));
+            let last = row.and_then(|row| row.trim_end_matches(" |").rsplit(" | ").next());
+            assert_eq!(last, Some(&*want), "docs/formats.md: the last column of {}", format.name());
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Documents say what the code says: where they repeat a fact, a test here compares the two.
+use ops_rocm::providers_of;
+use rocm_ops::{models, ops::registry};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_owned()
+}
+fn read(page: &str) -> String {
+    std::fs::read_to_string(root().join(page)).unwrap_or_else(|e| panic!("{page}: {e}"))
+}
+/// The names of the files in a folder with this ending.
+fn files(folder: &str, ending: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(root().join(folder)).expect(folder).map(|e| e.expect(folder).file_name());
+    entries.map(|name| name.into_string().expect("UTF-8")).filter(|name| name.ends_with(ending)).collect()
+}
+/// Every page of documentation.
+fn pages() -> Vec<String> {
+    let mut pages = vec!["README.md".to_owned(), "ARCHITECTURE.md".to_owned(), "CONTRIBUTING.md".to_owned()];
+    for folder in ["docs", "docs/lab", "kernels", "fuzz", "models"] {
+        pages.extend(files(folder, ".md").into_iter().map(|name| format!("{folder}/{name}")));
+    }
+    pages
+}
+/// The cells of the rows of a page's tables.
+fn rows(page: &str) -> Vec<Vec<&str>> {
+    let lines = page.lines().filter(|line| line.starts_with('|'));
+    lines.map(|line| line.trim_matches('|').split('|').map(str::trim).collect()).collect()
+}
+
+#[test]
+fn families_are_those_of_the_library() {
+    let page = read("docs/run-your-model.md");
+    let table: Vec<_> = rows(&page).into_iter().skip_while(|row| row[0] != "family").skip(2).collect();
+    let table: Vec<_> = table.iter().take_while(|row| row.len() == 4 && row[0] != "option").collect();
+    let column = |at: usize| table.iter().flat_map(|row| row[at].split(", ")).collect::<BTreeSet<_>>();
+    assert_eq!(column(1), models::families().collect(), "docs/run-your-model.md: GGUF architectures");
+    assert_eq!(column(2), models::folder_families().collect(), "docs/run-your-model.md: types of folders");
+
+    let readme = read("README.md");
+    let (_, list) = readme.split_once("<!-- families -->").expect("the mark in README.md");
+    let list = list.split_once("<!-- end -->").expect("the end of the list").0.replace('\n', " ");
+    let named: Vec<_> = list.trim().trim_end_matches('.').split(", ").collect();
+    let families: Vec<_> = table.iter().map(|row| row[0].split(',').next().unwrap_or(row[0])).collect();
+    let short = |name: &str| name.trim_end_matches(" 1 to 3").trim_end_matches(" and V3").to_owned();
+    let pairs = [named, families].map(|list| list.into_iter().map(short).collect::<Vec<_>>());
+    assert_eq!(pairs[0], pairs[1], "README.md names the families of docs/run-your-model.md, in order");
+}
+
+/// README's section "On an AMD GPU".
+#[test]
+fn providers_come_in_the_order_that_the_readme_says() {
+    for name in registry::entries().iter().map(|entry| entry.name) {
+        let ids = providers_of(name).unwrap_or_else(|| panic!("no providers of {name}"));
+        let order: Vec<_> = ids.iter().map(|id| id.name()).filter(|id| *id != "parts").collect();
+        let documented: &[&[&str]] = match name {
+            "matmul" | "linear" | "qlinear" => &[&["hipblaslt", "rocblas", "hip"]],
+            _ => &[&["hip"], &["hip", "miopen"]],
+        };
+        assert!(documented.contains(&&*order), "{name}: {order:?}, and README.md says {documented:?}");
+    }
+}
+
+#[test]
+fn tuning_parameters_are_those_of_the_kernels() {
+    let page = read("docs/kernels.md");
+    let documented: Vec<_> = rows(&page)
+        .into_iter()
+        .skip_while(|row| row[0] != "parameter")
+        .skip(2)
+        .take_while(|row| row.len() == 3)
+        .collect();
+    let words = |text: &str| text.split([' ', ';']).next().map(str::to_owned);
+    let documented: Vec<_> = documented.iter().map(|row| (row[0].to_owned(), words(row[1]))).collect();
+    let known: Vec<_> =
+        ops_kernels::KNOBS.iter().map(|knob| (knob.name.to_owned(), Some(knob.value.to_string()))).collect();
+    assert_eq!(documented, known, "docs/kernels.md: names and values of tuning parameters");
+}
+
+#[test]
+fn each_set_of_golden_cases_has_the_cases_that_its_record_counts() {
+    let sets: Vec<_> = ["golden", "golden-2", "golden-formats"].into();
+    let found: BTreeSet<_> =
+        files("tests", "").into_iter().filter(|name| name.starts_with("golden")).collect();
+    assert_eq!(found.iter().collect::<Vec<_>>(), sets, "the sets that tests/conformance replays");
+    for set in sets {
+        let record = read(&format!("tests/{set}/expected.txt"));
+        let count = |line: &str| line.split_once(' ').and_then(|(n, _)| n.parse::<usize>().ok());
+        let counted: usize = record.lines().take(4).filter_map(count).sum();
+        assert_eq!(files(&format!("tests/{set}"), ".safetensors").len(), counted, "{set}");
+    }
+}
+
+#[test]
+fn documents_keep_to_their_lengths() {
+    for (page, most) in [("README.md", 150), ("ARCHITECTURE.md", 220), ("CONTRIBUTING.md", 200)] {
+        let lines = read(page).lines().count();
+        assert!(lines <= most, "{page} has {lines} lines, and at most {most} are allowed");
+    }
+}
+
+#[test]
+fn the_index_has_every_page_and_lab_pages_say_when_where_and_how() {
+    let index = read("docs/README.md");
+    let pages = files("docs", ".md").into_iter().filter(|page| page != "README.md");
+    let lab = files("docs/lab", ".md");
+    for page in pages.chain(lab.iter().map(|page| format!("lab/{page}"))) {
+        assert!(index.contains(&format!("]({page})")), "docs/README.md does not list {page}");
+    }
+    for page in lab {
+        let text = read(&format!("docs/lab/{page}"));
+        let head: Vec<_> = text.lines().take(12).collect();
+        for what in ["- Date", "- Machine", "- Command"] {
+            assert!(
+                head.iter().any(|line| line.starts_with(what)),
+                "docs/lab/{page} does not begin with `{what}`"
+            );
+        }
+    }
+}
+
+/// Links from a page to a file, and paths in backquotes that begin with a folder of the root.
+#[test]
+fn documents_name_files_that_exist() {
+    let mut missing = Vec::new();
+    for page in pages() {
+        let (text, folder) = (read(&page), root().join(&page));
+        let folder = folder.parent().expect("a folder");
+        let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        for link in links.filter(|link| !link.contains("://") && !link.contains(' ')) {
+            let path = link.split('#').next().unwrap_or(link);
+            if !path.is_empty() && !folder.join(path).exists() {
+                missing.push(format!("{page}: {link}"));
+            }
+        }
+        // Outside of code blocks.
+        let prose: String = text.split("```").step_by(2).collect();
+        for quoted in prose.split('`').skip(1).step_by(2) {
+            let path = quoted.split([' ', ':', '#']).next().unwrap_or(quoted).trim_end_matches('/');
+            let of_ours = ["crates/", "docs/", "examples/", "fuzz/", "kernels/", "models/", "peers/"];
+            let of_ours = of_ours.iter().chain(&["standin/", "tests/", "tools/", "xtask/"]);
+            // The fuzzers make these folders.
+            let is_made = ["fuzz/corpus", "fuzz/artifacts"].contains(&path);
+            let is_pattern = path.contains(['*', '<', '{', '…']) || path.contains("NAME");
+            let is_path =
+                !is_pattern && !is_made && of_ours.into_iter().any(|folder| path.starts_with(folder));
+            if is_path && !root().join(path).exists() && !folder.join(path).exists() {
+                missing.push(format!("{page}: {path}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "documents name files that do not exist:\n{}", missing.join("\n"));
+}
