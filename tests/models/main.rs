@@ -1,5 +1,6 @@
 //! The decoder, compared with NumPy in float64 (`tools/greedy_reference.py`).
 
+mod bundled;
 mod continuation;
 mod continued;
 mod determinism;
@@ -11,15 +12,11 @@ mod folders;
 mod pages;
 mod pages_fixture;
 
-use rocm_ops::gguf::{Gguf, Mixture, Quantizer};
+use bundled::{model, quantized};
+use rocm_ops::gguf::Gguf;
 use rocm_ops::model::Transformer;
 use rocm_ops::models::Decoder;
 use rocm_ops::{Checked, Cpu, Float, Reference};
-
-fn model(dtype: &str) -> Gguf {
-    let path = format!("{}/../models/tiny-llama-kjv-{dtype}.gguf", env!("CARGO_MANIFEST_DIR"));
-    Gguf::open(path).expect("the model comes with the project")
-}
 
 /// The output of `tools/greedy_reference.py`: prompts and the tokens that follow.
 fn expected() -> Vec<(Vec<u32>, Vec<u32>)> {
@@ -119,13 +116,8 @@ fn forward_once<B: Transformer<f32>>(b: &B, gguf: &Gguf, prompt: &[u32]) -> Vec<
 #[test]
 fn a_quantized_model_still_speaks() {
     let cpu = Cpu::new();
-    let from = format!("{}/../models/tiny-llama-kjv-f16.gguf", env!("CARGO_MANIFEST_DIR"));
     for (mixture, least) in [("q8_0", 0.96), ("q6_k", 0.95), ("q4_k_m", 0.85), ("q2_k", 0.5)] {
-        let to = std::env::temp_dir().join(format!("quantized-{mixture}-{}.gguf", std::process::id()));
-        let mixture_of_types = Mixture::from_name(mixture).unwrap();
-        Quantizer::open(&from, mixture_of_types).unwrap().write(&cpu, &to, |_| ()).unwrap();
-        let gguf = Gguf::open(&to).unwrap();
-        std::fs::remove_file(&to).unwrap();
+        let gguf = Gguf::from_bytes(quantized(&bundled::path("f16"), mixture)).unwrap();
         let (mut same, mut all) = (0, 0);
         for (prompt, continuation) in expected() {
             let tokens = [prompt.as_slice(), continuation.as_slice()].concat();

@@ -1,5 +1,7 @@
 //! The decoder on the stand-in for ROCm, with waves of 32 and of 64 lanes; and what goes wrong elsewhere.
 #[allow(dead_code)]
+#[path = "../models/bundled.rs"]
+mod bundled;
 #[path = "../models/determinism/compare.rs"]
 mod compare;
 mod continuation;
@@ -19,6 +21,7 @@ mod pages_fixture;
 #[path = "../../crates/ops-rocm/tests/standin/mod.rs"]
 mod standin;
 
+use bundled::model;
 use rocm_ops::gguf::Gguf;
 use rocm_ops::model::Transformer;
 use rocm_ops::models::Decoder;
@@ -26,11 +29,6 @@ use rocm_ops::{Checked, Cpu, Determinism, Float, Reference, Rocm, f16};
 use standin::with_standin;
 
 const WAVES_OF_64: &[(&str, &str)] = &[("HIP_STANDIN_WAVE", "64")];
-
-fn model(dtype: &str) -> Gguf {
-    let path = format!("{}/../models/tiny-llama-kjv-{dtype}.gguf", env!("CARGO_MANIFEST_DIR"));
-    Gguf::open(path).expect("the model comes with the project")
-}
 
 /// A prompt and the tokens that follow, from `tools/greedy_reference.py`.
 fn expected() -> (Vec<u32>, Vec<u32>) {
