@@ -10,6 +10,7 @@ import os
 import pathlib
 import platform
 import subprocess
+import tempfile
 
 from chart import chart
 
@@ -113,6 +114,14 @@ def tokens(generate, candle, model):
     return max(ours), max(theirs) if theirs else None
 
 
+def models(ops):
+    """The bundled model in its two types, and in one more that is made from it."""
+    paths = {model: str(ROOT / f"models/tiny-llama-kjv-{model}.gguf") for model in ("f16", "q8_0")}
+    paths["q4_0"] = str(pathlib.Path(tempfile.mkdtemp()) / "q4_0.gguf")
+    subprocess.run([ops, "quantize", paths["f16"], paths["q4_0"], "--type", "q4_0"], check=True, stdout=subprocess.DEVNULL)
+    return paths
+
+
 def figure(value, digits=0):
     return "–" if value is None else f"{value:,.{digits}f}"
 
@@ -144,6 +153,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--ours", required=True)
     parser.add_argument("--generate", required=True)
+    parser.add_argument("--ops", required=True, help="the command-line program, which quantizes the model")
     parser.add_argument("--candle")
     parser.add_argument("--torch", help="the Python that has PyTorch")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
@@ -167,8 +177,8 @@ def main():
         results.append((case, in_turns(peers, case[0])))
         print(case[0], results[-1][1], flush=True)
     rates = {
-        model: tokens(args.generate, peers.get("candle"), str(ROOT / f"models/tiny-llama-kjv-{model}.gguf"))
-        for model in ("f16", "q8_0", "q4_0")
+        model: tokens(args.generate, peers.get("candle"), path)
+        for model, path in models(args.ops).items()
         if args.only in "generate"
     }
     print(rates)

@@ -10,6 +10,7 @@ work=$(cd "$work" && pwd)
 
 cargo build --release --example generate
 cargo build --release -p ops-cpu --example peer
+cargo build --release -p ops-cli
 
 peers=()
 [ -x "$work/venv/bin/python" ] || python3 -m venv "$work/venv"
@@ -24,4 +25,4 @@ fi
 
 target=${CARGO_TARGET_DIR:-target}
 exec python3 peers/compare.py --ours "$target/release/examples/peer" \
-    --generate "$target/release/examples/generate" "${peers[@]}" "$@"
+    --generate "$target/release/examples/generate" --ops "$target/release/ops" "${peers[@]}" "$@"

@@ -1,5 +1,6 @@
 //! The decoder, compared with NumPy in float64 (`tools/generate/greedy_reference.py`).
 
+mod bundled;
 mod continuation;
 mod determinism;
 mod encoders;
@@ -7,11 +8,24 @@ mod families;
 mod folders;
 mod pages;
 
-use ops_tests::{expected, largest, model};
-use rocm_ops::gguf::{Gguf, Mixture, Quantizer};
+use bundled::{model, quantized};
+use rocm_ops::gguf::Gguf;
 use rocm_ops::model::Transformer;
 use rocm_ops::models::Decoder;
 use rocm_ops::{Checked, Cpu, Float, Reference};
+
+/// The output of `tools/greedy_reference.py`: prompts and the tokens that follow.
+fn expected() -> Vec<(Vec<u32>, Vec<u32>)> {
+    let cases: serde_json::Value = serde_json::from_str(include_str!("../data/greedy.json")).unwrap();
+    let ids =
+        |v: &serde_json::Value| v.as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect();
+    cases.as_array().unwrap().iter().map(|case| (ids(&case["prompt_ids"]), ids(&case["ids"]))).collect()
+}
+
+fn largest(logits: &[f32]) -> u32 {
+    let better = |best: usize, (i, v): (usize, &f32)| if *v > logits[best] { i } else { best };
+    logits.iter().enumerate().fold(0, better) as u32
+}
 
 /// The most likely continuation; the prompt is processed in one pass or token by token.
 fn greedy<T: Float, B: Transformer<T>>(
@@ -99,13 +113,8 @@ fn forward_once<B: Transformer<f32>>(b: &B, gguf: &Gguf, prompt: &[u32]) -> Vec<
 #[test]
 fn a_quantized_model_still_speaks() {
     let cpu = Cpu::new();
-    let from = format!("{}/../models/tiny-llama-kjv-f16.gguf", env!("CARGO_MANIFEST_DIR"));
     for (mixture, least) in [("q8_0", 0.96), ("q6_k", 0.95), ("q4_k_m", 0.85), ("q2_k", 0.5)] {
-        let to = std::env::temp_dir().join(format!("quantized-{mixture}-{}.gguf", std::process::id()));
-        let mixture_of_types = Mixture::from_name(mixture).unwrap();
-        Quantizer::open(&from, mixture_of_types).unwrap().write(&cpu, &to, |_| ()).unwrap();
-        let gguf = Gguf::open(&to).unwrap();
-        std::fs::remove_file(&to).unwrap();
+        let gguf = Gguf::from_bytes(quantized(&bundled::path("f16"), mixture)).unwrap();
         let (mut same, mut all) = (0, 0);
         for (prompt, continuation) in expected() {
             let tokens = [prompt.as_slice(), continuation.as_slice()].concat();

@@ -94,7 +94,7 @@ pub fn check_model<B: Transformer<f32>>(
 pub fn check_batch<B: Transformer<f32>>(b: &B, gguf: &Gguf, name: &str) {
     let model = Decoder::<f32, B>::load(b, gguf, 32).unwrap();
     let state = || model.state(b, 32).unwrap();
-    let prompts: [&[u32]; 3] = [&[5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15], &[17], &[300, 2, 40]];
+    let prompts: [&[u32]; 3] = [&[5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15], &[17], &[250, 2, 40]];
     let steps: [[&[u32]; 3]; 2] = [prompts, [&[9], &[21, 22], &[3]]];
     let (mut states, mut alone) = ([state(), state(), state()], [state(), state(), state()]);
     for step in steps {

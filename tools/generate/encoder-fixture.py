@@ -5,7 +5,10 @@
 
 For each encoder, FOLDER/NAME is a folder as `sentence-transformers` writes it, with its numbers in expected.json: texts, their tokens,
 what these decode to, and embeddings. The numbers are those of the package `transformers` in float64 with plain attention, each text
-alone, pooled and normalised here. Needs the packages torch and transformers.
+alone, pooled and normalised here. Needs the packages torch and transformers; tools/fixtures.sh installs them.
+
+A tokenizer.json that is already there is kept: the package `tokenizers` gives word pieces that are equally frequent another order in
+every run.
 """
 
 import json
@@ -113,7 +116,8 @@ def main():
         model = getattr(tf, kind)._from_config(config, attn_implementation="eager").double().eval()
         randomize(model, 0)
         to = f"{folder}/{name}"
-        made = tokenizer(not lower)
+        kept = f"{to}/tokenizer.json"
+        made = tk.Tokenizer.from_file(kept) if os.path.exists(kept) else tokenizer(not lower)
         cut = longest or config.max_position_embeddings
         ids = [tokens(made, text, lower, cut) for text in TEXTS]
         encoder = getattr(model, "bert", model)

@@ -5,8 +5,9 @@
     python3 tools/generate/family-fixture.py --folders FOLDER [FAMILY ..]
 
 For each family, FOLDER/FAMILY-f16.gguf and FOLDER/FAMILY-f16.json, in the format of tests/data/families/README.md. The numbers are
-those of the package `transformers` in float64 with plain attention, from the weights that the file holds. Needs the packages
-torch, transformers and gguf. The tokenizer is that of single bytes, for the models say nothing sensible.
+those of the package `transformers` in float64 with plain attention, from the weights that the file holds. The tokenizer is that of
+single bytes, for the models say nothing sensible. Needs the packages torch, transformers and gguf; tools/fixtures.sh installs them and
+makes everything.
 
 With --folders, FOLDER/FAMILY is a folder as `save_pretrained` writes it, with its numbers in expected.json: what models on the
 Hugging Face Hub look like. Two of them have tokenizers.
@@ -18,10 +19,11 @@ import sys
 
 import gguf
 import numpy as np
+import safetensors.torch  # noqa: F401  before `in_float64`, which must not change its table of types
 import torch
 import transformers as tf
 
-VOCABULARY, CONTEXT = 512, 512
+VOCABULARY, CONTEXT = 272, 512
 PROMPTS = [1, 7, 16, 25, 41, 60]
 
 
@@ -39,7 +41,7 @@ def in_float64():
 
 
 COMMON = dict(
-    vocab_size=VOCABULARY, max_position_embeddings=CONTEXT, hidden_size=128, intermediate_size=256, num_hidden_layers=2,
+    vocab_size=VOCABULARY, max_position_embeddings=CONTEXT, hidden_size=64, intermediate_size=96, num_hidden_layers=2,
     num_attention_heads=4, num_key_value_heads=2, bos_token_id=0, eos_token_id=1, pad_token_id=None,
 )
 EXACT = {"attn_implementation": "eager"}
@@ -75,14 +77,14 @@ def interleaved(weight, count):
 
 
 def mixtral():
-    config = tf.MixtralConfig(**COMMON, num_local_experts=4, num_experts_per_tok=2, sliding_window=None)
+    config = tf.MixtralConfig(**COMMON | {"intermediate_size": 48}, num_local_experts=4, num_experts_per_tok=2, sliding_window=None)
     model = tf.MixtralForCausalLM._from_config(config, **EXACT, experts_implementation="eager")
     meta = heads({"expert_count": 4, "expert_used_count": 2}, config)
     return model, "llama", meta, NORMS | ATTENTION | {"ffn_gate_inp": "mlp.gate"}
 
 
 def mistral():
-    config = tf.MistralConfig(**COMMON, sliding_window=16)
+    config = tf.MistralConfig(**COMMON, head_dim=32, sliding_window=16)
     model = tf.MistralForCausalLM._from_config(config, **EXACT)
     meta = heads({"attention.sliding_window": 16}, config)
     return model, "llama", meta, NORMS | ATTENTION | GATED
@@ -95,8 +97,8 @@ def qwen2():
 
 
 def gemma2():
-    config = tf.Gemma2Config(**COMMON | {"num_hidden_layers": 4}, head_dim=64, query_pre_attn_scalar=64, sliding_window=16,
-                             attn_logit_softcapping=20.0, final_logit_softcapping=10.0)
+    config = tf.Gemma2Config(**COMMON | {"num_hidden_layers": 4, "intermediate_size": 56}, head_dim=24, query_pre_attn_scalar=24,
+                             sliding_window=16, attn_logit_softcapping=20.0, final_logit_softcapping=10.0)
     model = tf.Gemma2ForCausalLM._from_config(config, **EXACT)
     meta = heads({"attention.sliding_window": 16, "attn_logit_softcapping": 20.0, "final_logit_softcapping": 10.0}, config)
     return model, "gemma2", meta, SANDWICH | ATTENTION | GATED
@@ -120,7 +122,8 @@ def starcoder2():
 
 
 def stablelm(parallel=False):
-    config = tf.StableLmConfig(**COMMON, use_parallel_residual=parallel, partial_rotary_factor=0.25, use_qkv_bias=True)
+    heads_of_32 = {"num_attention_heads": 2, "num_key_value_heads": 1}
+    config = tf.StableLmConfig(**COMMON | heads_of_32, use_parallel_residual=parallel, partial_rotary_factor=0.25, use_qkv_bias=True)
     model = tf.StableLmForCausalLM._from_config(config, **EXACT)
     meta = heads({"use_parallel_residual": parallel, "rope.dimension_count": 8}, config, "layer_norm_epsilon")
     norms = {"attn_norm": "input_layernorm"} if parallel else NORMS
@@ -130,7 +133,7 @@ def stablelm(parallel=False):
 def gpt_oss():
     yarn = dict(rope_type="yarn", rope_theta=150000.0, factor=4.0, original_max_position_embeddings=128, beta_fast=32.0,
                 beta_slow=1.0, truncate=False)
-    sizes = COMMON | {"intermediate_size": 64, "num_hidden_layers": 3}
+    sizes = COMMON | {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 3}
     config = tf.GptOssConfig(**sizes, head_dim=32, num_local_experts=4, num_experts_per_tok=2, sliding_window=12,
                              rope_parameters=yarn)
     model = tf.GptOssForCausalLM._from_config(config, **EXACT, experts_implementation="eager")
@@ -146,21 +149,21 @@ def deepseek(kind, **own):
     """The latent form of attention: the matrices that expand keys and values are given per head, that of keys transposed."""
     yarn = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=128, mscale=own.pop("mscale"))
     yarn["mscale_all_dim"] = yarn["mscale"]
-    sizes = COMMON | {"num_hidden_layers": 3, "num_key_value_heads": 4}
+    sizes = COMMON | {"hidden_size": 48, "intermediate_size": 64, "num_hidden_layers": 3, "num_key_value_heads": 4}
     config = getattr(tf, f"Deepseek{kind}Config")(
-        **sizes, **own, rope_parameters=yarn, kv_lora_rank=48, qk_nope_head_dim=24, qk_rope_head_dim=16, v_head_dim=32,
-        n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=48, first_k_dense_replace=1)
+        **sizes, **own, rope_parameters=yarn, kv_lora_rank=32, qk_nope_head_dim=24, qk_rope_head_dim=16, v_head_dim=16,
+        n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=16, first_k_dense_replace=1)
     model = getattr(tf, f"Deepseek{kind}ForCausalLM")._from_config(config, **EXACT, experts_implementation="eager")
     meta = heads({
-        "leading_dense_block_count": 1, "attention.kv_lora_rank": 48, "attention.key_length_mla": 40,
-        "attention.value_length_mla": 32, "rope.dimension_count": 16, "expert_count": 8, "expert_used_count": 3,
-        "expert_feed_forward_length": 48, "expert_shared_count": config.n_shared_experts,
+        "leading_dense_block_count": 1, "attention.kv_lora_rank": 32, "attention.key_length_mla": 40,
+        "attention.value_length_mla": 16, "rope.dimension_count": 16, "expert_count": 8, "expert_used_count": 3,
+        "expert_feed_forward_length": 16, "expert_shared_count": config.n_shared_experts,
         "expert_weights_scale": config.routed_scaling_factor, "expert_group_count": config.n_group,
         "expert_group_used_count": config.topk_group, "expert_gating_func": 2 if kind == "V3" else 1,
         "rope.scaling.type": "yarn", "rope.scaling.factor": 4.0, "rope.scaling.original_context_length": 128,
         "rope.scaling.yarn_log_multiplier": 0.1 * yarn["mscale_all_dim"],
     }, config)
-    meta |= {"attention.head_count_kv": 1, "attention.key_length": 64, "attention.value_length": 48}
+    meta |= {"attention.head_count_kv": 1, "attention.key_length": 48, "attention.value_length": 32}
     if kind == "V3":
         meta["expert_weights_norm"] = True
     names = {"attn_kv_a_mqa": "self_attn.kv_a_proj_with_mqa", "attn_kv_a_norm": "self_attn.kv_a_layernorm",
@@ -180,21 +183,21 @@ def deepseek_v2():
 
 
 def deepseek_v3():
-    return deepseek("V3", q_lora_rank=40, n_shared_experts=1, n_group=2, topk_group=1, routed_scaling_factor=2.5,
+    return deepseek("V3", q_lora_rank=24, n_shared_experts=1, n_group=2, topk_group=1, routed_scaling_factor=2.5,
                     norm_topk_prob=True, mscale=1.0)
 
 
 def qwen3next():
-    sizes = COMMON | {"num_hidden_layers": 4}
+    sizes = COMMON | {"hidden_size": 32, "num_hidden_layers": 4}
     config = tf.Qwen3NextConfig(
-        **sizes, head_dim=48, partial_rotary_factor=0.25, full_attention_interval=3, linear_num_key_heads=2,
-        linear_num_value_heads=4, linear_key_head_dim=24, linear_value_head_dim=32, linear_conv_kernel_dim=4, num_experts=8,
-        num_experts_per_tok=3, moe_intermediate_size=48, shared_expert_intermediate_size=64, norm_topk_prob=True)
+        **sizes, head_dim=32, partial_rotary_factor=0.25, full_attention_interval=3, linear_num_key_heads=2,
+        linear_num_value_heads=4, linear_key_head_dim=24, linear_value_head_dim=16, linear_conv_kernel_dim=4, num_experts=8,
+        num_experts_per_tok=3, moe_intermediate_size=16, shared_expert_intermediate_size=24, norm_topk_prob=True)
     model = tf.Qwen3NextForCausalLM._from_config(config, **EXACT, experts_implementation="eager")
     meta = heads({
-        "rope.dimension_count": 12, "full_attention_interval": 3, "expert_count": 8, "expert_used_count": 3,
-        "expert_feed_forward_length": 48, "expert_shared_feed_forward_length": 64, "ssm.conv_kernel": 4, "ssm.state_size": 24,
-        "ssm.group_count": 2, "ssm.time_step_rank": 4, "ssm.inner_size": 128,
+        "rope.dimension_count": 8, "full_attention_interval": 3, "expert_count": 8, "expert_used_count": 3,
+        "expert_feed_forward_length": 16, "expert_shared_feed_forward_length": 24, "ssm.conv_kernel": 4, "ssm.state_size": 24,
+        "ssm.group_count": 2, "ssm.time_step_rank": 4, "ssm.inner_size": 64,
     }, config)
     names = {"attn_norm": "input_layernorm", "post_attention_norm": "post_attention_layernorm", "attn_q_norm": "self_attn.q_norm",
              "attn_k_norm": "self_attn.k_norm", "ssm_ba": "linear_attn.in_proj_ba", "ssm_norm": "linear_attn.norm",
@@ -206,13 +209,13 @@ def qwen3next():
 def phi3_long():
     """Prompts stay on one side of the original context with what follows them: a model switches its frequencies beyond it."""
     random = np.random.default_rng(5)
-    factors = {name: [float(f"{f:.3g}") for f in np.sort(random.uniform(1.0, most, 16))]
+    factors = {name: [float(f"{f:.3g}") for f in np.sort(random.uniform(1.0, most, 8))]
                for name, most in (("short_factor", 1.5), ("long_factor", 12.0))}
     scaling = dict(rope_type="longrope", rope_theta=10000.0, original_max_position_embeddings=48, **factors)
     config = tf.Phi3Config(**COMMON, sliding_window=None, original_max_position_embeddings=48, rope_parameters=scaling)
     model = tf.Phi3ForCausalLM._from_config(config, **EXACT)
     factor = (1 + np.log(CONTEXT / 48) / np.log(48)) ** 0.5
-    meta = heads({"rope.dimension_count": 32, "rope.scaling.original_context_length": 48, "rope.scaling.attn_factor": float(factor)},
+    meta = heads({"rope.dimension_count": 16, "rope.scaling.original_context_length": 48, "rope.scaling.attn_factor": float(factor)},
                  config)
     names = NORMS | {"attn_qkv": "self_attn.qkv_proj", "attn_output": "self_attn.o_proj", "ffn_up": "mlp.gate_up_proj",
                      "ffn_down": "mlp.down_proj"}
@@ -221,7 +224,8 @@ def phi3_long():
 
 FAMILIES = {
     "qwen3next": qwen3next, "phi3-long": phi3_long,
-    "gpt-oss": gpt_oss, "deepseek-v2": deepseek_v2, "deepseek-v3": deepseek_v3, "mixtral": mixtral, "mistral": mistral, "qwen2": qwen2, "gemma2": gemma2, "phi3": phi3, "starcoder2": starcoder2,
+    "gpt-oss": gpt_oss, "deepseek-v2": deepseek_v2, "deepseek-v3": deepseek_v3, "mixtral": mixtral,
+    "mistral": mistral, "qwen2": qwen2, "gemma2": gemma2, "phi3": phi3, "starcoder2": starcoder2,
     "stablelm": stablelm, "stablelm-parallel": lambda: stablelm(True),
 }
 
@@ -233,13 +237,17 @@ LENGTHS = {"phi3-long": [1, 60, 7, 50, 16, 70], "phi3_long": [1, 9, 50]}
 def randomize(model, seed):
     """Weights of a size that keeps every part visible, and that f16 represents exactly."""
     generator = torch.Generator().manual_seed(seed)
+    gemma = "Gemma" in type(model).__name__
     with torch.no_grad():
         for name, p in model.named_parameters():
             noise = torch.randn(p.shape, generator=generator, dtype=torch.float64)
-            if p.dim() >= 2:
-                values = noise * (1.0 if "embed" in name else 1.6 / p.shape[-1] ** 0.5)
+            if "embed" in name and p.dim() >= 2:
+                # Gemma multiplies them with the root of the width, and would repeat its last token if they were larger.
+                values = noise * (p.shape[-1] ** -0.5 if gemma else 1.0)
+            elif p.dim() >= 2:
+                values = noise * (1.6 / p.shape[-1] ** 0.5)
             elif "norm" in name and name.endswith("weight"):
-                centred = "gemma" in type(model).__name__.lower() or "Next" in type(model).__name__
+                centred = gemma or "Next" in type(model).__name__
                 values = (0.0 if centred and "linear_attn" not in name else 1.0) + 0.2 * noise
             else:
                 values = 0.2 * noise
@@ -387,7 +395,7 @@ def numbers(model, seed, lengths=PROMPTS, following=32):
                 ids.append(logits[-1].argmax().item())
                 logits = run(ids)
             out["greedy"].append(ids[len(prompt):])
-            out["margins"].append(min(margin))
+            out["margins"].append(float(f"{min(margin):.4g}"))
     out["min_margin"] = min(out["margins"])
     return out
 
@@ -407,15 +415,15 @@ LINEAR = dict(rope_type="linear", rope_theta=1e6, factor=8.0)
 
 # Class names of transformers, and differences from SMALL.
 FOLDERS = {
-    "llama": ("Llama", dict(rope_parameters=LLAMA3, attention_bias=True)),
+    "llama": ("Llama", dict(rope_parameters=LLAMA3, attention_bias=True, hidden_size=48, intermediate_size=72)),
     "mistral": ("Mistral", dict(sliding_window=8, head_dim=24)),
-    "mixtral": ("Mixtral", dict(num_local_experts=4, sliding_window=None, **EXPERTS)),
+    "mixtral": ("Mixtral", dict(num_local_experts=4, intermediate_size=48, sliding_window=None, **EXPERTS)),
     "qwen2": ("Qwen2", dict(use_sliding_window=False, tie_word_embeddings=True)),
     "qwen3": ("Qwen3", dict(rope_parameters=YARN, head_dim=24)),
     "qwen3moe": ("Qwen3Moe", dict(num_experts=4, moe_intermediate_size=48, norm_topk_prob=True, head_dim=16, **EXPERTS)),
     "gemma2": ("Gemma2", dict(head_dim=24, query_pre_attn_scalar=16, sliding_window=8, attn_logit_softcapping=20.0,
                               final_logit_softcapping=10.0)),
-    "gemma3": ("Gemma3", dict(num_hidden_layers=6, head_dim=16, query_pre_attn_scalar=24, sliding_window=8,
+    "gemma3": ("Gemma3", dict(num_hidden_layers=6, intermediate_size=32, head_dim=16, query_pre_attn_scalar=24, sliding_window=8,
                               rope_parameters=dict(full_attention=LINEAR, sliding_attention=dict(rope_type="default", rope_theta=1e4)))),
     "phi3": ("Phi3", dict(sliding_window=12, partial_rotary_factor=0.5)),
     "starcoder2": ("Starcoder2", dict(sliding_window=None, use_bias=True, hidden_act="gelu_pytorch_tanh", residual_dropout=0.0,
@@ -423,11 +431,11 @@ FOLDERS = {
     "phi3_long": ("Phi3", dict(sliding_window=None, partial_rotary_factor=0.75, original_max_position_embeddings=40, rope_parameters=dict(
         rope_type="longrope", rope_theta=1e4, partial_rotary_factor=0.75, original_max_position_embeddings=40,
         short_factor=[1.0, 1.05, 1.1, 1.2, 1.25, 1.3], long_factor=[1.1, 1.5, 2.25, 3.0, 3.25, 4.0]))),
-    "gpt_oss": ("GptOss", dict(num_local_experts=4, sliding_window=8, head_dim=24, rope_parameters=YARN | dict(truncate=False), **EXPERTS)),
+    "gpt_oss": ("GptOss", dict(num_local_experts=4, intermediate_size=32, sliding_window=8, head_dim=24, rope_parameters=YARN | dict(truncate=False), **EXPERTS)),
     "qwen3_next": ("Qwen3Next", dict(
         num_hidden_layers=3, full_attention_interval=2, head_dim=24, linear_num_key_heads=2, linear_num_value_heads=4,
-        linear_key_head_dim=12, linear_value_head_dim=16, num_experts=4, moe_intermediate_size=24,
-        shared_expert_intermediate_size=40, **EXPERTS)),
+        linear_key_head_dim=12, linear_value_head_dim=16, num_experts=4, moe_intermediate_size=12,
+        shared_expert_intermediate_size=20, **EXPERTS)),
     "deepseek_v2": ("DeepseekV2", dict(q_lora_rank=None, n_shared_experts=2, n_group=4, topk_method="group_limited_greedy",
                                        routed_scaling_factor=2.0, norm_topk_prob=False, **LATENT)),
     "deepseek_v3": ("DeepseekV3", dict(q_lora_rank=20, n_shared_experts=1, n_group=2, **LATENT)),
@@ -516,7 +524,7 @@ def folders(folder, chosen):
         to = f"{folder}/{name}"
         # Weights are exact in f16; one folder holds them in f32 and in two files.
         model.to(torch.float32 if name == "llama" else torch.float16).save_pretrained(
-            to, max_shard_size="200KB" if name == "llama" else "1GB")
+            to, max_shard_size="100KB" if name == "llama" else "1GB")
         if name == "gpt_oss":
             in_mxfp4(to, to + "-MXFP4")
         about = {"source": f"transformers {tf.__version__}, {type(model).__name__} in float64, seed {seed}"}
@@ -592,4 +600,5 @@ def main():
         print(f"{name}: seed {seed}, smallest margin {found['min_margin']:.1e}")
 
 
-main()
+if __name__ == "__main__":
+    main()

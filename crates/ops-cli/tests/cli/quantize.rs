@@ -105,6 +105,23 @@ fn the_project_s_own_q8_0_model_comes_out_again() {
     assert!(compared > 10, "{compared} tensors compared");
 }
 
+/// The checksum (FNV-1a) is that of a file which the public Python package quantized, less its embedding table: here and in llama.cpp, that
+/// is the output matrix too and has six bits.
+#[test]
+fn the_blocks_of_q4_0_are_those_of_the_python_package() {
+    let to = scratch("own-q4_0.gguf");
+    assert_eq!(quantize(Path::new(&model("f16")), &to, &["q4_0"]).code, 0);
+    let ours = Gguf::open(&to).unwrap();
+    assert_eq!(ours.tensor("token_embd.weight").unwrap().ggml_type(), GgmlType::Q6_K);
+    let (mut checksum, mut tensors) = (0xcbf2_9ce4_8422_2325_u64, 0);
+    for tensor in ours.tensors().filter(|t| t.ggml_type() == GgmlType::Q4_0) {
+        let fold = |sum: u64, byte: &u8| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+        checksum = tensor.bytes().unwrap().iter().fold(checksum, fold);
+        tensors += 1;
+    }
+    assert_eq!((tensors, checksum), (42, 0xfc3e_7b1e_e085_964e));
+}
+
 #[test]
 fn rows_without_whole_blocks_take_shorter_ones_and_vectors_stay() {
     let (from, to) = scratch_pair("rows");
@@ -131,7 +148,7 @@ fn a_dry_run_writes_nothing() {
 fn what_cannot_be_quantized_is_refused_and_the_old_file_stays() {
     let (from, to) = scratch_pair("refused");
     std::fs::write(&to, "old").unwrap();
-    let blocks = quantize(Path::new(&model("q4_0")), &to, &["q4_k_m"]);
+    let blocks = quantize(Path::new(&model("q8_0")), &to, &["q4_k_m"]);
     assert!(blocks.refused().contains("quantizing blocks again"), "{}", blocks.stderr);
     let unknown = quantize(&from, &to, &["q9_k"]);
     assert_eq!(unknown.code, 2);

@@ -5,8 +5,12 @@ use standin_testing::needed_folder;
 use std::path::PathBuf;
 use std::process::Command;
 
+/// The bundled model, quantized.
 fn model(dtype: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("../../models/tiny-llama-kjv-{dtype}.gguf"))
+    let from = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/tiny-llama-kjv-f16.gguf");
+    let to = scratch(&format!("warm-{dtype}.gguf"));
+    assert_eq!(ops(&["quantize", from, to.to_str().unwrap(), "--type", dtype]).code, 0);
+    to
 }
 
 fn warm(standin: &PathBuf, cache: &PathBuf, model: &PathBuf, more: &[&str]) -> Run {
@@ -37,7 +41,8 @@ fn it_compiles_what_a_model_uses_in_several_processes_and_keeps_it() {
     let Some(standin) = needed_folder("ops warm") else { return };
     let cache = scratch("warm-cache");
     let _ = std::fs::remove_dir_all(&cache);
-    let first = origins(&warm(&standin, &cache, &model("q4_0"), &["--json"]));
+    let model = model("q4_0");
+    let first = origins(&warm(&standin, &cache, &model, &["--json"]));
     let has = |start: &str| first.iter().any(|(unit, _)| unit.starts_with(start));
     for unit in [
         "norm-rms-wave-f16-f32",
@@ -58,10 +63,10 @@ fn it_compiles_what_a_model_uses_in_several_processes_and_keeps_it() {
     }
     assert_eq!(std::fs::read_dir(&cache).unwrap().count(), first.len(), "one file for each unit");
 
-    let second = origins(&warm(&standin, &cache, &model("q4_0"), &["--json"]));
+    let second = origins(&warm(&standin, &cache, &model, &["--json"]));
     assert!(second.iter().all(|(_, from)| from == "from the cache"), "{second:?}");
     assert_eq!(second.len(), first.len());
-    let text = warm(&standin, &cache, &model("q4_0"), &[]);
+    let text = warm(&standin, &cache, &model, &[]);
     let last = format!("{} from the cache; kept in {}", first.len(), cache.display());
     assert!(text.last().ends_with(&last), "{}", text.stdout);
 }

@@ -1,0 +1,31 @@
+//! The model that comes with the project, in the types of its files and in those that are made from them.
+use rocm_ops::Cpu;
+use rocm_ops::gguf::{Gguf, Mixture, Quantizer};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// In f16 and Q8_0, or in Q4_0, which is quantized from f16.
+pub(crate) fn model(dtype: &str) -> Gguf {
+    static Q4_0: OnceLock<Vec<u8>> = OnceLock::new();
+    if dtype == "q4_0" {
+        let bytes = Q4_0.get_or_init(|| quantized(&path("f16"), dtype));
+        return Gguf::from_bytes(bytes.clone()).unwrap();
+    }
+    Gguf::open(path(dtype)).expect("the model comes with the project")
+}
+
+pub(crate) fn path(dtype: &str) -> String {
+    format!("{}/../models/tiny-llama-kjv-{dtype}.gguf", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The bytes of the file that `ops quantize` makes of another.
+pub(crate) fn quantized(from: &str, mixture: &str) -> Vec<u8> {
+    static MADE: AtomicUsize = AtomicUsize::new(0);
+    let number = MADE.fetch_add(1, Ordering::Relaxed);
+    let to = std::env::temp_dir().join(format!("quantized-{mixture}-{}-{number}.gguf", std::process::id()));
+    let mixture = Mixture::from_name(mixture).unwrap();
+    Quantizer::open(from, mixture).unwrap().write(&Cpu::new(), &to, |_| ()).unwrap();
+    let bytes = std::fs::read(&to).unwrap();
+    std::fs::remove_file(&to).unwrap();
+    bytes
+}
