@@ -89,10 +89,16 @@ pub(crate) struct Args {
     pub(crate) stats: bool,
 }
 
-const MODELS: &str = "\
-Models that run: llama, mistral, mixtral, qwen2, qwen3, qwen3moe, qwen3next, gemma2, gemma3 (text), phi3, starcoder2, stablelm, \
-deepseek2 (DeepSeek V2 and V3) and gpt-oss, as GGUF in any of its types or as a folder in f32, f16 or bf16. Anything else is an \
-error that names the option, tensor or key at fault. See docs/run-your-model.md.
+/// The end of `--help`, with the families that the library has.
+fn models_that_run() -> String {
+    let list = |names: Vec<&str>| names.join(", ");
+    format!(
+        "Models that run, as GGUF files in any of the block formats (general.architecture): {}; and as folders in f32, f16 or bf16 \
+(model_type): {}. Anything else is an error that names the option, tensor or key at fault. See docs/run-your-model.md.\n\n{EXAMPLES}",
+        list(models::families().collect()),
+        list(models::folder_families().collect()),
+    )
+}
 
 const EXAMPLES: &str = "\
 Examples:

@@ -1,6 +1,5 @@
 //! The decoder, compared with NumPy in float64 (`tools/generate/greedy_reference.py`).
 
-mod bundled;
 mod continuation;
 mod determinism;
 mod encoders;
@@ -8,24 +7,11 @@ mod families;
 mod folders;
 mod pages;
 
-use bundled::{model, quantized};
+use ops_tests::{bundled, expected, largest, model, quantized};
 use rocm_ops::gguf::Gguf;
 use rocm_ops::model::Transformer;
 use rocm_ops::models::Decoder;
 use rocm_ops::{Checked, Cpu, Float, Reference};
-
-/// The output of `tools/greedy_reference.py`: prompts and the tokens that follow.
-fn expected() -> Vec<(Vec<u32>, Vec<u32>)> {
-    let cases: serde_json::Value = serde_json::from_str(include_str!("../data/greedy.json")).unwrap();
-    let ids =
-        |v: &serde_json::Value| v.as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect();
-    cases.as_array().unwrap().iter().map(|case| (ids(&case["prompt_ids"]), ids(&case["ids"]))).collect()
-}
-
-fn largest(logits: &[f32]) -> u32 {
-    let better = |best: usize, (i, v): (usize, &f32)| if *v > logits[best] { i } else { best };
-    logits.iter().enumerate().fold(0, better) as u32
-}
 
 /// The most likely continuation; the prompt is processed in one pass or token by token.
 fn greedy<T: Float, B: Transformer<T>>(

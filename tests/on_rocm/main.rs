@@ -1,14 +1,9 @@
 //! The decoder on the stand-in for ROCm, with waves of 32 and of 64 lanes; and what goes wrong elsewhere.
-#[allow(dead_code)]
-#[path = "../models/bundled.rs"]
-mod bundled;
-#[path = "../models/determinism/compare.rs"]
-mod compare;
 mod continuation;
 mod defects;
 mod launches;
 
-use bundled::model;
+use ops_tests::{determinism, encoders, families, largest, model, pages};
 use rocm_ops::gguf::Gguf;
 use rocm_ops::model::Transformer;
 use rocm_ops::models::Decoder;

@@ -1,18 +1,13 @@
 //! What the tests of models share: models, their expected numbers, and comparisons on any backend.
 
-use rocm_ops::gguf::Gguf;
-
+pub mod bundled;
 pub mod continued;
 pub mod determinism;
 pub mod encoders;
 pub mod families;
 pub mod pages;
 
-/// The bundled llama in a type.
-pub fn model(dtype: &str) -> Gguf {
-    let path = format!("{}/../models/tiny-llama-kjv-{dtype}.gguf", env!("CARGO_MANIFEST_DIR"));
-    Gguf::open(path).expect("the model comes with the project")
-}
+pub use bundled::{model, quantized};
 
 /// The output of `tools/generate/greedy_reference.py`: prompts and the tokens that follow.
 pub fn expected() -> Vec<(Vec<u32>, Vec<u32>)> {

@@ -3,7 +3,7 @@
 use crate::element::{Element, View, ViewMut};
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
-use crate::simd::{Kernel, Simd};
+use crate::simd::{Simd, VectorFn};
 use crate::store::{BLOCK, Store};
 
 /// y\[i\] = x\[i\], rounded to nearest, ties to even. NaN stays NaN, and values out of range become infinite.

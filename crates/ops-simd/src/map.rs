@@ -4,7 +4,7 @@ use crate::cast::through_f32;
 use crate::element::{Element, View};
 use crate::isa::{Isa, Run};
 use crate::simd::pair::Pair;
-use crate::simd::{Kernel, Simd};
+use crate::simd::{Simd, VectorFn};
 use crate::store::{BLOCK, Store};
 
 /// A function of `N` vectors.

@@ -22,7 +22,7 @@ pub(super) struct Blocked<'a, A: Widen, B: Widen<Acc = A::Acc>> {
     pub(super) accumulate: bool,
 }
 
-impl<A: Widen, B: Widen<Acc = A::Acc>> Kernel for Blocked<'_, A, B> {
+impl<A: Widen, B: Widen<Acc = A::Acc>> VectorFn for Blocked<'_, A, B> {
     type Output = ();
 
     #[inline(always)]
@@ -122,7 +122,7 @@ pub(super) struct Panels<'a, 'c, B: Widen, const ROWS: usize, const WIDTH: usize
     pub(super) part: Part,
 }
 
-impl<B: Widen, const ROWS: usize, const WIDTH: usize> Kernel for Panels<'_, '_, B, ROWS, WIDTH> {
+impl<B: Widen, const ROWS: usize, const WIDTH: usize> VectorFn for Panels<'_, '_, B, ROWS, WIDTH> {
     type Output = ();
 
     #[inline(always)]

@@ -14,7 +14,7 @@ const MAX_BYTES: usize = 128 << 10;
 pub(super) fn fits_direct<B: Widen>(isa: Isa, a: &Mat<'_, B::Acc>, b: &Mat<'_, B>) -> bool {
     /// Lanes of a vector of `T`.
     struct Lanes<T>(std::marker::PhantomData<T>);
-    impl<T: Accumulator> Kernel for Lanes<T> {
+    impl<T: Accumulator> VectorFn for Lanes<T> {
         type Output = usize;
         #[inline(always)]
         fn run<S: Simd>(self, _: S) -> usize {
@@ -36,7 +36,7 @@ pub(super) struct Direct<'a, B: Widen> {
     pub(super) accumulate: bool,
 }
 
-impl<B: Widen> Kernel for Direct<'_, B> {
+impl<B: Widen> VectorFn for Direct<'_, B> {
     type Output = ();
 
     #[inline(always)]

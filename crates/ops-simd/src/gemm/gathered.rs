@@ -64,7 +64,7 @@ struct PackWhole<'a, A> {
     a: Mat<'a, A>,
 }
 
-impl<A: Widen> Kernel for PackWhole<'_, A> {
+impl<A: Widen> VectorFn for PackWhole<'_, A> {
     type Output = (usize, Scratch<A::Acc>);
 
     #[inline(always)]
@@ -179,7 +179,7 @@ struct Product<'a, T> {
     c: MatMut<'a, T>,
 }
 
-impl<T: Widen<Acc = T> + Accumulator> Kernel for Product<'_, T> {
+impl<T: Widen<Acc = T> + Accumulator> VectorFn for Product<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -239,7 +239,7 @@ struct Pack<'a, T> {
     out: &'a mut [T],
 }
 
-impl<T: Accumulator> Kernel for Pack<'_, T> {
+impl<T: Accumulator> VectorFn for Pack<'_, T> {
     type Output = ();
 
     #[inline(always)]

@@ -4,7 +4,7 @@
 use super::input::{Accumulator, Widen};
 use super::matrix::Mat;
 use super::transpose::MAX_SIDE;
-use crate::simd::{Kernel, MAX_LANES, Simd};
+use crate::simd::{MAX_LANES, Simd, VectorFn};
 
 /// Packs panels of `ROWS` rows, ordered by panel, depth, row. `a` is the block; `out` holds whole panels. Rows beyond the last
 /// one hold any numbers, because nothing that is computed from them is stored.
@@ -13,7 +13,7 @@ pub(super) struct PackA<'a, A: Widen, const ROWS: usize> {
     pub(super) out: &'a mut [A::Acc],
 }
 
-impl<A: Widen, const ROWS: usize> Kernel for PackA<'_, A, ROWS> {
+impl<A: Widen, const ROWS: usize> VectorFn for PackA<'_, A, ROWS> {
     type Output = ();
 
     #[inline(always)]
@@ -117,7 +117,7 @@ pub(super) struct PackPanels<'a, B> {
     pub(super) out: &'a mut [B],
 }
 
-impl<B: Widen> Kernel for PackPanels<'_, B> {
+impl<B: Widen> VectorFn for PackPanels<'_, B> {
     type Output = ();
 
     #[inline(always)]

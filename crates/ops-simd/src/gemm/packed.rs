@@ -9,7 +9,7 @@ use super::pack::PackPanels;
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
 use crate::memory::PackedMemory;
-use crate::simd::{Kernel, Simd, TileKernel};
+use crate::simd::{Simd, TileKernel, VectorFn};
 
 /// B `[k, n]` in the panels that the kernel reads, for weights that many products share. Elements keep their type.
 /// The size is k times n, with n rounded up to a multiple of [`PackedB::tile`]. The memory is owned or borrowed for `'m`.
@@ -131,7 +131,7 @@ impl<T> std::fmt::Debug for PackedB<'_, T> {
 /// Columns per panel of `T`.
 struct Width<T>(std::marker::PhantomData<T>);
 
-impl<T: Widen> Kernel for Width<T> {
+impl<T: Widen> VectorFn for Width<T> {
     type Output = usize;
 
     #[inline(always)]
@@ -222,7 +222,7 @@ struct Packed<'a, A: Widen, B: Widen<Acc = A::Acc>> {
     sums: Sums,
 }
 
-impl<A: Widen, B: Widen<Acc = A::Acc>> Kernel for Packed<'_, A, B> {
+impl<A: Widen, B: Widen<Acc = A::Acc>> VectorFn for Packed<'_, A, B> {
     type Output = ();
 
     #[inline(always)]

@@ -4,7 +4,7 @@ use crate::cast::cast_views;
 use crate::element::{Element, View, ViewMut};
 use crate::isa::{Isa, Run};
 use crate::scratch::Scratch;
-use crate::simd::{Kernel, Simd};
+use crate::simd::{Simd, VectorFn};
 use crate::store::Store;
 
 /// A function from a row to a row.

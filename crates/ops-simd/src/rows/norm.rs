@@ -10,7 +10,7 @@ use crate::isa::{Isa, Run};
 use crate::map::elementwise;
 use crate::scratch::Scratch;
 use crate::simd::pair::Pair;
-use crate::simd::{Kernel, Simd};
+use crate::simd::{Simd, VectorFn};
 use crate::store::Store;
 
 /// y = x / √(mean(x²) + eps) · weight, over rows as long as `weight`.

@@ -7,7 +7,7 @@ use crate::error::{Error, rows, same_len};
 use crate::isa::{Isa, Run};
 use crate::scratch::Scratch;
 use crate::simd::pair::Pair;
-use crate::simd::{Kernel, Simd};
+use crate::simd::{Simd, VectorFn};
 use crate::store::Store;
 
 /// Which elements of a row of length d form pairs.

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// In f16 and Q8_0, or in Q4_0, which is quantized from f16.
-pub(crate) fn model(dtype: &str) -> Gguf {
+pub fn model(dtype: &str) -> Gguf {
     static Q4_0: OnceLock<Vec<u8>> = OnceLock::new();
     if dtype == "q4_0" {
         let bytes = Q4_0.get_or_init(|| quantized(&path("f16"), dtype));
@@ -14,12 +14,13 @@ pub(crate) fn model(dtype: &str) -> Gguf {
     Gguf::open(path(dtype)).expect("the model comes with the project")
 }
 
-pub(crate) fn path(dtype: &str) -> String {
+/// The path of a file that comes with the project.
+pub fn path(dtype: &str) -> String {
     format!("{}/../models/tiny-llama-kjv-{dtype}.gguf", env!("CARGO_MANIFEST_DIR"))
 }
 
 /// The bytes of the file that `ops quantize` makes of another.
-pub(crate) fn quantized(from: &str, mixture: &str) -> Vec<u8> {
+pub fn quantized(from: &str, mixture: &str) -> Vec<u8> {
     static MADE: AtomicUsize = AtomicUsize::new(0);
     let number = MADE.fetch_add(1, Ordering::Relaxed);
     let to = std::env::temp_dir().join(format!("quantized-{mixture}-{}-{number}.gguf", std::process::id()));
