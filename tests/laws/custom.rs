@@ -146,7 +146,10 @@ fn every_operand_of_an_outside_op_is_checked() {
     let e = fails("gain", b.zeros::<f32>(&[3]).unwrap().into());
     assert_eq!(e.to_string(), "leak: gain is of f32, expected a tensor of f64");
     let e = fails("bias", b.zeros::<f32>(&[3]).unwrap().into());
-    assert_eq!(e.to_string(), "leak: bias is not an operand of this op, expected one of x, gain, state, peak");
+    assert_eq!(
+        e.to_string(),
+        "leak: bias is not an operand of this op, expected one of x, gain, state, peak"
+    );
     let mut missing = tensors(&b, true);
     missing.remove("state");
     let e = missing.args(&HALF).map(drop).unwrap_err();

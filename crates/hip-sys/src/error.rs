@@ -126,7 +126,10 @@ impl fmt::Display for LoadError {
         match &self.0.kind {
             LoadErrorKind::TwoMajors { loaded, other } => {
                 let (loaded, other) = (loaded.display(), other.display());
-                write!(f, "{other} is of another major version than {loaded}, which this process has loaded")?;
+                write!(
+                    f,
+                    "{other} is of another major version than {loaded}, which this process has loaded"
+                )?;
             }
             LoadErrorKind::Platform => write!(f, "this platform is {}", std::env::consts::OS)?,
             LoadErrorKind::NotFound | LoadErrorKind::Unusable => f.write_str(&self.findings().join("; "))?,

@@ -123,7 +123,8 @@ impl<'t, S: Space> Lender<'t, S> {
         let unknown = |name: &str| slots.iter().all(|slot| slot.name != name);
         if let Some((name, _)) = tensors.0.iter().find(|(name, _)| unknown(name)) {
             let known: Vec<_> = slots.iter().map(|slot| slot.name).collect();
-            let (got, want) = ("not an operand of this op".to_owned(), format!("one of {}", known.join(", ")));
+            let (got, want) =
+                ("not an operand of this op".to_owned(), format!("one of {}", known.join(", ")));
             return Err(Error::Operand { op, operand: name, got, want });
         }
         let types = tensors.0.iter().map(|(name, tensor)| (*name, tensor.dtype())).collect();

@@ -23,7 +23,7 @@ const TILE: u32 = 1 << 24;
 const INT8: u32 = 1 << 25;
 
 impl Units {
-    /// What the processor has and the system permits. Detected once per process.
+    /// What the processor has and the system permits, detected once per process.
     fn here() -> Self {
         static HERE: OnceLock<Units> = OnceLock::new();
         *HERE.get_or_init(|| {
@@ -34,7 +34,8 @@ impl Units {
         })
     }
 
-    /// What an instruction set may use. `OPS_SIMD` names sets without matrix units, so none where it names one.
+    /// What an instruction set may use. The names in `OPS_SIMD` stand for sets without matrix units, so a
+    /// named set has none.
     fn of(isa: Isa) -> Self {
         if isa.level() == Level::Avx512Vnni && !Isa::limited() { Self::here() } else { Self::default() }
     }
@@ -156,16 +157,17 @@ impl Configured {
 
 impl Drop for Configured {
     fn drop(&mut self) {
-        // SAFETY: the processor has the instruction. It clears the tiles, which nobody uses any more.
+        // SAFETY: the processor has the instruction. It clears the tiles, which nothing uses any more.
         unsafe { core::arch::asm!("tilerelease", options(nostack, preserves_flags, nomem)) };
         let _ = CONFIGURED.try_with(|configured| configured.set(false));
     }
 }
 
-/// Proof that the tiles of this thread are configured for sums of bytes: registers of two sets of four, in each two of 8 rows of 64
-/// bytes for sums, one of 8 rows of 32 bytes for activations, and one of 8 rows of 64 bytes for weights.
+/// Proof that the tiles of this thread are configured for sums of bytes. The eight registers are two sets of
+/// four: two of 8 rows of 64 bytes for sums, one of 8 rows of 32 bytes for activations, and one of 8 rows of
+/// 64 bytes for weights.
 pub(crate) struct BytesTiles {
-    /// What releases them.
+    /// Releases the tiles when dropped.
     _configured: Configured,
 }
 
@@ -185,7 +187,7 @@ impl BytesTiles {
 
 /// Proof that the tiles of this thread are configured for sums of bf16 pairs: each of the eight registers has 16 rows of 64 bytes.
 pub(crate) struct Bf16Tiles {
-    /// What releases them.
+    /// Releases the tiles when dropped.
     _configured: Configured,
 }
 

@@ -11,7 +11,7 @@
 //! unary(isa, Unary::Relu, &[-1.0f32, 0.0, 1.0, 2.0], &mut y, Store::Cached)?;
 //! assert_eq!(y, [0.0, 0.0, 1.0, 2.0]);
 //!
-// Two rows of two numbers; each row becomes probabilities.
+//! // Two rows of two numbers; each row becomes probabilities.
 //! rows::softmax(isa, &[0.0f32, 0.0, 5.0, 5.0], 2, &mut y, Store::Cached)?;
 //! assert_eq!(y, [0.5; 4]);
 //!

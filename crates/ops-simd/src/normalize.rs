@@ -1,4 +1,4 @@
-//! Normalisation with a mean and a scale that are known beforehand.
+//! Normalisation with a mean and a scale that are known in advance.
 
 use crate::element::{Element, TypedOperands};
 use crate::error::{Error, same_len};
@@ -6,7 +6,8 @@ use crate::isa::Isa;
 use crate::map::{Map, Store, elementwise};
 use crate::simd::Simd;
 
-/// (x − mean) · scale + bias, in f32. The mean may have more digits than f32: x is reduced by both parts of it.
+/// (x − mean) · scale + bias, in f32. The mean may have more digits than f32 holds: it is kept in two parts,
+/// and both are subtracted from x.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Normalize {
     mean: f32,
@@ -20,7 +21,7 @@ impl Normalize {
     pub fn new(mean: f64, scale: f64, bias: f64) -> Self {
         let near = mean as f32;
         let rest = (mean - f64::from(near)) as f32;
-        // A mean that is infinite in f32 has no rest.
+        // A mean that is infinite in f32 has no second part.
         Normalize {
             mean: near,
             rest: if rest.is_finite() { rest } else { 0.0 },

@@ -206,7 +206,9 @@ impl Array {
         self.covers(layout)?;
         if (values.dtype, values.len) != (self.dtype, layout.len()) {
             let (got, dtype) = (values.len, values.dtype);
-            return Err(CallError::Malformed(format!("{got} elements of {dtype} do not fit a view {layout}")));
+            return Err(CallError::Malformed(format!(
+                "{got} elements of {dtype} do not fit a view {layout}"
+            )));
         }
         for (from, to) in layout.positions().enumerate() {
             self.element_mut(to).copy_from_slice(values.element(from));

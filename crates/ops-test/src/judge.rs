@@ -74,7 +74,9 @@ pub(crate) fn stray_write(case: &Case, ran: &RunResult) -> Option<String> {
 /// Describes how the backend's behaviour contradicts its answer beforehand, if it does.
 pub(crate) fn contradicted_support(ran: &RunResult) -> Option<String> {
     match (&ran.support, &ran.result) {
-        (Ok(()), Err(e @ Error::Unsupported { .. })) => Some(format!("support was promised, but the call failed: {e}")),
+        (Ok(()), Err(e @ Error::Unsupported { .. })) => {
+            Some(format!("support was promised, but the call failed: {e}"))
+        }
         (Err(reason), Ok(())) => Some(format!("support was declined ({reason}), yet the op ran")),
         _ => None,
     }

@@ -30,7 +30,7 @@ mod sealed {
 
 /// A type that products accumulate in: f32 or f64.
 pub trait Scalar: sealed::Sealed + bytemuck::Pod + Default + Send + Sync {
-    /// A vector of it.
+    /// A vector of this type.
     type V<S: Simd>: Copy;
     /// A matrix whose element type is a value.
     type Operand<'a>: Copy;
@@ -159,7 +159,7 @@ impl Scalar for f32 {
         pack::turn(s, rows);
     }
 
-    #[allow(unused_mut, reason = "it is computed in place on some processors")]
+    #[allow(unused_mut, reason = "computed in place on some processors")]
     fn product(isa: Isa, a: Operand<'_>, b: Operand<'_>, mut c: MatMut<'_, f32>, accumulate: bool) {
         #[cfg(target_arch = "x86_64")]
         if let (Operand::Bf16(a), Operand::Bf16(b), false) = (a, b, accumulate)
@@ -476,7 +476,7 @@ impl Input for bf16 {
     fn pack_panels(isa: Isa, b: Mat<'_, Self>, tile: usize, out: &mut [Self]) {
         packed::pack_all(isa, b, tile, out);
     }
-    #[allow(unused_mut, reason = "it is computed in place on some processors")]
+    #[allow(unused_mut, reason = "computed in place on some processors")]
     fn multiply_packed(
         b: &PackedB<'_, Self>,
         a: Operand<'_>,

@@ -48,7 +48,7 @@ impl RowFormat for LookupFormat {
     }
 }
 
-/// For processors with AVX-512 VNNI.
+/// Products with AVX-512 VNNI.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
 struct Vnni(LookupFormat);
@@ -101,7 +101,8 @@ impl LookupFormat {
     }
 }
 
-/// Half of 2^(exponent − 127): levels are twice the floats that the codes of mxfp4 stand for. Exponents 0 and 1 are subnormal.
+/// Half of 2^(exponent − 127), because the levels are twice the floats that the codes of mxfp4 stand for.
+/// Exponents 0 and 1 are subnormal.
 #[inline(always)]
 fn half_power(exponent: u8) -> f32 {
     f32::from_bits(match exponent {
@@ -110,8 +111,8 @@ fn half_power(exponent: u8) -> f32 {
     })
 }
 
-/// y = x·Wᵀ for W in such blocks in file order; `raw` has as many rows as y has columns. The weights are read in place. Meant
-/// for one row or two: with AVX-512 VNNI, one row of x is multiplied after the other.
+/// y = x·Wᵀ for W in such blocks in file order; `raw` has as many rows as y has columns. The weights are read
+/// in place. Meant for one or two rows: with AVX-512 VNNI, the rows of x are multiplied one after the other.
 ///
 /// # Errors
 /// [`Error::Length`] or [`Error::Multiple`] if the lengths do not match.

@@ -67,7 +67,10 @@ impl<'f> Builder<'f> {
         };
         if !layout.fits(array.len()) || layout.len() > MAX_ELEMENTS {
             let len = array.len();
-            return Err(CallError::Malformed(format!("{}: the view {layout} does not fit {len} elements", tensor.name)));
+            return Err(CallError::Malformed(format!(
+                "{}: the view {layout} does not fit {len} elements",
+                tensor.name
+            )));
         }
         let name = tensor.name.clone();
         self.case.operands.push(Operand { name, role: Role::In, array, layout });
@@ -82,7 +85,9 @@ impl<'f> Builder<'f> {
             (Some(read), place) => {
                 read.role = Role::InOut;
                 if place.is_some_and(|p| p.layout != read.layout) {
-                    return Err(CallError::Malformed(format!("{name} is read and written through different views")));
+                    return Err(CallError::Malformed(format!(
+                        "{name} is read and written through different views"
+                    )));
                 }
                 read.layout
             }
@@ -95,7 +100,9 @@ impl<'f> Builder<'f> {
             }
         };
         if layout.dims() != shape {
-            return Err(CallError::Malformed(format!("{name}: the view {layout} does not match results of shape {shape:?}")));
+            return Err(CallError::Malformed(format!(
+                "{name}: the view {layout} does not match results of shape {shape:?}"
+            )));
         }
         let tolerance = tensor.tolerance.clone()?;
         self.wants.push(Want { name: name.to_owned(), values, tolerance });

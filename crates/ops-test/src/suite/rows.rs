@@ -94,7 +94,9 @@ impl Cut<'_> {
             return ran.support.err().map(drop).ok_or_else(|| CallError::Malformed(error.to_string()));
         }
         if !same_rows(&part, whole, &ran)? {
-            let why = format!("rows {range:?} of axis {axis} have different bits alone than together with the others");
+            let why = format!(
+                "rows {range:?} of axis {axis} have different bits alone than together with the others"
+            );
             return Err(CallError::Malformed(why));
         }
         let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);

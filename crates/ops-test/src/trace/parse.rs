@@ -139,11 +139,9 @@ fn memory(fields: &mut Fields, dtype: DType, layout: &Layout, blocks: &[u64]) ->
         }
         [None, Some(bounds), None] => match list("bounds", &bounds, "two integers", Value::as_i64)?[..] {
             [least, greatest] if least <= greatest && dtype.is_index() => Ok(Memory::Bounds(least, greatest)),
-            _ => Err(wanted(
-                "bounds",
-                &bounds,
-                &format!("the smallest and the largest integer, for {dtype}"),
-            )),
+            _ => {
+                Err(wanted("bounds", &bounds, &format!("the smallest and the largest integer, for {dtype}")))
+            }
         },
         [None, None, Some(number)] => {
             let at = count(&number).filter(|at| *at < blocks.len());

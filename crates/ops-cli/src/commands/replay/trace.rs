@@ -180,7 +180,9 @@ impl<'e> Replay<'e> {
         let mut loaded = problem.load()?;
         let checked = loaded.check(CHECK_LIMIT).map_err(|error| match error {
             // It had promised to run the call.
-            Error::Unsupported { .. } => CallError::Malformed(format!("support was promised, but the call failed: {error}")),
+            Error::Unsupported { .. } => {
+                CallError::Malformed(format!("support was promised, but the call failed: {error}"))
+            }
             other => other.into(),
         })?;
         let passed = checked.mismatch.is_none();
