@@ -20,7 +20,7 @@ pub(crate) fn isolated(test: &str, variables: &[(&str, &Path)], body: impl FnOnc
     let output = child.output().expect("the test program can be started");
     let said =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && said.contains("1 passed"), "in a process of its own:\n{said}");
+    assert!(output.status.success() && said.contains("1 passed"), "in a separate process:\n{said}");
 }
 
 /// Whether stubs can be compiled. If not, prints a note that is visible although the test passes.

@@ -43,7 +43,7 @@ pub(crate) fn with_standin(test: &str, variables: &[(&str, &str)], body: impl Fn
     let output = child.envs(variables.iter().copied()).output().expect("the test program can be started");
     let said =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && said.contains("1 passed"), "in a process of its own:\n{said}");
+    assert!(output.status.success() && said.contains("1 passed"), "in a separate process:\n{said}");
 }
 
 /// The folder of compiled kernels: the user's choice, otherwise one below the target folder. Kernels made by

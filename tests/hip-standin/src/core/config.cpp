@@ -34,7 +34,7 @@ uint64_t number(const char* name, uint64_t otherwise, uint64_t least, uint64_t m
 
 bool choice(const char* name, const char* yes, const char* no) {
   const std::string value = text(name, no);
-  if (value != yes && value != no) reject(name, value, (std::string(yes) + " or " + no + " is wanted").c_str());
+  if (value != yes && value != no) reject(name, value, (std::string("expected ") + yes + " or " + no).c_str());
   return value == yes;
 }
 
