@@ -12,9 +12,9 @@ extern "C" {
 /// those of one name; they fail asynchronously (host engine). An empty or null `spec` removes all faults. Returns 0, or -1 if the text cannot be parsed.
 int standin_fail(const char* spec);
 
-/// Marks a stream as one that its owner captures, or as one no more. Nothing is captured, but to ask for the stream or an
-/// event recorded on it, or to wait for either on the host, is a misuse until then. Returns 0, or -1 if there is no such
-/// stream.
+/// Marks a stream as being captured by its owner, or no longer captured. Nothing is recorded; but until the
+/// mark is removed, querying the stream or an event recorded on it, or waiting for either on the host, is a
+/// misuse. Returns 0, or -1 if there is no such stream.
 int standin_capture(hipStream_t stream, int captured);
 
 /// Number of calls of `function` so far, including failed ones.

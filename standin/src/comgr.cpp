@@ -1,4 +1,4 @@
-// comgr, the compiler behind hipRTC: only as much as tells that there is one, and which.
+// comgr, the compiler behind hipRTC: just enough to report that it exists, and its version.
 #include <cstddef>
 
 extern "C" {

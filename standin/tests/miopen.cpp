@@ -70,7 +70,7 @@ void strided_half_tensors() {
 void faults() {
   Handle handle;
   const float one = 1, zero = 0;
-  {  // log_softmax passes over NaN, and a row of minus infinity has no NaN
+  {  // log_softmax ignores NaN, and a row of minus infinity has no NaN
     Descriptor row(miopenFloat, {2, 2, 1, 1});
     Buffer<float> in({-INFINITY, -INFINITY, NAN, 0}), out({0, 0, 0, 0});
     must_miopen(miopenSoftmaxForward_V2(handle, &one, row, in.data(), &zero, row, out.data(), MIOPEN_SOFTMAX_LOG,

@@ -1,4 +1,4 @@
-// What the tests of MIOpen share: handles, descriptors and comparisons.
+// Shared by the tests of MIOpen: handles, descriptors and comparisons.
 #pragma once
 
 #include <cmath>

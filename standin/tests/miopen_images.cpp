@@ -61,7 +61,8 @@ void pooling() {
   pool(max, miopenBFloat16, std::vector<uint16_t>(9), 3, 3, 2, 2, miopenStatusNotImplemented);
 }
 
-// The faults of every version: NaN is passed over, minus infinity becomes the least finite number, f16 is summed in f16.
+// The faults of every version: NaN is ignored, minus infinity becomes the lowest finite number, f16 is summed
+// in f16.
 void pooling_faults() {
   Pooling max(miopenPoolingMax, 1, 2, 0, 2), average(miopenPoolingAverageInclusive, 1, 3, 0, 3);
   const std::vector<float> most = pool<float>(max, miopenFloat, {NAN, 1, -INFINITY, -INFINITY}, 1, 4, 1, 2);

@@ -41,7 +41,7 @@ void device_description() {
   int wave = 0;
   must(hipDeviceGetAttribute(&wave, hipDeviceAttributeWarpSize, 0));
   check_equal(wave, p.warpSize, "wave size");
-  if (on_host_engine()) check_equal(wave, std::atoi(std::getenv("HIP_STANDIN_WAVE")), "wave size as asked for");
+  if (on_host_engine()) check_equal(wave, std::atoi(std::getenv("HIP_STANDIN_WAVE")), "the requested wave size");
   check(std::strncmp(p.gcnArchName, "gfx", 3) == 0, "gcnArchName");
   size_t free = 0, total = 0;
   must(hipMemGetInfo(&free, &total));

@@ -55,8 +55,8 @@ fn main() -> Result<()> {
     let race = std::env::args().any(|arg| arg == "--race");
     let rocm = Rocm::new()?;
     let weight: Values = Arc::new(rocm.tensor(&[32, 32], &[0.25f32; 1024])?);
-    // What is made once is made here: libraries and tables, ordered by atomics, and modules, in the system's loader.
-    // Valgrind follows neither.
+    // Everything that is created once is created here: libraries and tables, which atomics order, and modules,
+    // which the system's loader creates. Valgrind follows neither.
     work(&rocm, &rocm, &weight, 1)?;
     let start = Arc::new(AtomicUsize::new(0));
     let threads: Vec<_> = (0..THREADS)

@@ -1,7 +1,9 @@
-//! Times products of many rows with weights on some threads, in milliseconds and 10⁹ multiplications and additions per second.
+//! Times products of many rows with weights, for several thread counts, in milliseconds and in 10⁹ operations
+//! (multiplications and additions) per second.
 //!
-//! `cargo run --release -p ops-simd --example many_rows [-- THREADS..]`. Set `OPS_SIMD` to time a lesser instruction set;
-//! `OPS_SIMD=avx512vnni` is without matrix units. The last number of a line is a checksum of the bits of the result.
+//! `cargo run --release -p ops-simd --example many_rows [-- THREADS..]`. Set `OPS_SIMD` to time an older
+//! instruction set; `OPS_SIMD=avx512vnni` leaves the matrix units out. The last number of a line is a
+//! checksum of the result's bits.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -32,7 +34,7 @@ fn main() {
     floats(isa, &threads);
 }
 
-/// Numbers that look random.
+/// Pseudo-random numbers.
 fn random(n: usize) -> Vec<u32> {
     let mut state = 1u32;
     let step = |_| {
@@ -51,7 +53,7 @@ fn number(bits: &u32) -> f32 {
 fn codes(isa: Isa, format: CodeFormat, threads: &[usize]) {
     let (values, bytes) = format.block();
     let row_bytes = K / values * bytes;
-    // No exponent of an f16 scale is the largest one.
+    // No f16 scale has the largest exponent, so none is infinite or NaN.
     let mut raw: Vec<u8> = random(N * row_bytes).iter().map(|bits| *bits as u8 & 0x3b).collect();
     if format == CodeFormat::Mxfp4 {
         raw.chunks_exact_mut(bytes).for_each(|block| block[0] = 120);
@@ -91,7 +93,7 @@ fn floats(isa: Isa, threads: &[usize]) {
     });
 }
 
-/// Times a product, of which `part` computes some columns.
+/// Times a product; `part` computes some of its columns.
 fn time(name: &str, threads: &[usize], part: &(dyn Fn(Range<usize>, MatMut<'_, f32>) + Sync)) {
     for &threads in threads {
         let mut y = vec![0f32; M * N];

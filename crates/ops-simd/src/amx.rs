@@ -71,16 +71,17 @@ impl Configured {
 
 impl Drop for Configured {
     fn drop(&mut self) {
-        // SAFETY: the processor has the instruction. It clears the tiles, which nobody uses any more.
+        // SAFETY: the processor has the instruction. It clears the tiles, which nothing uses any more.
         unsafe { core::arch::asm!("tilerelease", options(nostack, preserves_flags, nomem)) };
         let _ = CONFIGURED.try_with(|configured| configured.set(false));
     }
 }
 
-/// Proof that the tiles of this thread are configured for sums of bytes: registers of two sets of four, in each two of 8 rows of 64
-/// bytes for sums, one of 8 rows of 32 bytes for activations, and one of 8 rows of 64 bytes for weights.
+/// Proof that the tiles of this thread are configured for sums of bytes. The eight registers are two sets of
+/// four: two of 8 rows of 64 bytes for sums, one of 8 rows of 32 bytes for activations, and one of 8 rows of
+/// 64 bytes for weights.
 pub(crate) struct BytesTiles {
-    /// What releases them.
+    /// Releases the tiles when dropped.
     _configured: Configured,
 }
 
@@ -100,7 +101,7 @@ impl BytesTiles {
 
 /// Proof that the tiles of this thread are configured for sums of bf16 pairs: each of the eight registers has 16 rows of 64 bytes.
 pub(crate) struct Bf16Tiles {
-    /// What releases them.
+    /// Releases the tiles when dropped.
     _configured: Configured,
 }
 

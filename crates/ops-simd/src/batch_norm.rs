@@ -1,4 +1,4 @@
-//! Normalisation with a mean and a scale that are known beforehand.
+//! Normalisation with a mean and a scale that are known in advance.
 
 use crate::element::{Element, TypedOperands};
 use crate::error::{Error, same_len};
@@ -7,7 +7,8 @@ use crate::map::{Map, elementwise};
 use crate::simd::Simd;
 use crate::store::Store;
 
-/// (x − mean) · scale + bias, in f32. The mean may have more digits than f32: x is reduced by both parts of it.
+/// (x − mean) · scale + bias, in f32. The mean may have more digits than f32 holds: it is kept in two parts,
+/// and both are subtracted from x.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Normalize {
     mean: f32,
@@ -21,7 +22,7 @@ impl Normalize {
     pub fn new(mean: f64, scale: f64, bias: f64) -> Self {
         let near = mean as f32;
         let rest = (mean - f64::from(near)) as f32;
-        // A mean that is infinite in f32 has no rest.
+        // A mean that is infinite in f32 has no second part.
         Normalize {
             mean: near,
             rest: if rest.is_finite() { rest } else { 0.0 },

@@ -67,8 +67,9 @@ fn dimensions_match<A: Input, B: Input<Acc = A::Acc>>(
     same_len("columns of c", c.cols(), b.cols())
 }
 
-/// As [`gemm`], but the order in which a row of C is summed depends on the depth and on the strides of B alone, so that a row has
-/// the same bits whatever the other rows and columns are. It is as fast as [`gemm`] for one row, and slower for many.
+/// As [`gemm`], but the order in which a row of C is summed depends only on the depth and on the strides of
+/// B, so a row has the same bits whatever the other rows and columns are. It is as fast as [`gemm`] for one
+/// row, and slower for many.
 ///
 /// # Errors
 /// As [`gemm`].

@@ -28,10 +28,12 @@ pub(crate) enum Level {
 }
 
 impl Isa {
-    /// The best instruction set of this processor, limited by the environment variable `OPS_SIMD`: a name (see [`Isa::name`]) or the
-    /// beginning of one, of which the best is taken. Both are read once per process.
+    /// The best instruction set of this processor, limited by the environment variable `OPS_SIMD`: a name
+    /// (see [`Isa::name`]) or a prefix of one, which stands for the best set whose name begins with it. Both
+    /// are read once per process.
     ///
-    /// Matrix units (AMX) belong to no instruction set: products on `avx512vnni` use them where `OPS_SIMD` names none.
+    /// Matrix units (AMX) belong to no instruction set: products on `avx512vnni` use them unless `OPS_SIMD`
+    /// names a set.
     pub fn best() -> Self {
         static BEST: OnceLock<Isa> = OnceLock::new();
         *BEST.get_or_init(|| {
@@ -58,8 +60,8 @@ impl Isa {
         Self::named().is_some()
     }
 
-    /// Whether integer kernels of 256 bits may use AVX-VNNI. It is no instruction set of its own, so that no other kernel is compiled
-    /// once more for it.
+    /// Whether 256-bit integer kernels may use AVX-VNNI. It is not an instruction set of its own, so that the
+    /// other kernels need not be compiled again for it.
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn avx_vnni(self) -> bool {
         self.0 == Level::Avx2 && is_x86_feature_detected!("avxvnni")
@@ -154,12 +156,13 @@ impl Isa {
 
 /// An instruction set other than the portable one.
 ///
-/// The portable one converts 16-bit types in software, which takes longer than most functions of them. So a kernel need not be
-/// compiled for it in these types: what runs on a `Native` has an alternative that computes in f32.
+/// The portable one converts 16-bit types in software, which takes longer than most functions of them. So
+/// kernels need not be compiled for it in these types: whatever runs on a `Native` has an alternative that
+/// computes in f32.
 #[derive(Clone, Copy)]
 pub(crate) struct Native(Level);
 
-/// What runs a kernel.
+/// Runs kernels.
 pub(crate) trait Run: Copy {
     /// Runs the copy of `kernel` that was compiled for this instruction set.
     fn run<K: VectorFn>(self, kernel: K) -> K::Output;

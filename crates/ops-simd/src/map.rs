@@ -11,8 +11,8 @@ use crate::store::{BLOCK, Store};
 pub trait Map<const N: usize>: Copy {
     /// Whether the values are already approximate, so that ties may round either way in 16-bit types.
     const APPROXIMATE: bool = false;
-    /// Whether the function takes long enough to convert 16-bit types to f32 and back in blocks for it, rather than compile
-    /// it for each type. Its value must not depend on `T`, then.
+    /// Whether the function takes long enough that 16-bit types are converted to f32 and back in blocks,
+    /// instead of compiling it for each type. Its value must then not depend on `T`.
     const LONG: bool = false;
     /// Its value, which will be rounded to `T` and need not be much more precise.
     fn eval<S: Simd, T: Element>(self, s: S, x: [S::F; N]) -> S::F;
@@ -77,8 +77,9 @@ fn apply<S: Simd, F: Map<N>, T: Element, const N: usize>(s: S, map: F, x: [&[T];
     // The common length lets the compiler remove the bounds checks in the loop.
     let x = parts(x, 0, n);
     let mut at = 0;
-    // Several vectors at a time, so that the processor has independent work. 16-bit types take long enough for eight; f32 in
-    // steps that large comes more slowly from memory. Not both: each is another copy of the arithmetic to compile.
+    // Several vectors at a time give the processor independent work. 16-bit types take long enough for eight;
+    // f32 in steps that large comes more slowly from memory. Doing both would compile another copy of the
+    // arithmetic.
     if S::UNROLLED && T::DIGITS <= 11 && N == 1 {
         while n - at >= 8 * S::LANES {
             let len = 8 * S::LANES;

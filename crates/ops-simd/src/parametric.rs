@@ -49,7 +49,7 @@ fn by_op<T: Element>(isa: Isa, op: Parametric, x: [&[T]; 1], y: &mut [T], store:
         Parametric::Powf(exponent) => {
             let near = exponent as f32;
             let rest = (exponent - f64::from(near)) as f32;
-            // An exponent that is infinite in f32 has no rest.
+            // An exponent that is infinite in f32 has no second part.
             let low = if rest.is_finite() { rest } else { 0.0 };
             elementwise(isa, Powf { exponent: near, low }, x, y, store);
         }

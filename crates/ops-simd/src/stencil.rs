@@ -23,7 +23,8 @@ pub struct Stencil<'a, T> {
 
 /// Computes whole rows of `width` elements of `y`.
 ///
-/// Rows shorter than a vector are computed as one if `x` goes on for a vector after the last element that is read.
+/// Rows shorter than a vector are computed as a whole vector if `x` continues for a vector after the last
+/// element that is read.
 ///
 /// # Errors
 /// [`Error::Length`] if there is not one weight for each offset, or `y` is not whole rows; [`Error::Bounds`] if `x` is too short.

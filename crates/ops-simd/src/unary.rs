@@ -152,7 +152,7 @@ fn dispatch(isa: Isa, op: Unary, x: View<'_>, y: ViewMut<'_>, store: Store) {
     }
 }
 
-/// A computation on a function that is known by its type.
+/// A computation for a function that is known by its type.
 trait Visitor {
     fn visit<F: Map<1>>(self, map: F);
 }

@@ -1,8 +1,8 @@
-//! Instructions that every x86-64 processor has. Compilers before 1.94 take their intrinsics for unsafe.
+//! Instructions that every x86-64 processor has. Compilers before 1.94 treat their intrinsics as unsafe.
 
 use core::arch::x86_64::{__cpuid_count, _mm_prefetch, CpuidResult};
 
-/// Asks for the cache line at `at`, which need not be readable.
+/// Prefetches the cache line at `at`, which need not be readable.
 #[inline(always)]
 #[allow(unused_unsafe, reason = "safe from 1.94 on")]
 pub(crate) fn prefetch<const HINT: i32, T>(at: *const T) {
@@ -10,7 +10,7 @@ pub(crate) fn prefetch<const HINT: i32, T>(at: *const T) {
     unsafe { _mm_prefetch::<HINT>(at.cast()) }
 }
 
-/// What the processor says about itself in this part of this leaf.
+/// What `cpuid` reports for this part of this leaf.
 #[allow(unused_unsafe, reason = "safe from 1.94 on")]
 pub(crate) fn cpuid(leaf: u32, part: u32) -> CpuidResult {
     // SAFETY: every processor of this architecture has the instruction.

@@ -1,4 +1,4 @@
-//! Products with rows that become codes, compared with exact loops over the values that the public layout gives them.
+//! Products with rows that become codes, compared with exact loops over the values defined by the format.
 
 mod common;
 
@@ -160,7 +160,7 @@ fn the_largest_sums_of_integers_are_exact() {
     });
 }
 
-/// What the codes of `raw` stand for, in rows of `k`: the products with an identity.
+/// The values of the codes of `raw`, in rows of `k`: products with an identity matrix.
 fn decoded(isa: Isa, format: CodeFormat, raw: &[u8], k: usize) -> Vec<f64> {
     let n = raw.len() / (k / format.block().0 * format.block().1);
     let identity: Vec<f32> = (0..k * k).map(|i| f32::from(i / k == i % k)).collect();
@@ -233,7 +233,7 @@ fn what_is_not_finite_reaches_the_result() {
         for format in CodeFormat::ALL {
             let k = format.block().0;
             let raw = weights(format, 16);
-            // In a panel of eight rows, and in the row after it.
+            // The row is in a panel of eight, and in the row after it.
             let infinite = [1, 8];
             let mut x = vec![1f32; 9 * k];
             infinite.iter().for_each(|i| x[i * k + 20] = f32::INFINITY);
@@ -261,7 +261,7 @@ fn many_rows(m: usize, k: usize) -> Vec<f32> {
 fn a_row_has_the_same_bits_whatever_the_others_are() {
     each_isa(|isa| {
         for format in [CodeFormat::Q8_0, CodeFormat::Mxfp4, CodeFormat::Q4K, CodeFormat::Q2K] {
-            // More rows of both than are taken together, with a rest of every size.
+            // More rows of both than are processed together, with remainders of every size.
             let (m, n, blocks) = (79, 150, 2304 / format.block().0);
             let (raw, k) = (weights(format, n * blocks), 2304);
             let x = many_rows(m, k);

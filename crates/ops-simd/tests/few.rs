@@ -1,4 +1,5 @@
-//! Products of a few bf16 rows with many, compared with f64. They do nothing on processors without such instructions.
+//! Products of a few bf16 rows with many, compared with f64. On processors without such instructions, these
+//! tests do nothing.
 
 mod common;
 

@@ -168,7 +168,8 @@ fn tiny_and_infinite_bf16() {
     scale(5, 1e-39);
     scale(9, 0.0);
     a[7 * k] = bf16::from_bits(1);
-    // A row that is not finite leaves the others to what flushes; a column makes every row so.
+    // A row that is not finite affects only itself, so the others still go through the instructions that
+    // flush; a column makes every row not finite.
     a[11 * k] = bf16::INFINITY;
     same_special_numbers(&a, &b, shape);
     b[0] = bf16::INFINITY;

@@ -1,4 +1,5 @@
-//! Products with codes that stand for levels, compared with exact loops over the values that the public layout gives them.
+//! Products with codes that stand for levels, compared with exact loops over the values defined by the
+//! format.
 
 mod common;
 

@@ -21,7 +21,7 @@ fn holds(op: Compare, order: Option<Ordering>) -> bool {
     }
 }
 
-/// Every comparison of these values, so few that many are equal.
+/// Every comparison of these values, which are few, so that many are equal.
 fn comparisons<T: bytemuck::Pod + PartialOrd + std::fmt::Debug>(number: Number, values: &[T]) {
     each_isa(|isa| {
         for op in Compare::ALL {

@@ -81,7 +81,7 @@ fn cases() -> Vec<Case> {
 /// The error closest to its limit for each instruction set, over every `step`-th f32, and the argument that gave it.
 fn worst(case: &Case, step: u32) -> Vec<(Isa, f64, f32)> {
     const BLOCK: u64 = 4096;
-    // What multiplies bytes does not affect these functions.
+    // Sets that differ only in how bytes are multiplied do not affect these functions.
     let bytes = ["avx512vnni", "neondotprod", "neoni8mm"];
     let sets = Isa::available().into_iter().filter(|isa| !bytes.contains(&isa.name()));
     let mut worst: Vec<_> = sets.map(|isa| (isa, 0.0, 0.0)).collect();

@@ -1,4 +1,4 @@
-//! Products with super-blocks compared with exact loops over the values that the public layout gives them.
+//! Products with super-blocks, compared with exact loops over the values defined by the format.
 
 mod common;
 
@@ -107,7 +107,7 @@ fn the_largest_integers_do_not_overflow() {
 
 #[test]
 fn offsets_of_codes_cancel_where_all_activations_have_one_sign() {
-    // What takes the offsets off is then far larger than the products.
+    // The terms that take the offsets off are then far larger than the products.
     each_isa(|isa| {
         for format in FORMATS {
             let (n, k) = (9, 5 * SUPER_BLOCK);

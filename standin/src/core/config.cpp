@@ -28,17 +28,18 @@ uint64_t number(const char* name, uint64_t otherwise, uint64_t least, uint64_t m
   if (value.empty()) return otherwise;
   char* end = nullptr;
   const uint64_t parsed = std::strtoull(value.c_str(), &end, 10);
-  if (*end != '\0' || parsed < least || parsed > most) reject(name, value, "a number in range is wanted");
+  if (*end != '\0' || parsed < least || parsed > most) reject(name, value, "expected a number in range");
   return parsed;
 }
 
 bool choice(const char* name, const char* yes, const char* no) {
   const std::string value = text(name, no);
-  if (value != yes && value != no) reject(name, value, (std::string(yes) + " or " + no + " is wanted").c_str());
+  if (value != yes && value != no) reject(name, value, (std::string("expected ") + yes + " or " + no).c_str());
   return value == yes;
 }
 
-// The folder beside this library, unless HIP_STANDIN_CODE names another, or none by an empty name.
+// The folder beside this library, unless HIP_STANDIN_CODE names another; no folder if it is set to an empty
+// name.
 std::string code_store() {
   if (const char* chosen = std::getenv("HIP_STANDIN_CODE")) return chosen;
   Dl_info info;
@@ -55,14 +56,14 @@ LibraryVersion version(const char* name, LibraryVersion otherwise) {
   LibraryVersion v{};
   int end = 0;
   const int read = std::sscanf(value.c_str(), "%u.%u.%u%n", &v.major, &v.minor, &v.patch, &end);
-  if (read != 3 || size_t(end) != value.size()) reject(name, value, "a version like 3.5.1 is wanted");
+  if (read != 3 || size_t(end) != value.size()) reject(name, value, "expected a version like 3.5.1");
   return v;
 }
 
 // HIP_STANDIN_DEVICES=gfx1036:integrated,gfx1100 lists several devices; `none` simulates a machine without one.
 std::vector<DeviceChoice> devices() {
   const uint64_t wave = number("HIP_STANDIN_WAVE", 0, 32, 64);
-  if (wave != 0 && wave != 32 && wave != 64) reject("HIP_STANDIN_WAVE", std::to_string(wave), "32 or 64 is wanted");
+  if (wave != 0 && wave != 32 && wave != 64) reject("HIP_STANDIN_WAVE", std::to_string(wave), "expected 32 or 64");
   const std::string gfx = text("HIP_STANDIN_GFX", wave == 64 ? "gfx90a:sramecc+:xnack-" : "gfx1100");
   std::vector<DeviceChoice> list;
   const std::string devices = text("HIP_STANDIN_DEVICES", gfx.c_str());
@@ -73,7 +74,7 @@ std::vector<DeviceChoice> devices() {
     const bool integrated =
         part.size() > marker.size() && part.compare(part.size() - marker.size(), marker.size(), marker) == 0;
     if (integrated) part.resize(part.size() - marker.size());
-    if (!plausible_gfx(part)) reject("HIP_STANDIN_DEVICES or HIP_STANDIN_GFX", part, "a target like gfx1100 is wanted");
+    if (!plausible_gfx(part)) reject("HIP_STANDIN_DEVICES or HIP_STANDIN_GFX", part, "expected a target like gfx1100");
     list.push_back({part, wave ? uint32_t(wave) : natural_wave_size(part), integrated});
   }
   return list;
@@ -87,7 +88,7 @@ Config read() {
   c.shown_bytes = number("HIP_STANDIN_MEMORY_SHOWN", c.memory_bytes, 1 << 16, uint64_t(1) << 44);
   c.overhead_bytes = number("HIP_STANDIN_OVERHEAD", 0, 0, uint64_t(1) << 32);
   c.alignment = number("HIP_STANDIN_ALIGN", c.alignment, 16, 4096);
-  if (c.alignment & (c.alignment - 1)) reject("HIP_STANDIN_ALIGN", std::to_string(c.alignment), "a power of two");
+  if (c.alignment & (c.alignment - 1)) reject("HIP_STANDIN_ALIGN", std::to_string(c.alignment), "expected a power of two");
   c.threads = uint32_t(number("HIP_STANDIN_THREADS", c.threads, 1, 256));
   c.shuffled = choice("HIP_STANDIN_ORDER", "shuffled", "alternating");
   c.delay_us = uint32_t(number("HIP_STANDIN_DELAY_US", 0, 0, 10000000));
@@ -103,7 +104,7 @@ Config read() {
     c.replaced = edit.substr(0, arrow);
     c.replacement = edit.substr(arrow + 2);
   } else if (!edit.empty()) {
-    std::fprintf(stderr, "hip-standin: HIP_STANDIN_REPLACE=%s: TEXT=>TEXT is wanted\n", edit.c_str());
+    std::fprintf(stderr, "hip-standin: HIP_STANDIN_REPLACE=%s: expected TEXT=>TEXT\n", edit.c_str());
     std::abort();
   }
   c.compiler = text("HIP_STANDIN_CXX", "g++");

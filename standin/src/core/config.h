@@ -22,7 +22,7 @@ struct LibraryVersion {
 
 /// One device that the host engine simulates.
 struct DeviceChoice {
-  std::string gfx;  // as gcnArchName, feature suffixes included
+  std::string gfx;  // as in gcnArchName, including feature suffixes
   uint32_t wave_size;
   bool integrated;
 };
@@ -31,10 +31,10 @@ struct Config {
   EngineKind engine = EngineKind::Host;
   std::vector<DeviceChoice> devices;
   size_t memory_bytes = size_t(4) << 30;  // HIP_STANDIN_MEMORY, per device
-  size_t shown_bytes = 0;                 // HIP_STANDIN_MEMORY_SHOWN, when it is not what there is
+  size_t shown_bytes = 0;                 // HIP_STANDIN_MEMORY_SHOWN, if reported differently
   size_t overhead_bytes = 0;              // HIP_STANDIN_OVERHEAD, per stream, module and library handle
   size_t alignment = 16;                  // HIP_STANDIN_ALIGN, of device allocations
-  uint32_t threads = 2;                   // HIP_STANDIN_THREADS, that run a launch's blocks
+  uint32_t threads = 2;                   // HIP_STANDIN_THREADS, to run a launch's blocks
   bool shuffled = false;                  // HIP_STANDIN_ORDER=shuffled
   uint32_t delay_us = 0;                  // HIP_STANDIN_DELAY_US, before each piece of work on a stream
   bool stub_launches = false;             // HIP_STANDIN_LAUNCH=stub
@@ -43,7 +43,7 @@ struct Config {
   bool report_leaks = true;               // HIP_STANDIN_REPORT=0 turns it off
   bool strict = false;                    // HIP_STANDIN_STRICT=1
   bool no_tensile = false;                // HIP_STANDIN_NO_TENSILE=1
-  LibraryVersion miopen = {3, 5, 1};      // HIP_STANDIN_MIOPEN, whose faults MIOpen's functions have
+  LibraryVersion miopen = {3, 5, 1};      // HIP_STANDIN_MIOPEN: the version whose faults are simulated
   std::string replaced, replacement;      // HIP_STANDIN_REPLACE=TEXT=>TEXT, in every source compiled
   std::string compiler = "g++";           // HIP_STANDIN_CXX
   std::string compiler_flags;             // HIP_STANDIN_CXXFLAGS
@@ -55,8 +55,8 @@ __attribute__((visibility("default"))) const Config& config();
 /// `gfx90a:sramecc+:xnack-` without its feature suffixes.
 __attribute__((visibility("default"))) std::string bare_gfx(const std::string& gfx);
 
-/// Whether code compiled for `target` runs on `device`: the targets are the same, or `target` is a generic target that
-/// covers it, and the device has every feature as `target` names it.
+/// Whether code compiled for `target` runs on `device`: the targets are the same, or `target` is a generic
+/// target that covers it, and the device has every feature with the setting that `target` names.
 bool code_runs_on(const std::string& target, const std::string& device);
 
 /// 64 for gfx9 (GCN and CDNA), otherwise 32.

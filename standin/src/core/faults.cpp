@@ -11,7 +11,7 @@ namespace standin {
 Faults::Faults() {
   const char* spec = std::getenv("HIP_STANDIN_FAIL");
   if (spec && !add(spec)) {
-    std::fprintf(stderr, "hip-standin: HIP_STANDIN_FAIL=%s cannot be read: FUNCTION:N[+][,...] is wanted\n", spec);
+    std::fprintf(stderr, "hip-standin: HIP_STANDIN_FAIL=%s cannot be read: expected FUNCTION:N[+][,...]\n", spec);
     std::abort();
   }
 }

@@ -51,7 +51,7 @@ inline uint16_t float_to_f16(float value) {
   return uint16_t(sign | rounded >> 13);
 }
 
-/// The arithmetic of a kernel that computes in its elements' type: every result is rounded to it.
+/// The arithmetic of a kernel that computes in the type of its elements: every result is rounded to it.
 struct Rounding {
   bool half;
   float operator()(double value) const {

@@ -15,7 +15,7 @@ struct Header {
   char gfx[64];
   uint64_t payload_bytes;
   uint64_t payload_sum;
-  uint64_t header_sum;  // of everything before it: a size that cannot be trusted must not be followed
+  uint64_t header_sum;  // of everything before it, because a damaged size must not be followed
 };
 
 uint64_t fnv1a(const void* data, size_t bytes) {

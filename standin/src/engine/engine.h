@@ -46,11 +46,11 @@ struct EngineModule {
   virtual ~EngineModule() = default;
 };
 
-/// What a stream was given while it was captured.
+/// The work that a stream was given while it was being captured.
 struct EngineGraph {
   virtual ~EngineGraph() = default;
 };
-/// A graph made ready to be launched.
+/// A graph that is ready to be launched.
 struct EngineGraphExec {
   virtual ~EngineGraphExec() = default;
 };
@@ -124,12 +124,12 @@ class __attribute__((visibility("default"))) Engine {
   /// Takes either `params` or `arguments`, never both.
   virtual hipError_t launch(EngineFunction& function, const LaunchShape& shape, EngineStream& stream, void** params,
                             const void* arguments, size_t argument_bytes) = 0;
-  /// What the stream is given from now on is kept and not run, until end_capture.
+  /// From now until end_capture, work given to the stream is recorded instead of run.
   virtual hipError_t begin_capture(EngineStream& stream) = 0;
   virtual hipError_t end_capture(EngineStream& stream, std::unique_ptr<EngineGraph>* out) = 0;
   virtual hipError_t instantiate(EngineGraph& graph, std::unique_ptr<EngineGraphExec>* out) = 0;
   virtual hipError_t launch(EngineGraphExec& exec, EngineStream& stream) = 0;
-  /// Whether work of a launch is still to be done, if the engine knows.
+  /// Whether work of a launch is still pending, if the engine knows.
   virtual bool is_running(EngineGraphExec&) { return false; }
   virtual CompileResult compile(const CompileRequest& request) = 0;
 
@@ -140,7 +140,7 @@ class __attribute__((visibility("default"))) Engine {
   virtual void* native_stream(EngineStream& stream) = 0;
 };
 
-/// The engine that HIP_STANDIN_ENGINE names, created on the first call.
+/// The engine named by HIP_STANDIN_ENGINE, created on the first call.
 __attribute__((visibility("default"))) Engine& engine();
 
 std::unique_ptr<Engine> make_host_engine();

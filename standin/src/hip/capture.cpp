@@ -30,7 +30,7 @@ hipError_t Captures::end(hipStream_t stream, std::vector<hipFunction_t>* functio
   Capture* const capture = find(stream);
   if (!capture) return hipErrorIllegalState;
   if (capture->mode != hipStreamCaptureModeRelaxed && capture->thread != std::this_thread::get_id()) {
-    misuse("hipStreamEndCapture: another thread has begun the capture of stream %p", static_cast<void*>(stream));
+    misuse("hipStreamEndCapture: the capture of stream %p was begun by another thread", static_cast<void*>(stream));
     capture->spoiled = true;
     return hipErrorStreamCaptureWrongThread;
   }

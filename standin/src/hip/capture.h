@@ -10,15 +10,15 @@
 
 namespace standin {
 
-/// The captures in progress. A call that a capture forbids spoils it: what the stream is given afterwards fails, and so does
-/// the end of the capture, after which the stream is usable again.
+/// The captures in progress. A call that is forbidden during a capture invalidates it: later work for the
+/// stream fails, and so does ending the capture, after which the stream is usable again.
 class Captures {
  public:
   hipError_t begin(hipStream_t stream, hipStreamCaptureMode mode);
-  /// Ends the capture of a stream. hipErrorStreamCaptureInvalidated if it is spoiled; it has ended all the same. `functions`
-  /// are the kernels that it launches.
+  /// Ends the capture of a stream. hipErrorStreamCaptureInvalidated if it was invalidated; the capture has
+  /// ended even then. `functions` are the kernels that it launches.
   hipError_t end(hipStream_t stream, std::vector<hipFunction_t>* functions);
-  /// Forgets the capture of a stream that is destroyed; returns whether there was one.
+  /// Forgets the capture of a stream that is being destroyed; returns whether there was one.
   bool forget(hipStream_t stream);
 
   hipStreamCaptureStatus status(hipStream_t stream) const;
@@ -32,7 +32,8 @@ class Captures {
   /// Checks a call that HIP forbids while a stream is captured: in any thread if the mode is global, in the capturing thread
   /// if it is thread-local.
   hipError_t check_unsafe(const char* function);
-  /// Checks a wait for all of a device's streams: not while one of them is captured, in whatever mode.
+  /// Checks a wait for all of a device's streams, which is forbidden while any of them is being captured, in
+  /// any mode.
   hipError_t check_device(const char* function, int device);
 
  private:
@@ -45,11 +46,11 @@ class Captures {
   };
   const Capture* find(hipStream_t stream) const;
   Capture* find(hipStream_t stream);
-  /// Spoils the captures for which `forbids` holds; returns whether there is one.
+  /// Invalidates the captures for which `forbids` holds; returns whether there is one.
   template <class Forbids>
   bool spoil_where(const char* function, Forbids&& forbids);
 
-  std::atomic<size_t> count_{0};  // so that calls cost nothing while nothing is captured
+  std::atomic<size_t> count_{0};  // makes calls cheap while nothing is being captured
   mutable std::mutex mutex_;
   std::vector<Capture> all_;
 };

@@ -18,7 +18,7 @@ hipError_t event_call(const char* function, hipError_t injected, hipEvent_t even
   });
 }
 
-// The same where the host asks or waits for what the event was recorded behind.
+// The same for calls in which the host queries, or waits for, the work that the event was recorded after.
 template <class Body>
 hipError_t recorded_call(const char* function, hipEvent_t event, Body&& body) {
   return event_call(function, hipErrorLaunchFailure, event, [&](EngineEvent& e) {

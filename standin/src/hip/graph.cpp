@@ -1,6 +1,6 @@
-// Stream capture and graphs. A captured stream records what it is given, and a graph is launched as one piece of work. Work
-// that spreads to other streams by events, nodes that are made or changed by hand, and memory allocated inside of a graph are
-// not supported.
+// Stream capture and graphs. A captured stream records the work it is given, and a graph is launched as one
+// piece of work. Not supported are captures that spread to other streams through events, nodes that are
+// created or changed explicitly, and memory allocated inside a graph.
 #include "core/live.h"
 #include "engine/engine.h"
 #include "hip/api.h"

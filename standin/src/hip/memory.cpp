@@ -29,7 +29,7 @@ hipError_t check_host_range(const char* function, const char* role, const void* 
     misuse("%s: %s %p should be host memory, but is %s", function, role, ptr, memory_table().describe(ptr).c_str());
     return hipErrorInvalidValue;
   }
-  // The host engine never reuses a pinned address; with CUDA it may be the caller's by now.
+  // The host engine never reuses a pinned address; with CUDA, the address may belong to the caller by now.
   const bool stale = config().engine == EngineKind::Host && memory_table().was_freed(ptr);
   if (memory_table().containing(ptr) || stale) return check_device_range(function, role, ptr, bytes);
   return hipSuccess;
@@ -86,7 +86,7 @@ hipError_t fill(const char* function, void* dst, uint32_t value, uint32_t width,
   });
 }
 
-// Memory of a graph's own is not supported.
+// Memory owned by a graph is not supported.
 hipError_t check_no_memory(const char* function, hipStream_t stream) {
   if (!captures().active(stream)) return hipSuccess;
   misuse("%s: allocation inside of a captured graph is not supported", function);

@@ -12,7 +12,7 @@
 
 namespace standin {
 
-/// Device memory that an object takes besides what the program asks for: HIP_STANDIN_OVERHEAD bytes.
+/// Device memory that an object takes in addition to what the program allocates: HIP_STANDIN_OVERHEAD bytes.
 class __attribute__((visibility("default"))) Overhead {
  public:
   Overhead() = default;
@@ -85,7 +85,8 @@ hipError_t check_event(const char* function, hipEvent_t event);
 /// Checks that the stream that the event was recorded on last is alive: AMD's runtime follows the event to its stream.
 hipError_t check_recorded(const char* function, hipEvent_t event);
 
-/// Checks that the host may ask or wait for work of the stream: not while it is captured, which that spoils.
+/// Checks that the host may query, or wait for, work of the stream: not while it is being captured, because
+/// that invalidates the capture.
 hipError_t check_not_captured(const char* function, hipStream_t stream);
 
 /// Checks that `bytes` at `ptr` are live memory that the device can access.

@@ -37,7 +37,7 @@ hipError_t stream_call(const char* function, hipError_t injected, hipStream_t st
   });
 }
 
-// The same where the host asks or waits for the stream's work.
+// The same for calls in which the host queries, or waits for, the stream's work.
 template <class Body>
 hipError_t host_call(const char* function, hipStream_t stream, Body&& body) {
   return stream_call(function, hipErrorLaunchFailure, stream, [&](EngineStream& target) {
@@ -46,7 +46,7 @@ hipError_t host_call(const char* function, hipStream_t stream, Body&& body) {
   });
 }
 
-// Checks a wait between work that is captured and work that is not.
+// Checks a wait between captured and uncaptured work.
 hipError_t check_wait(hipStream_t stream, hipEvent_t event) {
   const bool captured = captures().active(stream);
   if (event->captured && event->stream != stream) {
@@ -101,7 +101,7 @@ hipError_t hipStreamWaitEvent(hipStream_t stream, hipEvent_t event, unsigned int
     if (const hipError_t error = check_event("hipStreamWaitEvent", event)) return error;
     if (const hipError_t error = check_recorded("hipStreamWaitEvent", event)) return error;
     if (const hipError_t error = check_wait(stream, event)) return error;
-    if (event->captured) return hipSuccess;  // the stream's own: its work is in order anyway
+    if (event->captured) return hipSuccess;  // recorded on this stream, whose work is in order anyway
     return flags == 0 ? engine().wait_event(target, *event->engine) : hipErrorInvalidValue;
   });
 }

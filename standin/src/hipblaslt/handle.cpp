@@ -10,7 +10,7 @@ constexpr size_t handle_bytes = 4096;
 
 extern "C" {
 
-// Without a device the real library returns success and leaves the caller's pointer as it was.
+// Without a device, the real library returns success and leaves the caller's pointer unchanged.
 hipblasStatus_t hipblasLtCreate(hipblasLtHandle_t* handle) {
   if (faults().called(__func__)) return HIPBLAS_STATUS_ALLOC_FAILED;
   if (!handle) return HIPBLAS_STATUS_INVALID_VALUE;

@@ -22,7 +22,7 @@ std::filesystem::path tensile_folder() {
   return std::filesystem::path(info.dli_fname).parent_path() / "hipblaslt" / "library";
 }
 
-// The real library goes on without its kernels, and follows a null pointer.
+// The real library carries on without its kernels and dereferences a null pointer.
 void require_tensile_library(int device) {
   if (config().engine == EngineKind::Cuda) return;
   const std::string gfx = bare_gfx(engine().devices()[size_t(device)].gfx);
@@ -41,7 +41,7 @@ DeviceRange extent(const void* data, const LtLayout& m) {
   return {const_cast<void*>(data), (last + 1) * lt_element_bytes(m.type)};
 }
 
-// The algorithm was chosen for this product, and the workspace is what it asks for.
+// Checks that the algorithm was chosen for this product, and that the workspace is as large as it needs.
 bool fits(const LtProduct& product, const hipblasLtMatmulAlgo_t& algorithm, const void* workspace, size_t bytes) {
   uint64_t stamp[2];
   static_assert(sizeof stamp == sizeof algorithm.data);

@@ -1,4 +1,4 @@
-// What is checked of a product, and its arithmetic in plain loops.
+// The checks of a product's description, and its arithmetic in plain loops.
 #include "hipblaslt/product.h"
 
 #include <algorithm>
@@ -68,7 +68,7 @@ float dot(const float* a, const float* b, uint64_t from, uint64_t to) {
   return sum;
 }
 
-// A sum, by way of the workspace if it is split.
+// A sum, computed through the workspace if it is split.
 float sum_of(const float* a, const float* b, uint64_t k, float* scratch) {
   if (!scratch) return dot(a, b, 0, k);
   for (uint64_t part = 0; part < parts; ++part) scratch[part] = dot(a, b, k * part / parts, k * (part + 1) / parts);
@@ -125,7 +125,8 @@ bool has_kernel(const LtProduct& p) {
                      p.desc.scale == HIP_R_32F;
   const bool bias = !p.has_bias() || p.desc.bias_type == p.d.type || p.desc.bias_type == HIP_R_32F;
   const bool epilogue = p.has_bias() || p.desc.epilogue == HIPBLASLT_EPILOGUE_DEFAULT;
-  // The real library of ROCm 7.2 has none for these on gfx1201; here on every device, so that callers meet the case.
+  // The real library of ROCm 7.2 has none for these on gfx1201. Here that holds for every device, so that
+  // callers have to handle it.
   const bool two_transposed = p.desc.trans_a != HIPBLAS_OP_N && p.desc.trans_b != HIPBLAS_OP_N;
   const bool lacking = two_transposed && p.a.type == HIP_R_16F && p.has_bias() && p.desc.bias_type == HIP_R_16F;
   return types && bias && epilogue && !lacking;

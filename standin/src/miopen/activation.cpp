@@ -11,7 +11,7 @@ struct Activation {
   miopenActivationMode_t mode = miopenActivationPASTHRU;
   double alpha = 0, beta = 0, gamma = 0;
 
-  // The kernels compute in the type of the elements. For f16 that loses digits, and exp overflows above 11.
+  // The kernels compute in the type of the elements. In f16, that loses digits, and exp overflows above 11.
   double operator()(double x, Rounding r) const {
     switch (mode) {
       case miopenActivationLOGISTIC: return r(1 / r(1 + r(std::exp(-x))));

@@ -1,4 +1,4 @@
-// Convolution in immediate mode: two solutions, one of which works in memory of the caller's.
+// Convolution in immediate mode: two solutions, one of which needs workspace from the caller.
 #include <algorithm>
 #include <cmath>
 
@@ -26,8 +26,8 @@ miopenStatus_t convolution_call(const char* function, miopenConvolutionDescripto
   });
 }
 
-// A convolution whose tensors fit each other. `x` is the operand that windows are taken from: that which is read, or, transposed,
-// that which is written.
+// A convolution whose tensors match. `x` is the operand from which windows are taken: the input or, in a
+// transposed convolution, the output.
 struct Problem {
   Convolution conv;
   Tensor w, x, y;
@@ -53,7 +53,7 @@ bool fits(const Problem& p) {
     const long length = long(wide[axis + 2]), reach = long(p.conv.dilation[axis]) * (long(w[axis + 2]) - 1) + 1;
     const long room = length + 2 * long(p.conv.pad[axis]) - reach;
     if (room < 0 || room / p.conv.stride[axis] + 1 != long(narrow[axis + 2])) return false;
-    // Transposed, the length of the result follows from that of its operand without a rest.
+    // Transposed, the length of the result follows exactly from that of its operand.
     if (p.transposed() && room % p.conv.stride[axis] != 0) return false;
   }
   return true;
@@ -157,7 +157,7 @@ miopenStatus_t miopenConvolutionForwardGetSolution(miopenHandle_t handle, const 
                                                    size_t* count, miopenConvSolution_t* solutions) {
   return problem_call(__func__, handle, w_desc, x_desc, descriptor, y_desc, [&](MiopenHandle&, const Problem& p) {
     if (!count || !solutions) return miopenStatusBadParm;
-    // Fastest first, as the real function has them.
+    // Fastest first, in the real function's order.
     const miopenConvSolution_t all[] = {{0.5f, p.workspace(unrolled), unrolled, miopenConvolutionAlgoGEMM},
                                         {2.0f, 0, direct, miopenConvolutionAlgoDirect}};
     *count = std::min(most, size_t(2));
@@ -198,7 +198,7 @@ miopenStatus_t miopenConvolutionForwardImmediate(miopenHandle_t handle, const mi
     const size_t needed = p.workspace(solution);
     if (workspace_bytes < needed || (needed != 0 && !workspace)) return miopenStatusBadParm;
     std::vector<Operand> operands = {input("w", p.w, w), input("x", p.x, x), output("y", p.y, y)};
-    // The workspace is written, so that one that is too small or not the caller's is noticed.
+    // Writes the workspace, so that one that is too small, or not the caller's, is noticed.
     if (needed != 0) {
       const std::vector<size_t> words = {needed / element_bytes(p.x.type)};
       operands.push_back(output("workspace", Tensor{p.x.type, words, packed_strides(words)}, workspace));

@@ -11,7 +11,8 @@ namespace {
 // Operands of a norm, in this order; omitted ones have no elements.
 enum { X, Addend, Weight, Bias, Y, Mean, Rstd };
 
-// The sum of f(0), .., f(count - 1) in f32 as a block of 256 threads makes it: each adds its own, then halves are added.
+// The sum of f(0), .., f(count - 1) in f32, in the order of a block of 256 threads: each thread adds its own
+// terms, then halves are added.
 template <class F>
 float block_sum(size_t count, F&& f) {
   std::array<float, 256> lanes{};
@@ -31,7 +32,7 @@ void normalize(std::vector<Values>& v, size_t length, float epsilon, bool subtra
     for (size_t i = 0; i < length; ++i)
       row[i] = v[X][r * length + i] + (v[Addend].empty() ? 0 : v[Addend][r * length + i]);
     const float mean = subtract_mean ? block_sum(length, [&](size_t i) { return row[i]; }) / float(length) : 0;
-    // The kernels have the variance as E[x^2] - E[x]^2, in f32: a large mean leaves none of its digits.
+    // The kernels compute the variance as E[x^2] - E[x]^2 in f32, so a large mean cancels all of its digits.
     const float square = block_sum(length, [&](size_t i) { return row[i] * row[i]; }) / float(length);
     const float rstd = 1 / std::sqrt(square - mean * mean + epsilon);
     for (size_t i = 0; i < length; ++i) {

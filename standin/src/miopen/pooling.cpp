@@ -1,4 +1,5 @@
-// Pooling of planes: maximum, and average with or without the padding. The forward pass that keeps no indices.
+// Pooling of planes: maximum, and average with or without the padding. Only the forward pass that keeps no
+// indices.
 #include <cmath>
 
 #include "core/half.h"
@@ -26,8 +27,8 @@ miopenStatus_t pooling_call(const char* function, miopenPoolingDescriptor_t desc
   });
 }
 
-// One window. The kernel computes in the type of the elements, sums included. Its maximum is fmax, which passes over NaN, and
-// starts from the least finite number, which also stands in the padding.
+// One window. The kernel computes in the type of the elements, sums included. Its maximum is fmax, which
+// ignores NaN, and starts from the lowest finite number, which is also the value of the padding.
 float pooled(const Pooling& p, const float* plane, size_t height, size_t width, int top, int left, Rounding round) {
   const float least = round.half ? -65504 : -3.402823466e+38f;
   float result = p.mode == miopenPoolingMax ? least : 0;
@@ -97,13 +98,13 @@ miopenStatus_t miopenPoolingForward(miopenHandle_t handle, const miopenPoolingDe
     const std::vector<size_t>&n = tx->lengths, &m = ty->lengths;
     for (int axis = 0; axis < 2; ++axis) {
       if (n[size_t(axis)] != m[size_t(axis)]) return miopenStatusBadParm;
-      // As the real function does, which also wants a window to reach beyond its padding.
+      // As in the real function, which also requires a window to extend beyond its padding.
       if (p.pad[axis] >= p.window[axis]) return miopenStatusBadParm;
       if (size_t(p.outputs(axis, n[size_t(axis) + 2])) != m[size_t(axis) + 2]) return miopenStatusBadParm;
     }
     if (*static_cast<const float*>(alpha) != 1 || *static_cast<const float*>(beta) != 0)
       return miopenStatusNotImplemented;
-    // Indices of the maxima are for training; the kernels are of f16 and f32.
+    // Indices of the maxima are for training. The kernels support f16 and f32.
     if (do_backward || workspace || workspace_bytes) return miopenStatusNotImplemented;
     if ((tx->type != miopenHalf && tx->type != miopenFloat) || !same_packed_float({tx, ty}))
       return miopenStatusNotImplemented;

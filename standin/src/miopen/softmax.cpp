@@ -16,8 +16,8 @@ struct Softmax {
   Rounding round;                // the kernel computes in the type of its elements, sums included
 };
 
-// log(exp(x) + exp(y)) as the kernel has it: its maximum and minimum pass over NaN, and what is below a limit counts as
-// nothing, so that neither NaN nor a row of minus infinity shows in the sum.
+// log(exp(x) + exp(y)) as the kernel computes it: its maximum and minimum ignore NaN, and values below a
+// limit are ignored, so neither NaN nor a row of minus infinity shows in the sum.
 float log_add_exp(float x, float y, Rounding round) {
   const float cutoff = round.half ? -1e4f : -1e20f;
   const float larger = std::fmax(x, y), smaller = std::fmin(x, y);
@@ -28,7 +28,7 @@ float log_add_exp(float x, float y, Rounding round) {
   return round(larger + round(std::log(round(round(std::exp(difference)) + 1))));
 }
 
-// The sum over a row as a block of threads makes it: each adds its own elements, then halves are added.
+// The sum over a row in the order of a block of threads: each adds its own elements, then halves are added.
 template <class Add, class Term>
 float block_sum(size_t length, float zero, Add&& add, Term&& term) {
   size_t threads = 1;
@@ -62,8 +62,8 @@ void apply(const Softmax& s, const Values& x, Values& y) {
   }
 }
 
-// The type that the kernel of a call reads. MIOpen 3.1 finds a kernel by the problem without its type, so that of the
-// handle's first call with these extents serves all later ones.
+// The type that the kernel of a call reads. MIOpen 3.1 looks up a kernel by the problem without its type, so
+// the type of the handle's first call with these extents is used for all later ones.
 miopenDataType_t type_of_kernel(MiopenHandle& handle, const Tensor& x, const Softmax& s, miopenSoftmaxMode_t mode) {
   // The kernel knows only f16 and f32: it reads the memory of any other type as f32, without a check.
   const miopenDataType_t own = x.type == miopenHalf ? miopenHalf : miopenFloat;

@@ -131,7 +131,7 @@ fn last_index(ids: &Raw<'_>) -> usize {
 
 #[cold]
 fn no_index(ids: &Raw<'_>) -> ! {
-    unreachable!("{} is not an index type, and the op's rule wants one", ids.dtype)
+    unreachable!("{} is not an index type, and the op's rule requires one", ids.dtype)
 }
 
 /// The entries of `cu`, which begin with 0, never fall, and end with `rows`.

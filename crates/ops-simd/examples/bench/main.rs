@@ -1,7 +1,7 @@
 //! Times the kernels on one thread and compares them with this machine's limits, measured in the same run.
 //!
-//! `cargo run --release -p ops-simd --example bench [-- PART..]`, where PART is a prefix of a line's name. Set `OPS_SIMD` to
-//! time a lesser instruction set.
+//! `cargo run --release -p ops-simd --example bench [-- PART..]`, where PART is a prefix of a line's name.
+//! Set `OPS_SIMD` to time an older instruction set.
 
 mod ceilings;
 mod elementwise;
@@ -17,7 +17,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// Whether any line of a group may be selected.
+    /// Whether to run any line of this group.
     fn group(&self, name: &str) -> bool {
         self.filters.is_empty() || self.filters.iter().any(|f| f.split('/').next() == Some(name))
     }
@@ -75,7 +75,7 @@ fn cpu_seconds() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a timespec that may be written.
     let status = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    assert_eq!(status, 0, "the system has no clock of a thread's processor time");
+    assert_eq!(status, 0, "the system has no clock for a thread's processor time");
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 

@@ -56,8 +56,8 @@ pub(crate) fn run(bench: &Bench) {
 /// The product of rows in file order.
 type Product<'a> = &'a dyn Fn(&[u8], &Activations, MatMut<'_, f32>);
 
-/// Weights that come from the cache, and a sixteenfold of them, which come from memory. So many numbers of the weight are so
-/// many bytes.
+/// Weights that come from the cache, and sixteen times as many, which come from memory. A block of `numbers`
+/// weights takes `bytes` bytes.
 fn in_place(bench: &Bench, (m, name): (usize, &str), (numbers, bytes): (usize, usize), product: Product<'_>) {
     for (n, from) in [(N, ""), (16 * N, " memory")] {
         let line = format!("weights/{name} {m}{from}");
@@ -76,7 +76,7 @@ fn in_place(bench: &Bench, (m, name): (usize, &str), (numbers, bytes): (usize, u
     }
 }
 
-/// Many rows times a part of a weight as codes.
+/// Multiplies many rows by part of a weight, as codes.
 fn codes(bench: &Bench, format: CodeFormat, peak: f64) {
     const N: usize = 192;
     for m in [8, 512] {

@@ -1,11 +1,12 @@
-//! Products of two bf16 matrices with many rows, with AMX: a tile instruction multiplies sixteen rows of sixteen pairs by sixteen
-//! columns of as many, and adds the products to f32 sums.
+//! Products of two bf16 matrices with many rows, with AMX. A tile instruction multiplies sixteen rows of
+//! sixteen pairs by sixteen columns of sixteen pairs, and adds the products to f32 sums.
 //!
-//! It treats inputs and results below 2⁻¹²⁶ as zero, as AVX-512 BF16 does, so the same rows are computed again in f32.
+//! It treats inputs and results below 2⁻¹²⁶ as zero, as AVX-512 BF16 does, so the rows where that may matter
+//! are computed again in f32, as there.
 //!
-//! All of A is packed first, and columns of B block by block along the depth. A block of B and one of A stay in the L2 cache with
-//! their sums, and 32 columns of B in the L1 cache while all rows of A pass. Sums are in an array of whole tiles, from which those that
-//! exist are copied to C.
+//! All of A is packed first; B is packed in blocks of columns and of depth. A block of B and one of A stay in
+//! the L2 cache with their sums, and 32 columns of B stay in the L1 cache while all rows of A pass. The sums
+//! are kept in an array of whole tiles; the part that lies within C is copied to it.
 
 use core::arch::asm;
 use std::ops::Range;
@@ -30,7 +31,8 @@ const STEPS: usize = 12;
 const PACKED_BLOCKS: usize = 2 * TILE * STEPS / blocked::DEPTH;
 /// Columns of a block of B.
 const BLOCK_COLS: usize = 256;
-/// Most rows of A that are packed together, and most bytes of them if there are more rows than in a few squares.
+/// The most rows of A that are packed together, and the most bytes they may take once they are more than a
+/// few squares.
 const BLOCK_ROWS: usize = 512;
 const MAX_A_BYTES: usize = 8 << 20;
 /// Up to this many rows, reading B in place is faster.
@@ -43,14 +45,14 @@ type StepOfB = [[u32; SIDE]; TILE];
 /// The sums of 32 rows and columns: the tiles of two rows of tiles.
 type Sums = [[[f32; TILE]; TILE]; 4];
 
-/// What multiplies 32 rows by 32 columns.
+/// Multiplies 32 rows by 32 columns.
 trait Unit {
     /// Stores the sums of the products of all steps, or adds them.
     fn multiply(&self, a: &[StepOfA], b: &[StepOfB], sums: &mut Sums, add: bool);
 }
 
 impl Unit for Bf16Tiles {
-    /// A is loaded with a hint that it need not stay in the L1 cache, so that columns of B do.
+    /// A is loaded with a hint that it need not stay in the L1 cache, which leaves room for the columns of B.
     #[inline(always)]
     fn multiply(&self, a: &[StepOfA], b: &[StepOfB], sums: &mut Sums, add: bool) {
         let steps = a.len().min(b.len());
@@ -110,7 +112,8 @@ impl Unit for Bf16Tiles {
 pub(super) fn product(isa: Isa, a: &Mat<'_, bf16>, b: &Mat<'_, bf16>, c: &mut MatMut<'_, f32>) -> bool {
     let large = a.rows() > MAX_ROWS_IN_PLACE && b.cols() >= SIDE && a.cols() >= SIDE;
     let Some(unit) = large.then(|| Bf16Tiles::configure(isa)).flatten() else { return false };
-    // SAFETY: the processor has AVX-512 BF16, and its other parts with it: the unit proves it.
+    // SAFETY: the unit proves that the processor has AVX-512 BF16, and the parts of AVX-512 that come with
+    // it.
     multiply(&unit, a, |columns, first, steps| unsafe { columns_of(b, columns, first, steps) }, c);
     true
 }
@@ -124,12 +127,13 @@ pub(super) fn product_packed(
 ) -> bool {
     let large = a.rows() > MAX_ROWS_IN_PLACE && a.cols() >= SIDE && b.tile() == SIDE;
     let Some(unit) = large.then(|| Bf16Tiles::configure(b.isa())).flatten() else { return false };
-    // SAFETY: the processor has AVX-512 BF16, and its other parts with it: the unit proves it.
+    // SAFETY: the unit proves that the processor has AVX-512 BF16, and the parts of AVX-512 that come with
+    // it.
     multiply(&unit, a, |part, first, steps| unsafe { columns_of_packed(b, columns, part, first, steps) }, c);
     true
 }
 
-/// C = A·B. `pack_b` packs columns of B from a step on.
+/// C = A·B. `pack_b` packs columns of B, starting from a step.
 fn multiply<U: Unit>(
     unit: &U,
     a: &Mat<'_, bf16>,
@@ -183,7 +187,8 @@ fn multiply_block<U: Unit>(
     }
 }
 
-/// Packs rows of A: block by block of the depth, then 32 by 32 rows, then step by step. Pairs and rows that do not exist are zero.
+/// Packs rows of A by block of the depth, then by group of 32 rows, then by step. Pairs and rows that do not
+/// exist are zero.
 fn pack_rows(a: &Mat<'_, bf16>, rows: Range<usize>, out: &mut [StepOfA]) {
     let panels = rows.len().div_ceil(SIDE);
     for (block, out) in out.chunks_mut(STEPS * panels).enumerate() {
@@ -265,7 +270,8 @@ fn pairs_of(panel: &[bf16], out: &mut [[u32; SIDE]]) {
     out.take(rest).for_each(|out| *out = [0; SIDE]);
 }
 
-/// Copies the sums of these rows and columns to C. They are in columns of so many squares.
+/// Copies the sums of these rows and columns to C. The squares of sums are stored column by column, `panels`
+/// squares to a column.
 fn store(sums: &[Sums], panels: usize, rows: Range<usize>, columns: Range<usize>, c: &mut MatMut<'_, f32>) {
     for (r, i) in rows.enumerate() {
         let row = &mut c.row_mut(i)[columns.clone()];

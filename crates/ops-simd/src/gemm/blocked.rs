@@ -106,7 +106,7 @@ pub(super) fn sweep<S: Simd, A: Widen, B: Widen<Acc = A::Acc>, const ROWS: usize
     for i in (0..a.rows()).step_by(block_rows) {
         let rows = block_rows.min(a.rows() - i);
         let packed = &mut packed[..part.k * rows.next_multiple_of(ROWS)];
-        // Functions of their own, so that packing is compiled once for a type of A, and the register tiles for one of B.
+        // Separate functions, so that packing is compiled once for a type of A, and the register tiles for one of B.
         s.vectorize(PackA::<A, ROWS> { a: a.block(i, rows, part.p, part.k), out: packed });
         s.vectorize(Panels::<B, ROWS, WIDTH> { a: packed, b: panels, c, i, rows, part });
     }

@@ -1,5 +1,5 @@
-//! Products in which the order of a row's sums depends on the depth and on the strides of B alone, so that a row has the same bits
-//! whatever the other rows and columns are.
+//! Products in which the order of a row's sums depends only on the depth and on the strides of B, so a row
+//! has the same bits whatever the other rows and columns are.
 
 use super::blocked::{Blocked, DEPTH};
 use super::direct::{Direct, fits_direct};
@@ -24,7 +24,7 @@ pub(super) fn in_f32<A: Widen<Acc = f32> + Element>(
     }
 }
 
-/// Dot products where columns of B are contiguous, for any number of rows, and blocks otherwise.
+/// Dot products where columns of B are contiguous, for any number of rows; otherwise blocks.
 fn dots_or_blocks<A, B>(isa: Isa, a: Mat<'_, A>, b: Mat<'_, B>, mut c: MatMut<'_, f32>, accumulate: bool)
 where
     A: Widen<Acc = f32> + Element,
@@ -33,7 +33,7 @@ where
     if b.row_stride() != 1 || b.cols() == 0 {
         return product(isa, a, b, c, accumulate);
     }
-    // So many rows of A stay in the L2 cache while all columns pass.
+    // This many rows of A stay in the L2 cache while all columns pass.
     let together = (skinny::ROWS_BYTES / (4 * a.cols().max(1))).clamp(4, skinny::MOST_ROWS) / 4 * 4;
     for i in (0..a.rows()).step_by(together) {
         let (now, rest) = c.split_at_row(together);

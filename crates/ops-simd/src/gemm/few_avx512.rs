@@ -59,7 +59,7 @@ pub(super) fn sums(_: Bf16Pairs, a: &Mat<'_, bf16>, b: &Mat<'_, bf16>, c: &mut M
     }
 }
 
-/// The rows of a matrix that has some.
+/// The rows of a matrix that has at least one.
 #[derive(Clone, Copy)]
 struct Rows {
     first: *const bf16,
@@ -71,7 +71,7 @@ impl Rows {
     #[inline(always)]
     fn of(x: &Mat<'_, bf16>) -> Self {
         let last = x.rows() - 1;
-        // The last row is there, and thus all of them are.
+        // The last row exists, and therefore all rows do.
         let _ = &x.tail(last, 0)[..x.cols()];
         Rows { first: x.tail(0, 0).as_ptr(), step: x.row_stride(), last }
     }

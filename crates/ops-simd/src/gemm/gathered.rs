@@ -14,7 +14,7 @@ use crate::simd::{Simd, TileKernel, VectorFn};
 
 /// Bytes of a block of B: it stays in the L2 cache while all rows of A are multiplied by it.
 const MAX_B_BYTES: usize = 192 << 10;
-/// At least the columns of a panel of any instruction set, and the elements of a vector.
+/// An upper bound on the columns of a panel, for any instruction set, and on the elements of a vector.
 const MAX_WIDTH: usize = 64;
 
 /// A `[m, k]` in the panels that the kernel reads, widened, for products that share it.
@@ -128,7 +128,7 @@ impl<'a, T> Gathered<'a, T> {
         if need > data.len() {
             return Err(Error::Bounds { operand: "b", len: data.len(), need });
         }
-        // Runs that follow each other are one.
+        // Adjacent runs are merged into one.
         let (width, step) = if step == width { (columns, columns) } else { (width, step) };
         Ok(Self { data, rows, width, step, columns })
     }
@@ -258,8 +258,8 @@ impl<T: Accumulator> VectorFn for Pack<'_, T> {
     }
 }
 
-/// Copies `len` elements, in whole vectors where there is memory for them: what is written too much is overwritten by the next run
-/// or not read.
+/// Copies `len` elements, in whole vectors where there is room for them: the excess is overwritten by the
+/// next run or never read.
 #[inline(always)]
 fn copy_run<S: Simd, T: Accumulator>(_: S, from: &[T], to: &mut [T], len: usize) {
     let lanes = T::lanes::<S>();

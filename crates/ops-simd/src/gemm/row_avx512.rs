@@ -1,6 +1,6 @@
-//! One row times a bf16 matrix in panels, with AVX-512. A vector that is loaded holds a row of a panel, so 32 numbers. They are widened
-//! by a shift and a mask, which needs no instruction that moves numbers between lanes: sums of the even and of the odd columns are
-//! put in order at the end of a block.
+//! One row times a bf16 matrix in panels, with AVX-512. Each vector that is loaded holds a row of a panel: 32
+//! numbers. A shift and a mask widen them, so no instruction moves numbers between lanes; the sums of even
+//! and odd columns are put in order at the end of a block.
 
 use core::arch::x86_64::*;
 

@@ -24,13 +24,13 @@ const MIN_ELEMENTS: usize = 1 << 12;
 pub(super) enum Order {
     /// Columns of B are contiguous: one dot product per column.
     Columns,
-    /// The same, in one order of summation whatever the number of rows.
+    /// As [`Columns`](Self::Columns), summed in the same order whatever the number of rows.
     ColumnsByRow,
     /// Rows of B are contiguous: rows are scaled by elements of A and added up.
     Rows,
 }
 
-/// Bytes of widened rows of A that [`dots`] is given at a time, and their number at most.
+/// The most bytes of widened rows of A that [`dots`] is given at a time, and the most rows.
 pub(super) const ROWS_BYTES: usize = 256 << 10;
 pub(super) const MOST_ROWS: usize = 64;
 
@@ -157,8 +157,8 @@ impl<B: Element> Skinny<'_, B> {
         *c = if self.accumulate { *c + sum } else { sum };
     }
 
-    // If fewer columns are left, the last one is computed several times: a copy of this function for one column would be as
-    // much code again.
+    // If fewer columns are left, the last one is computed several times: another copy of this function for a
+    // single column would double the code.
     #[inline(always)]
     fn dots<S: Simd, const M: usize>(&mut self, s: S, i: usize, j: usize) {
         let (k, n) = (self.b.rows(), self.b.cols());

@@ -27,7 +27,7 @@ pub fn pow<S: Simd, T: Element>(s: S, a: S::F, b: S::F, low: f32) -> S::F {
         return by_lane(s, a, b, low);
     }
     let y = magnitude::<S, T>(s, s.abs(a), b, low);
-    // As for special values, so that a lane does not depend on whether another has one.
+    // Computed as the special values are, so that a lane does not depend on whether another lane has one.
     let one = s.splat(1.0);
     let y = s.select(s.eq(a, one), one, s.select(s.eq(b, s.splat(0.0)), one, y));
     let usual = s.both(s.lt(s.splat(0.0), a), s.lt(a, s.splat(f32::INFINITY)));
@@ -76,11 +76,11 @@ fn magnitude<S: Simd, T: Element>(s: S, a: S::F, b: S::F, low: f32) -> S::F {
     let r = s.mul(above, inverse);
     let square = s.mul(r, r);
     let tail = s.mul(s.mul(r, square), poly(s, square, LOG2_TAIL));
-    // What the quotient lacks, with what the divisor lost when 1 was added.
+    // What the quotient lacks, including what the divisor lost when 1 was added.
     let lost = s.sub(s.sub(below, s.splat(1.0)), mantissa);
     let rest = s.mul_add(r, lost, s.neg_mul_add(r, below, above));
     let r_low = s.mul(rest, inverse);
-    // high + rest is log2 a with some 40 bits.
+    // high + rest is log2 a to about 40 bits.
     let main = s.mul(r, s.splat(TWO_LOG2_E));
     let main_low = s.neg(s.neg_mul_add(r, s.splat(TWO_LOG2_E), main));
     let low_parts = s.mul_add(r_low, s.splat(TWO_LOG2_E), s.mul_add(r, s.splat(TWO_LOG2_E_LOW), main_low));

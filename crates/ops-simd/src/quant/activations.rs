@@ -23,12 +23,12 @@ pub struct Activations {
     offsets: Vec<Offsets>,
 }
 
-/// The quants of two blocks, in a cache line: none crosses one.
+/// The quants of two blocks, in a cache line: no block crosses a line.
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C, align(64))]
 struct Line([[i32; WORDS]; 2]);
 
-/// What takes the offsets of a weight's codes off the sum of a block's products.
+/// Takes the offsets of a weight's codes off the sum of a block's products.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Offsets {
     /// −128 times the sum of the quants.
@@ -131,8 +131,9 @@ impl Activations {
         self.parts(count, k, count)?.into_iter().try_for_each(|part| part.quantize(isa, x))
     }
 
-    /// Makes room for `rows` rows of length `k`, reusing the memory of the previous contents, and gives it in parts of `each`
-    /// rows, rounded up to eights, which threads can fill. Rows of a part that is not quantized hold unspecified numbers.
+    /// Makes room for `rows` rows of length `k`, reusing the memory of the previous contents, and hands it
+    /// out in parts of `each` rows, rounded up to a multiple of eight, for threads to fill. Rows of a part
+    /// that is not quantized hold unspecified numbers.
     ///
     /// # Errors
     /// [`Error::Multiple`] if `k` is not a multiple of 32.
@@ -158,8 +159,8 @@ impl Activations {
         Ok(lines.zip(numbers).enumerate().map(part).collect())
     }
 
-    /// Copies these rows of `from`, in this order, reusing the memory of the previous contents: rows that several products take
-    /// are quantized once.
+    /// Copies these rows of `from`, in this order, reusing the memory of the previous contents, so that rows
+    /// shared by several products are quantized once.
     ///
     /// # Errors
     /// [`Error::Range`] if `from` has fewer rows.
@@ -216,13 +217,13 @@ impl Activations {
         self.panels(i, 1)
     }
 
-    /// All panels of eight rows: the blocks of one after those of another.
+    /// All panels of eight rows, one after the other.
     #[cfg(target_arch = "x86_64")]
     pub(super) fn eights(&self) -> Panel<'_, 8> {
         self.panels(0, self.rows / 8)
     }
 
-    /// So many panels from row `i` on, which must exist.
+    /// `count` panels from row `i` on, which must exist.
     fn panels<const M: usize>(&self, i: usize, count: usize) -> Panel<'_, M> {
         let blocks = self.k / BLOCK;
         let all = i * blocks..(i + M * count) * blocks;

@@ -1,8 +1,9 @@
 //! Products of any number of rows with rows of blocks of any format that has an unpacking (`unpack.rs`).
 //!
-//! Sixteen rows of the weight at a time, and some of their columns, become unsigned codes with f32 scales and minima, in memory of
-//! the call. A vector then holds the same four columns of sixteen rows, and all activations are multiplied by it while it is in the
-//! cache. The codes are those of the file, so nothing is rounded, except with q6_k on most processors ([`CodeFormat::rounds`]).
+//! Sixteen rows of the weight at a time, and some of their columns, become unsigned codes with f32 scales and
+//! minima, in memory that the call owns. A vector then holds the same four columns of sixteen rows, and all
+//! activations are multiplied by it while it is in the cache. The codes are those of the file, so nothing is
+//! rounded, except with q6_k on most processors ([`CodeFormat::rounds`]).
 
 use std::ops::Range;
 
@@ -63,11 +64,11 @@ pub enum CodeFormat {
 /// How sums of codes become sums of weights.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// All codes have this offset, which the integers take off, or they are signed bytes.
+    /// All codes have this offset, which the integer sums take off, or they are signed bytes.
     Offset(u8),
     /// A minimum for each step.
     Minimum,
-    /// The same for each half of a step.
+    /// A minimum for each half of a step.
     TwoMinima,
 }
 
@@ -116,8 +117,8 @@ impl CodeFormat {
         self == Self::Q6K && !adds_pairs(isa)
     }
 
-    /// The codes as which the blocks of this format are multiplied faster than they are packed into tiles and multiplied, if there are
-    /// many rows of activations. The bits are the same.
+    /// The code format in which blocks of `format` are multiplied, if with many rows of activations that is
+    /// faster than packing them into tiles. The bits are the same.
     pub fn faster_than_tiles(isa: Isa, format: Format) -> Option<Self> {
         match isa.level() {
             #[cfg(target_arch = "x86_64")]
@@ -152,7 +153,8 @@ impl CodeFormat {
         }
     }
 
-    /// How the sums become sums of weights, where codes with an offset have one of 128 or their own ([`words::Target::signed`]).
+    /// How the sums become sums of weights; codes with an offset have one of 128 or their own
+    /// ([`words::Target::signed`]).
     fn kind(self, signed: bool) -> Kind {
         match self {
             Self::Q2K => Kind::TwoMinima,
@@ -171,7 +173,7 @@ impl CodeFormat {
         }
     }
 
-    /// Codes are below two to the power of this.
+    /// The number of bits of a code.
     fn bits(self) -> u32 {
         match self {
             Self::Q4_0 | Self::Q4_1 | Self::Q4K => 4,
@@ -181,8 +183,9 @@ impl CodeFormat {
         }
     }
 
-    /// The bits of the codes of a format whose groups of sixteen have an integer scale, and whose offset is half the range of codes.
-    /// AVX2 multiplies pairs of products by that scale, so that codes need not become bytes.
+    /// The bits of a code, for formats whose groups of sixteen have an integer scale and whose offset is half
+    /// the range of codes. AVX2 multiplies pairs of products by that scale, so the codes need not become
+    /// bytes.
     #[cfg(target_arch = "x86_64")]
     fn group_bits(self) -> Option<usize> {
         match self {
@@ -205,7 +208,7 @@ fn adds_pairs(isa: Isa) -> bool {
     }
 }
 
-/// Tiles that meet activations together, so that a number of these is loaded once for both.
+/// Tiles multiplied together, so that each number of the activations is loaded once for both.
 const PAIR: usize = 2;
 
 /// Thirty-two columns of sixteen rows.
@@ -248,12 +251,13 @@ pub fn multiply_codes(
     Ok(())
 }
 
-/// Rows of activations from which AVX2 multiplies tiles of q4_0 as codes: then it takes the halves of bytes apart once for all rows.
+/// From this many rows of activations on, AVX2 multiplies tiles of q4_0 as codes: the halves of the bytes are
+/// then separated once for all rows.
 #[cfg(target_arch = "x86_64")]
 const TILES_AS_CODES: usize = 32;
 
-/// y = x·Wᵀ for some tiles of W, if there are enough rows for a matrix unit or AVX2 to multiply them as codes. Returns whether it was
-/// computed. The dimensions must match, and the bits are the same.
+/// y = x·Wᵀ for some tiles of W, if there are enough rows for a matrix unit or AVX2 to multiply them as
+/// codes. Returns whether it was computed. The dimensions must match; the bits are the same.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn multiply_tiles(
     isa: Isa,
@@ -319,7 +323,8 @@ fn unpacking(
     }
 }
 
-/// y = x·Wᵀ for some tiles of W, which NEON makes steps of. Returns whether it was computed. The dimensions must match.
+/// y = x·Wᵀ for some tiles of W, which NEON unpacks into steps. Returns whether it was computed. The
+/// dimensions must match.
 #[cfg(target_arch = "aarch64")]
 pub(super) fn multiply_tiles(
     isa: Isa,
@@ -358,7 +363,7 @@ fn unpack_columns(isa: Isa, format: CodeFormat, rows: &[u8], at: (usize, usize),
     }
 }
 
-/// Unpacks blocks on some target, and asks for as many bytes of the next sixteen rows.
+/// Unpacks blocks on some target, and prefetches as many bytes of the next sixteen rows.
 #[inline(always)]
 fn unpack_on<T: words::Target>(
     t: T,

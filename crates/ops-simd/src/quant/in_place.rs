@@ -5,7 +5,7 @@ use crate::error::{Error, same_len};
 use crate::gemm::MatMut;
 use crate::isa::Isa;
 
-/// Rows of weights that meet a panel of activations before the next panel does.
+/// Rows of weights that a panel of activations is multiplied by before the next panel.
 const ROWS: usize = 4;
 
 /// A format whose rows are multiplied in file order.
@@ -16,7 +16,7 @@ pub(super) trait RowFormat: Copy {
     fn dot<const M: usize>(self, isa: Isa, row: &[u8], x: Panel<'_, M>) -> [f32; M];
 }
 
-/// A format of which two rows at a time are multiplied by one row of activations.
+/// A format in which two rows at a time are multiplied by one row of activations.
 pub(super) trait PairFormat: Copy {
     /// The activations of some blocks, in the order of the codes.
     type Prepared;
@@ -94,7 +94,8 @@ fn part<'r, const M: usize, F: RowFormat>(
     }
 }
 
-/// Checks the lengths for blocks of so many weights and bytes. Returns the bytes of a row; if there are none, y is 0.
+/// Checks the lengths, for blocks of this many weights and bytes. Returns the bytes of a row; if rows are
+/// empty, sets y to 0.
 pub(super) fn checked_row(
     (weights, bytes): (usize, usize),
     raw: &[u8],

@@ -37,7 +37,7 @@ impl RowFormat for LookupFormat {
     }
 }
 
-/// For processors with AVX-512 VNNI.
+/// Products with AVX-512 VNNI.
 #[cfg(target_arch = "x86_64")]
 #[derive(Clone, Copy)]
 struct Vnni(LookupFormat);

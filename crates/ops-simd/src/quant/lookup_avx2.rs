@@ -7,7 +7,7 @@ use super::formats::LookupFormat;
 use super::one_row_avx2::lanes;
 use crate::x86::prefetch;
 
-/// Bytes from a block to the lines that are asked for.
+/// The distance in bytes from a block to the lines that are prefetched.
 const AHEAD: usize = 2048;
 
 /// Blocks whose sums share a vector.
@@ -22,7 +22,7 @@ pub(super) fn row<const M: usize>(format: LookupFormat, row: &[u8], x: Panel<'_,
     }
 }
 
-/// The same for blocks of so many bytes.
+/// As [`row`], for blocks of `BYTES` bytes.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 fn products<const BYTES: usize, const M: usize>(
@@ -42,7 +42,7 @@ fn products<const BYTES: usize, const M: usize>(
         acc = add_four(format, blocks, (quants, scales, sums), acc);
     }
     if !rest.is_empty() {
-        // Blocks that are missing have scales of zero.
+        // Missing blocks have scales of zero.
         let mut blocks = [[0; BYTES]; FOUR];
         let (mut quants, mut scales, mut sums) = ([[[0; WORDS]; M]; FOUR], [[0.0; M]; FOUR], [[0; M]; FOUR]);
         let first = x.quants.len() - last.len();
@@ -69,7 +69,7 @@ fn add_four<const BYTES: usize, const M: usize>(
 ) -> [__m256; M] {
     // SAFETY: 16 bytes.
     let levels = unsafe { _mm_loadu_si128(format.levels().as_ptr().cast()) };
-    // Small levels become unsigned, and the sum of the quants is taken off as often.
+    // An offset makes small levels unsigned; it is taken off again through the sum of the quants.
     let offset = if format == LookupFormat::Mxfp4 { 12 } else { 0 };
     let levels = _mm256_broadcastsi128_si256(_mm_add_epi8(levels, _mm_set1_epi8(offset)));
     let weights = blocks.each_ref().map(|block| weights(levels, block));

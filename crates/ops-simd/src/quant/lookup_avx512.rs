@@ -9,8 +9,8 @@ use super::formats::LookupFormat;
 use crate::scratch::Scratch;
 use crate::x86::prefetch;
 
-/// Bytes ahead of a block that are prefetched to the L2 cache, so well beyond the rows being read. The hardware's prefetcher stops
-/// at page boundaries.
+/// Bytes ahead of a block that are prefetched to the L2 cache, well beyond the rows being read. The
+/// hardware's prefetcher stops at page boundaries.
 const AHEAD: usize = 8192;
 
 /// Vectors of four blocks whose factors are computed together.
@@ -26,11 +26,11 @@ pub(super) struct Prepared {
     quants: [[[i32; 16]; 2]; VECTORS],
     /// The scale of block `j` of vector `v` is number `4 j + v`.
     scales: [f32; BLOCKS],
-    /// What takes off the levels' offset, in the same order.
+    /// Takes off the levels' offset, in the same order.
     offsets: [f32; BLOCKS],
 }
 
-/// What makes the levels unsigned.
+/// The offset that makes the levels unsigned.
 fn offset(format: LookupFormat) -> u8 {
     match format {
         LookupFormat::Iq4Nl => 128,
@@ -79,7 +79,7 @@ pub(super) fn products<const SIZE: usize, const R: usize>(
             if let Some(blocks) = rest.get(..bytes) {
                 add::<SIZE>(acc, levels, blocks, x);
             } else {
-                // Blocks that do not exist meet scales of zero.
+                // Blocks that do not exist have scales of zero.
                 let mut last = [0; 18 * BLOCKS];
                 last[..rest.len()].copy_from_slice(rest);
                 add::<SIZE>(acc, levels, &last[..bytes], x);
@@ -101,7 +101,7 @@ fn add<const SIZE: usize>(acc: &mut [__m512; 3], levels: __m512i, blocks: &[u8],
         unsafe { (_mm512_load_ps(x.scales.as_ptr()), _mm512_load_ps(x.offsets.as_ptr())) };
     acc[2] = _mm512_fmadd_ps(factors, offsets, acc[2]);
     let scales = _mm512_mul_ps(factors, scales);
-    // Number `v` of each quarter in all of the quarter.
+    // Number `v` of each quarter, in all lanes of the quarter.
     let spread = [
         _mm512_permute_ps::<0x00>(scales),
         _mm512_permute_ps::<0x55>(scales),
@@ -112,7 +112,7 @@ fn add<const SIZE: usize>(acc: &mut [__m512; 3], levels: __m512i, blocks: &[u8],
     for v in 0..VECTORS {
         // SAFETY: 64 bytes each.
         let quants = [0, 1].map(|half| unsafe { _mm512_load_si512(x.quants[v][half].as_ptr().cast()) });
-        // The rest of the four blocks is in the 64 bytes that end with them.
+        // The rest of the four blocks is in the last 64 bytes.
         let codes = codes::<SIZE>(vectors[v], load(&blocks[4 * (v + 1) * SIZE - 64..]));
         let low = _mm512_shuffle_epi8(levels, _mm512_and_si512(codes, mask));
         let high = _mm512_shuffle_epi8(levels, _mm512_and_si512(_mm512_srli_epi16::<4>(codes), mask));
@@ -135,8 +135,9 @@ fn load(bytes: &[u8]) -> __m512i {
 #[repr(align(64))]
 struct Places([u8; 64]);
 
-/// Bytes `from` and on of blocks of `SIZE` bytes, one block in each quarter of a vector that begins `skipped` bytes after the first.
-/// Those that are not in the quarter are left out, and so are those for which there is no place.
+/// The bytes of blocks of `SIZE` bytes from byte `from` on, with one block in each quarter of a vector that
+/// begins `skipped` bytes after the first block. Bytes that are not in the quarter, or for which there is no
+/// place, are left out.
 const fn places(size: usize, from: usize, skipped: usize, count: usize, every: usize) -> Places {
     let (mut out, mut i) = ([0xff; 64], 0);
     while i < 64 {

@@ -72,8 +72,9 @@ static SCALES: [[u16; 32]; 2] = {
 const Q8_LAST: usize = 52;
 const Q4_LAST: usize = 56;
 
-/// Asks for bytes well after `at`, because the hardware's prefetcher stops at page boundaries and follows four rows badly. The row
-/// of activations for q8_0 fills half of an L1 cache, so its weights go to the L2 cache.
+/// Prefetches bytes well after `at`, because the hardware's prefetcher stops at page boundaries and follows
+/// four rows badly. The row of activations for q8_0 fills half of an L1 cache, so its weights go to the L2
+/// cache.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn prefetch_weights<const SIZE: usize>(at: *const u8) {

@@ -83,7 +83,7 @@ fn dot<const M: usize>(isa: Isa, format: Format, tile: Tile<'_>, x: Panel<'_, M>
         // SAFETY: this level exists only after AVX-512 F, BW, DQ, VL and VNNI were detected.
         #[cfg(target_arch = "x86_64")]
         Level::Avx512Vnni => unsafe { super::dot_avx512::tile(format, tile, x) },
-        // Tiles become codes there, in `multiply`.
+        // `multiply` turns tiles into codes there.
         #[cfg(target_arch = "aarch64")]
         _ => dot_portable::tile(format, tile, x),
     }

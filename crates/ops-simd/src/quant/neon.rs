@@ -1,5 +1,5 @@
-//! The instructions of 64-bit ARM processors that multiply signed bytes. The intrinsics of those that came later are newer than this
-//! crate's minimum compiler.
+//! The instructions of 64-bit ARM processors that multiply signed bytes. The intrinsics of the newer ones
+//! require a later compiler than this crate's minimum.
 
 use core::arch::aarch64::*;
 use core::arch::asm;
@@ -21,7 +21,7 @@ pub(super) struct Matrices(Dots);
 
 /// Instructions that multiply and add bytes.
 pub(super) trait Dot: Copy {
-    /// Adds sixteen products to four sums. Which of them has which product depends on the instruction.
+    /// Adds sixteen products to four sums. Which product goes to which sum depends on the instruction.
     fn dot(self, sums: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t;
 }
 
@@ -91,7 +91,7 @@ impl Matrices {
         Self(unsafe { Dots::new_unchecked() })
     }
 
-    /// Dot products, which such processors have as well.
+    /// Dot products, which processors with `i8mm` have as well.
     #[inline(always)]
     pub(super) fn dots(self) -> Dots {
         self.0
@@ -114,7 +114,8 @@ impl Matrices {
     }
 }
 
-/// The first halves of both, and the second halves. Two vectors of two by two numbers become one for each row, or the other way.
+/// The first halves of both, and the second halves. Turns two vectors of two by two numbers into one for each
+/// row, and back.
 #[inline(always)]
 pub(super) fn halves([a, b]: [int64x2_t; 2]) -> [int64x2_t; 2] {
     // SAFETY: NEON.

@@ -11,10 +11,10 @@ pub(super) struct Prepared {
     /// Words of quants in the order of the codes. For q6_k: steps in order. For q4_k and q5_k, of four steps at a time: the even
     /// ones, then the odd ones. For iq4_xs, of four steps at a time: the first half of each, then the second halves.
     pub(super) quants: [[i32; WORDS]; STEPS],
-    /// The scale of each half of a step for q6_k. Otherwise the scale of each step, then what takes off the minimum of each or, for
-    /// iq4_xs, an offset of 128.
+    /// For q6_k, the scale of each half of a step. Otherwise the scale of each step, then the factor that
+    /// takes off the minimum of each step or, for iq4_xs, an offset of 128.
     pub(super) scales: [f32; 16],
-    /// For q6_k, what takes the offset of 32 off each half of a step.
+    /// For q6_k, the factor that takes the offset of 32 off each half of a step.
     pub(super) offsets: [f32; 16],
 }
 

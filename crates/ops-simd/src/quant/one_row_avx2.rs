@@ -102,8 +102,8 @@ pub(super) fn unit(block: &[u8], at: usize) -> __m256 {
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(super) fn six_bit_numbers(head: __m128i) -> __m128i {
-    // Words of four numbers: scales, scales, minima, minima. The second and the fourth have their upper two bits in the words of
-    // the first and the third.
+    // Words of four numbers: scales, scales, minima, minima. The upper two bits of the second and the fourth
+    // word are in the first and the third.
     let low = _mm_srlv_epi32(_mm_shuffle_epi32::<0b11_10_11_01>(head), _mm_setr_epi32(0, 0, 0, 4));
     let high = _mm_srli_epi32::<2>(_mm_shuffle_epi32::<0b10_00_01_00>(head));
     let (six, four, two) = (0x3f3f_3f3f, 0x0f0f_0f0f, 0x3030_3030);

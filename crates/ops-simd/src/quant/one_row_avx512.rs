@@ -1,5 +1,6 @@
-//! Rows of super-blocks in file order times one row of activations, with AVX-512 VNNI. Half as many instructions do the work of those
-//! for 256 bits, and two rows at a time depend on each other less, so that more of the next bytes are on their way.
+//! Rows of super-blocks in file order times one row of activations, with AVX-512 VNNI. It takes half as many
+//! instructions as with 256 bits, and two rows at a time depend on each other less, so more of the next bytes
+//! are in flight.
 
 use core::arch::x86_64::*;
 
@@ -8,8 +9,8 @@ use super::one_row::Prepared;
 use super::one_row_avx2::{iq4_xs_numbers, load_half, six_bit_numbers, unit};
 use crate::x86::prefetch;
 
-/// Bytes ahead of a block that are prefetched to the L2 cache, so well beyond the rows being read. The hardware's prefetcher stops
-/// at page boundaries.
+/// Bytes ahead of a block that are prefetched to the L2 cache, well beyond the rows being read. The
+/// hardware's prefetcher stops at page boundaries.
 const AHEAD: usize = 8192;
 
 /// The products of `R` rows of weights, in blocks of `SIZE` bytes, with a row of activations.

@@ -1,4 +1,4 @@
-//! The same products as plain loops over the blocks, with exact integers and scales in f64.
+//! The same products in plain loops over the blocks, with exact integers and scales in f64.
 
 use half::f16;
 

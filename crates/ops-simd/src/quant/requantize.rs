@@ -6,14 +6,14 @@ use crate::isa::Isa;
 use crate::simd::{MAX_LANES, Simd, VectorFn};
 use half::f16;
 
-/// The largest magnitude of a row is this power of two after it has been divided by the row's factor. Blocks of which every
-/// weight is up to 2²³ times smaller still have normal scales.
+/// The largest magnitude of a row is this power of two once it has been divided by the row's factor. Blocks
+/// whose weights are all up to 2²³ times smaller still have normal scales.
 const TOP: i32 = 14;
 
 /// Quantizes a row of weights to q8_0 blocks and returns the power of two that their scales must be multiplied by. The factor
 /// keeps the scales, which are f16, in their range. The NMSE of normal values is 3e-5.
 ///
-/// A block with an infinite weight keeps only those, and a block with a NaN becomes NaN.
+/// A block with an infinite weight keeps only the infinities; a block with a NaN becomes NaN.
 ///
 /// # Errors
 /// [`Error::Multiple`] if the length is not a multiple of 32; [`Error::Length`] if `out` has another number of blocks.
@@ -39,7 +39,7 @@ impl VectorFn for Requantize<'_> {
         let mut top = 0;
         for (x, out) in blocks.iter().zip(&mut *self.out) {
             let here = largest(s, x);
-            // Each block's own is kept where its first weights will be.
+            // Each block's own magnitude is kept where its first weights will be.
             out[..4].copy_from_slice(&here.to_le_bytes());
             let rest = || x.iter().map(|x| finite(x.abs().to_bits())).fold(0, u32::max);
             top = top.max(if finite(here) == here { here } else { rest() });
@@ -95,7 +95,7 @@ fn block<S: Simd>(s: S, x: &[f32; BLOCK], top: f32, inverse: f32, out: &mut [u8;
     let (inverse, limit) = (s.splat(inverse), s.splat(127.0));
     let mut wide = [0.0f32; BLOCK];
     for (x, wide) in x.chunks_exact(S::LANES).zip(wide.chunks_exact_mut(S::LANES)) {
-        // Their product may overflow. A scale that was rounded down may ask for more than 127.
+        // Their product may overflow, and a scale that was rounded down may give more than 127.
         let q = s.max_raw(s.neg(limit), s.min_raw(limit, s.mul(s.mul(s.load(x), inverse), step)));
         // The integers as bits of f32.
         s.store(wide, s.from_bits(s.to_i32(q)));

@@ -9,7 +9,8 @@ use crate::isa::{Isa, Level};
 
 /// Rows of weights multiplied together.
 const ROWS: usize = 4;
-/// Rows of weights multiplied together by eight rows of activations. On x86 two, because each pair of rows needs a register of sums.
+/// Rows of weights that are multiplied together by eight rows of activations: two on x86, because each pair
+/// of rows needs a register of sums.
 const ROWS_BY_EIGHT: usize = if cfg!(target_arch = "aarch64") { 4 } else { 2 };
 
 /// y = x·Wᵀ for W in blocks in file order; `raw` has as many rows as y has columns. The weights are read in place, once for
@@ -41,7 +42,8 @@ pub fn multiply_rows_by_row(
     multiply_in_order(isa, format, raw, x, y, true)
 }
 
-/// With `by_row`, the last of an odd number of rows does without the kernels for one row, which sum in another order.
+/// With `by_row`, the last of an odd number of rows does not use the kernels for one row, which sum in
+/// another order.
 fn multiply_in_order(
     isa: Isa,
     format: Format,

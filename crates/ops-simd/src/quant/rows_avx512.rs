@@ -6,8 +6,8 @@ use core::arch::x86_64::*;
 use super::activations::Panel;
 use super::blocks::{Format, Q8_0_BYTES, TILE_ROWS, scale_bits};
 
-/// Blocks of a row whose scales are collected at a time, one chunk ahead. Word stores take a while to become readable as a
-/// vector.
+/// Blocks of a row whose scales are collected at a time, one chunk ahead, because stored words take a while
+/// to become readable as a vector.
 const CHUNK: usize = 8;
 
 /// Σ over blocks of scale · scale · Σ quant · quant, for sixteen contiguous rows of blocks of `SIZE` bytes in `group` and `M`

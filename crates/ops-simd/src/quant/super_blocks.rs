@@ -1,8 +1,8 @@
 //! Products with rows of super-blocks of 256 weights in file order: GGUF's q4_k, q5_k, q6_k and iq4_xs.
 //!
-//! A super-block is eight steps of 32 weights, each of which meets one block of activations. Codes are unsigned bytes. A weight
-//! is `d · s · code − min` (q4_k, q5_k) with one scale and minimum per step, `d · s · (code − 32)` (q6_k) with one scale for
-//! each half of a step, or `d · s · level(code)` (iq4_xs).
+//! A super-block is eight steps of 32 weights, each of which is multiplied by one block of activations. Codes
+//! are unsigned bytes. A weight is `d · s · code − min` (q4_k, q5_k) with one scale and minimum per step, `d
+//! · s · (code − 32)` (q6_k) with one scale for each half of a step, or `d · s · level(code)` (iq4_xs).
 //!
 //! The weights are read one row after the other: reading four rows side by side takes twice as long from memory, because the
 //! hardware prefetches one stream better than four.
@@ -18,8 +18,8 @@ use crate::isa::Isa;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::Level;
 
-/// y = x·Wᵀ for W in super-blocks in file order; `raw` has as many rows as y has columns. The weights are read in place, for one
-/// row of x after the other: meant for one row or two.
+/// y = x·Wᵀ for W in super-blocks in file order; `raw` has as many rows as y has columns. The weights are
+/// read in place, for one row of x after the other: meant for one or two rows.
 ///
 /// # Errors
 /// [`Error::Length`] or [`Error::Multiple`] if the lengths do not match.

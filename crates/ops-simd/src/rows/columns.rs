@@ -68,7 +68,7 @@ fn check(len: usize, starts: &[usize], n: usize) -> Result<(), Error> {
 
 /// How two vectors become one.
 trait Combine: Copy {
-    /// Applied to every operand, and to the result. It undoes itself.
+    /// Applied to every operand and to the result. It is its own inverse.
     #[inline(always)]
     fn map<S: Simd>(self, _s: S, x: S::F) -> S::F {
         x
@@ -203,7 +203,8 @@ impl<T: Element> VectorFn for ArgColumns<'_, T> {
     }
 }
 
-/// Compares a few rows with the largest elements so far. Of many rows at once, the lines that they share would evict each other.
+/// Compares a few rows with the largest elements so far. With many rows at once, lines that map to the same
+/// cache set would evict each other.
 #[inline(always)]
 fn arg_rows<S: Simd, T: Element, const R: usize>(
     s: S,

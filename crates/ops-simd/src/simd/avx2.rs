@@ -16,7 +16,7 @@ impl Avx2 {
         Self(())
     }
 
-    // One copy, and not one for every place that calls it.
+    // One copy instead of one for every caller.
     #[inline(never)]
     #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2")]
     fn call<K: VectorFn>(self, kernel: K) -> K::Output {

@@ -16,7 +16,7 @@ impl Avx512 {
         Self(())
     }
 
-    // One copy, and not one for every place that calls it.
+    // One copy instead of one for every caller.
     #[inline(never)]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi1,bmi2")]
     fn call<K: VectorFn>(self, kernel: K) -> K::Output {

@@ -17,7 +17,7 @@ impl Neon {
         Self(())
     }
 
-    // One copy, and not one for every place that calls it.
+    // One copy instead of one for every caller.
     #[inline(never)]
     #[target_feature(enable = "neon")]
     fn call<K: VectorFn>(self, kernel: K) -> K::Output {

@@ -13,7 +13,7 @@ const TWO_23: f32 = 8_388_608.0;
 const ROUND_MAGIC: f32 = 12_582_912.0;
 const N: usize = 4;
 
-// A loop, for `array::from_fn` and `array::map` are ten small functions each for the compiler, for every closure.
+// A loop, because `array::from_fn` and `array::map` compile to ten small functions each, for every closure.
 #[inline(always)]
 fn lanes<R: Copy + Default, const LANES: usize>(f: impl Fn(usize) -> R) -> [R; LANES] {
     let mut out = [R::default(); LANES];
@@ -35,7 +35,7 @@ fn zip<A: Copy, B: Copy, R: Copy + Default>(a: [A; N], b: [B; N], f: impl Fn(A, 
     lanes(|i| f(a[i], b[i]))
 }
 
-// Conversions of a vector are calls: code in line for every use would be most of what this variant compiles to.
+// Conversions of a vector are calls: inlined at every use, they would be most of the code of this variant.
 #[inline(never)]
 fn four_from_f16(h: [u16; N]) -> [f32; N] {
     each(h, f16_bits_to_f32)
@@ -104,7 +104,7 @@ impl Simd for Portable {
     type M = [bool; N];
     type D = [f64; 2];
 
-    // One copy, and not one for every place that calls it.
+    // One copy instead of one for every caller.
     #[inline(never)]
     fn vectorize<K: VectorFn>(self, kernel: K) -> K::Output {
         kernel.run(self)

@@ -13,7 +13,7 @@ std::vector<const char*> pointers(const std::vector<std::string>& texts) {
   return out;
 }
 
-/// An NVRTC program that goes away with its name.
+/// An NVRTC program, destroyed with the object.
 class NvrtcProgram {
  public:
   NvrtcProgram(const Nvrtc& api, const CompileRequest& request) : api_(api) {

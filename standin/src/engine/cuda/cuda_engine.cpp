@@ -58,7 +58,7 @@ CudaModule& cuda(EngineModule& module) { return static_cast<CudaModule&>(module)
 
 hipError_t from_cuda(CUresult result) { return hipError_t(result); }
 
-// The end of the argument block, to check the caller's size; 0 if the driver does not report it.
+// The end of the argument block, for checking the caller's size; 0 if the driver does not report it.
 size_t argument_bytes(CUfunction function) {
   const auto parameter = cuda_driver().function_parameter;
   size_t end = 0, offset = 0, bytes = 0;
@@ -327,7 +327,7 @@ hipError_t CudaEngine::launch(EngineFunction& function, const LaunchShape& shape
                                 arguments ? extra : nullptr));
 }
 
-// Graphs. HIP's rules are checked before, so CUDA is not to check its own.
+// Graphs. HIP's rules have already been checked, so CUDA's own checks are turned off.
 
 hipError_t CudaEngine::begin_capture(EngineStream& stream) {
   if (const hipError_t error = use(cuda(stream).device)) return error;

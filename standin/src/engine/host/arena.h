@@ -17,15 +17,15 @@ class Arena {
 
   /// An address for `bytes` (at least 1) that faults until `commit`; null if no gap is left. `owner` is stored with it.
   void* reserve(size_t bytes, int owner);
-  /// Makes the memory accessible and fills it with 0xff: NaN in every float format, so that a read of unwritten memory
-  /// shows.
+  /// Makes the memory accessible and fills it with 0xff, which is NaN in every float format, so that a read
+  /// of unwritten memory is noticed.
   bool commit(void* ptr);
   /// Makes the memory inaccessible again and checks the bytes around it. Returns the owner, or nothing if `ptr` is not
   /// the start of an allocation.
   struct Released {
     int owner;
     size_t bytes;
-    const char* damage;  // where something was written that should not be, or null
+    const char* damage;  // where memory outside the allocation was written, or null
   };
   std::optional<Released> release(void* ptr);
 

@@ -23,7 +23,7 @@ struct KernelLaunch {
   std::vector<uint64_t> arguments;  // 64-bit words for their alignment
   LaunchShape shape{};
   uint32_t wave_size = 32;
-  std::atomic<int> error{0};  // hipError_t of the first block that failed; the blocks after it are left out
+  std::atomic<int> error{0};  // hipError_t of the first block that failed; the blocks after it are skipped
 };
 
 class BlockRunner {
@@ -33,8 +33,9 @@ class BlockRunner {
   /// The instance whose kernel the calling thread is executing, or null.
   static BlockRunner* executing();
 
-  /// Runs block number `block` (x fastest), with its threads in ascending or descending order: a missing barrier that
-  /// one order hides shows in the other. Failures are stored in `launch.error` and described on standard error.
+  /// Runs block number `block` (x fastest), with its threads in ascending or descending order: a missing
+  /// barrier that one order hides shows up in the other. Failures are stored in `launch.error` and described
+  /// on standard error.
   void run(KernelLaunch& launch, uint64_t block, bool descending);
 
   // Called by a kernel, on a fiber.

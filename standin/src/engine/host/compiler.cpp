@@ -54,7 +54,8 @@ bool write(const fs::path& path, const std::string& text) {
   return bool(file.flush());
 }
 
-// The environment, except what is preloaded into this process: the sanitizer's allocator makes a compiler half as fast.
+// The environment, without the libraries preloaded into this process: the sanitizer's allocator makes a
+// compiler half as fast.
 std::vector<char*> environment_of_commands() {
   std::vector<char*> out;
   for (char** variable = environ; *variable; ++variable)
@@ -96,7 +97,7 @@ bool stays_inside(const std::string& name) {
   return true;
 }
 
-// What the compiler for kernels says of itself; empty if it cannot be run.
+// What the kernel compiler reports about itself; empty if it cannot be run.
 const std::string& compiler_version() {
   static const std::string version = [] {
     const ScratchFolder folder;
@@ -107,20 +108,23 @@ const std::string& compiler_version() {
   return version;
 }
 
-// Whether the compiler for kernels is clang, whatever its name.
+// Whether the kernel compiler is clang, whatever its name.
 bool compiler_is_clang() { return compiler_version().find("clang") != std::string::npos; }
 
-// Everything but input and output.
+// All options except input and output.
 std::vector<std::string> command_line(const RtcOptions& options, const fs::path& folder) {
-  // Most kernels run for less time than they take to compile, which -O1 doubles. Inlining is what makes them fast.
+  // Most kernels run for less time than they take to compile, which -O1 would double. Inlining is what makes
+  // them fast.
   std::vector<std::string> command = {config().compiler, "-Og", "-finline-functions", "-fPIC", "-shared", "-std=c++17",
                                       "-fno-exceptions", "-fno-rtti",
                                       // GPU code reads LDS and vectors of values through pointers of other types.
                                       "-fno-strict-aliasing", "-DOPS_HOST=1", "-I" + (folder / "include").string(),
-                                      // A product and a sum are rounded on their own unless the kernel fuses them.
+                                      // A product and a sum are rounded separately unless the kernel fuses
+                                      // them.
                                       "-ffp-contract=off", "-fno-math-errno"};
 #if defined(__x86_64__)
-  // Conversions of f16 and fused products are functions otherwise, which take most of the time of many kernels.
+  // Without these, f16 conversions and fused products are function calls, which take most of the time of many
+  // kernels.
   if (__builtin_cpu_supports("f16c") && __builtin_cpu_supports("fma"))
     command.insert(command.end(), {"-mf16c", "-mfma"});
 #endif
@@ -141,8 +145,8 @@ int compile(std::vector<std::string> command, const std::vector<std::string>& mo
   return run(command, folder / "log");
 }
 
-// All that the code depends on: compiler, options, and the program after its macros and includes. Macros that name the
-// target count only where the program uses them. Empty if the program cannot be preprocessed.
+// Everything that the code depends on: compiler, options, and the program after preprocessing. Macros that
+// name the target count only where the program uses them. Empty if the program cannot be preprocessed.
 std::string identity(const std::vector<std::string>& command, const fs::path& folder) {
   if (compile(command, {"-E", "-P"}, folder, "kernel.ii") != 0) return {};
   std::string text = compiler_version();

@@ -55,10 +55,10 @@ class Fiber {
   void enter(Scheduler& scheduler);
   /// Called by the fiber: returns to the scheduler. If `finished`, the fiber is not entered again before `prepare`.
   void leave(Scheduler& scheduler, bool finished);
-  /// Called by the fiber: continues with another one. Lanes of a wave wait at the same place, so the processor predicts where
-  /// the other's functions return to, which it cannot when the scheduler runs in between.
+  /// Called by the fiber: continues with another one. The lanes of a wave wait at the same place, so the
+  /// processor can predict the other's return addresses, which it cannot if the scheduler runs in between.
   void continue_with(Scheduler& scheduler, Fiber& next);
-  /// Called by the fiber, first of all.
+  /// The first call that the fiber must make.
   void arrive(Scheduler& scheduler);
   /// Reclaims the stack from code that will not continue.
   void abandon();

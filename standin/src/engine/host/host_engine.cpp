@@ -126,7 +126,7 @@ hipError_t HostEngine::release(int, void* ptr) {
 hipError_t HostEngine::allocate_async(EngineStream& stream, size_t bytes, void** out) {
   const int device = host(stream).device;
   hipError_t error = reserve(device, bytes, out);
-  if (error == hipErrorOutOfMemory) {  // what was freed on this stream counts, even if it has not come to it yet
+  if (error == hipErrorOutOfMemory) {  // memory freed on this stream counts, even before the stream reaches that point
     host(stream).queue->tail().wait();
     error = reserve(device, bytes, out);
   }
@@ -186,7 +186,7 @@ hipError_t HostEngine::create_stream(int device, bool blocking, int, std::unique
 
 hipError_t HostEngine::synchronize(EngineStream& stream) {
   HostStream& s = host(stream);
-  // For the null stream, that includes the other blocking streams: a work item of its own waits for them.
+  // For the null stream, this includes the other blocking streams: a separate work item waits for them.
   const Ticket end = s.is_null ? enqueue(s, "a marker", [] {}) : s.queue->tail();
   end.wait();
   return take_error(s.device);

@@ -31,7 +31,7 @@ struct HostGraph : EngineGraph {
 struct HostGraphExec : EngineGraphExec {
   std::shared_ptr<const std::vector<HostNode>> nodes;
   std::mutex mutex;
-  Ticket last;  // a graph does not run twice at a time
+  Ticket last;  // a graph does not run concurrently with itself
 };
 
 struct HostStream : EngineStream {
@@ -118,7 +118,8 @@ class HostEngine : public Engine {
     std::vector<HostStream*> streams;  // without the null stream; under order_
   };
 
-  /// `begin` is called when the work is given to a queue: now, or each time that a graph which captures it is launched.
+  /// `begin` is called when the work is given to a queue: now, or each time a graph that captured it is
+  /// launched.
   Ticket enqueue(HostStream& stream, const char* label, std::function<void()> work, std::vector<Ticket> waits = {},
                  std::function<void()> begin = {});
   /// The address of new memory, counted for the device, that faults until it is committed.

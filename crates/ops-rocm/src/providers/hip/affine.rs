@@ -10,7 +10,7 @@ use ops_core::ops::{Affine, AffineInplace};
 use ops_core::{Call, Determinism, Layout, Num, Op, Operands, Reason};
 use ops_kernels::{Device, ElementType, Launch, Refused, cast, unary};
 
-/// [`Affine`] and [`AffineInplace`]. Integers go through f64, in memory of their own.
+/// [`Affine`] and [`AffineInplace`]. Integers go through f64, in separate memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HipAffine;
 

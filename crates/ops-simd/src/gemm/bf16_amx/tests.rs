@@ -1,10 +1,10 @@
-//! Products by the matrix unit if there is one, and by plain Rust in its place, compared with sums in f64.
+//! Products by the matrix unit, if there is one, and by a plain Rust replacement, compared with sums in f64.
 
 use super::*;
 use crate::isa::Level;
 
-/// Computes what the instructions compute, in plain Rust: even and odd elements of pairs are summed apart, and numbers below 2⁻¹²⁶
-/// count as zero.
+/// Computes in plain Rust what the instructions compute: even and odd elements of pairs are summed
+/// separately, and numbers below 2⁻¹²⁶ count as zero.
 struct Plain;
 
 fn flushed(x: f32) -> f32 {
@@ -33,7 +33,7 @@ impl Unit for Plain {
     }
 }
 
-/// Numbers that look random, between -1 and 1.
+/// Pseudo-random numbers between -1 and 1.
 fn numbers(n: usize, seed: u32) -> Vec<bf16> {
     let mut state = seed;
     let next = |_| {
@@ -43,7 +43,7 @@ fn numbers(n: usize, seed: u32) -> Vec<bf16> {
     (0..n).map(next).collect()
 }
 
-/// Both products, of a B as it is and packed. C has gaps between its rows, which must stay.
+/// Both products, with B as it is and with B packed. C has gaps between its rows, which must not be written.
 fn products<U: Unit>(unit: &U, isa: Isa, a: &Mat<'_, bf16>, b: &Mat<'_, bf16>) -> [Vec<f32>; 2] {
     let (m, n) = (a.rows(), b.cols());
     let run = |f: &dyn Fn(&mut MatMut<'_, f32>)| {
@@ -91,7 +91,7 @@ fn products_are_those_of_f64() {
     if !is_x86_feature_detected!("avx512bf16") {
         return;
     }
-    // Parts of tiles in every direction, an odd depth, more rows, columns and depth than are taken together.
+    // Partial tiles in every direction, an odd depth, and more rows, columns and depth than one block holds.
     for [m, k, n] in [[9, 32, 32], [16, 64, 33], [33, 33, 70], [40, 801, 47], [70, 385, 300], [520, 40, 36]] {
         let (a, b) = (numbers(m * k, 1), numbers(k * n, 2));
         for a in [Mat::row_major(&a, m, k).unwrap(), Mat::new(&a, m, k, 1, m).unwrap()] {

@@ -1,8 +1,9 @@
 //! AMX: a tile instruction multiplies a step by eight rows of activations, and vectors scale the sums.
 //!
-//! Of a panel of eight rows, the quants of a block are eight rows of 32 bytes, and a step is four columns of sixteen rows in each of
-//! eight rows of 64 bytes: they are operands of the instruction as they are. Its sums go through memory in the L1 cache. Tiles run
-//! [`AHEAD`] steps ahead of vectors, across panels too, so that neither waits for the other.
+//! In a panel of eight rows, the quants of a block are eight rows of 32 bytes, and a step is four columns of
+//! sixteen rows in each of eight rows of 64 bytes, so both are operands of the instruction as they are. Its
+//! sums go through memory in the L1 cache. The tiles run [`AHEAD`] steps ahead of the vectors, across panels
+//! too, so that neither waits for the other.
 //!
 //! The sums are exact, and vectors add them as those of `avx512.rs` do, so that the bits are the same.
 
@@ -22,9 +23,10 @@ use crate::x86::prefetch;
 
 /// Rows of a panel.
 pub(super) const ROWS: usize = 8;
-/// Steps of a pair of tiles that all activations meet: they stay in the L1 cache, with the sums and some activations.
+/// Steps of a pair of tiles that all activations are multiplied by: they stay in the L1 cache, with the sums
+/// and some activations.
 const STEPS: usize = 16;
-/// So many steps tiles are ahead of vectors.
+/// The number of steps that the tiles are ahead of the vectors.
 const AHEAD: usize = 6;
 /// Sums that are kept until vectors have read them.
 const KEPT: usize = 8;
@@ -34,13 +36,14 @@ const KEPT: usize = 8;
 #[repr(C, align(64))]
 pub(super) struct Sums([[[i32; TILE_ROWS]; ROWS]; PAIR]);
 
-/// Where sums go through.
+/// The memory that the sums go through.
 pub(super) type Ring = [Sums; KEPT];
 
 /// An empty ring.
 pub(super) const EMPTY: Ring = [Sums([[[0; TILE_ROWS]; ROWS]; PAIR]); KEPT];
 
-/// What multiplies a block of eight rows by the codes of two steps. These are signed or not; quants always are.
+/// Multiplies a block of eight rows by the codes of two steps. The codes are signed or unsigned; quants are
+/// always signed.
 pub(super) trait Unit {
     /// Stores the sums. `ODD` alternates from step to step.
     fn multiply<const SIGNED: bool, const ODD: bool>(
@@ -52,7 +55,7 @@ pub(super) trait Unit {
 }
 
 impl Unit for BytesTiles {
-    /// Steps in turn use different registers, so that one need not wait for the other's.
+    /// Alternate steps use different registers, so that one need not wait for the other.
     #[inline(always)]
     fn multiply<const SIGNED: bool, const ODD: bool>(
         &self,
@@ -60,7 +63,7 @@ impl Unit for BytesTiles {
         [a, b]: [&[Words; 8]; PAIR],
         Sums([sums, more]): &mut Sums,
     ) {
-        /// What loads and multiplies, with one of the instructions that multiply.
+        /// Loads and multiplies, with one of the instructions that multiply.
         macro_rules! tiles {
             ($instruction:literal) => {
                 // SAFETY: `self` proves that this thread's tiles have the shapes of the operands, which is all that is relied upon
@@ -100,7 +103,7 @@ impl Unit for BytesTiles {
     }
 }
 
-/// The unit for so many rows of activations, if `isa` has one and they fill a panel.
+/// The unit for this many rows of activations, if `isa` has one and they fill a panel.
 pub(super) fn unit(isa: Isa, rows: usize) -> Option<BytesTiles> {
     (rows >= ROWS).then(|| BytesTiles::configure(isa)).flatten()
 }
@@ -113,8 +116,8 @@ pub(super) fn sign(steps: &mut [Step]) {
     }
 }
 
-/// Multiplies columns of some tiles, from block `first` on, by all panels of eight rows. Adds to the columns of y from `j` on, or sets
-/// them if the columns are the first. Codes with an offset are signed.
+/// Multiplies columns of some tiles, from block `first` on, by all panels of eight rows. Adds to the columns
+/// of y from `j` on, or sets them if these columns are the first. Codes with an offset are signed.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
 pub(super) fn multiply_columns<U: Unit>(
     (unit, ring): (&U, &mut Ring),
@@ -141,7 +144,7 @@ pub(super) fn multiply_columns<U: Unit>(
     }
 }
 
-/// The columns that steps are.
+/// The columns that the steps cover.
 #[derive(Clone, Copy)]
 struct Columns {
     /// Blocks of a panel of activations.
@@ -236,9 +239,9 @@ fn advance<U: Unit, const T: usize, const MINIMA: usize>(ahead: &mut Ahead<'_, U
     if MINIMA == 0 { ahead.advance::<true>(ring) } else { ahead.advance::<false>(ring) }
 }
 
-/// Columns of panels of y.
+/// Columns of the panels of y.
 struct Rows<'a, const T: usize> {
-    /// The first column of the first row, which `stride` numbers follow.
+    /// The first column of the first row; rows are `stride` numbers apart.
     first: *mut f32,
     stride: usize,
     /// Of the columns that exist.
@@ -248,7 +251,7 @@ struct Rows<'a, const T: usize> {
 }
 
 impl<'a, const T: usize> Rows<'a, T> {
-    /// The columns from `j` on of so many panels.
+    /// The columns from `j` on, of this many panels.
     fn new(y: &'a mut MatMut<'_, f32>, panels: usize, j: usize) -> Self {
         assert!(panels * ROWS <= y.rows() && j <= y.cols());
         let mask = |t: usize| {
@@ -266,7 +269,8 @@ impl<'a, const T: usize> Rows<'a, T> {
         self.first.wrapping_add((panel * ROWS + r) * self.stride + t * TILE_ROWS)
     }
 
-    /// Asks for a panel, which was used many products ago, and whose rows are far apart. It need not exist.
+    /// Prefetches a panel, which was last used many products ago and whose rows are far apart. It need not
+    /// exist.
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn prefetch(&self, panel: usize) {
@@ -306,7 +310,7 @@ impl<'a, const T: usize> Rows<'a, T> {
     }
 }
 
-/// Adds the sums of step `b`, scaled, and its minima, for block `at` of the activations.
+/// Adds the scaled sums of step `b`, and its minima, for block `at` of the activations.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
 fn add_step<const T: usize, const MINIMA: usize>(

@@ -19,7 +19,7 @@ pub(super) fn dot<const M: usize>(format: CodeFormat, steps: &[Step], x: Panel<'
     }
 }
 
-/// The same for groups of codes of `bits` bits.
+/// As [`dot`], for groups of codes of `bits` bits.
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(super) fn dot_groups<const M: usize>(bits: usize, steps: &[Step], x: Panel<'_, M>, out: &mut [Lanes; M]) {
     match bits {
@@ -31,7 +31,7 @@ pub(super) fn dot_groups<const M: usize>(bits: usize, steps: &[Step], x: Panel<'
 /// A vector for each half of sixteen rows.
 pub(in crate::quant) type Halves<T> = [T; 2];
 
-/// Rows of activations that meet each register of codes while it is loaded.
+/// Rows of activations multiplied by each register of codes while it is loaded.
 pub(in super::super) const TOGETHER: usize = 4;
 
 /// The products with codes of `BITS` bits, in groups or not.
@@ -146,8 +146,9 @@ pub(in crate::quant) fn store<const R: usize>(out: &mut [Lanes], sums: [Halves<_
     }
 }
 
-/// The sums of a step's products with `R` rows of activations, for the first eight rows of the weight and the last. `codes` loads word
-/// `g` of either eight. Codes of eight bits have an offset of 128, which is taken off.
+/// The sums of a step's products with `R` rows of activations, for the first eight rows of the weight and for
+/// the last eight. `codes` loads word `g` of either eight. Codes of eight bits have an offset of 128, which
+/// is taken off.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub(in super::super) fn sums<const R: usize, const BITS: usize>(
@@ -155,7 +156,7 @@ pub(in super::super) fn sums<const R: usize, const BITS: usize>(
     quants: &[[i32; WORDS]; R],
 ) -> [Halves<__m256i>; R] {
     match BITS {
-        // So many products of pairs fit 16 bits: 2 · 127 · 2^BITS each.
+        // This many products of pairs fit 16 bits: each is at most 2 · 127 · 2^BITS.
         4 => sums_of_small::<R>(8, codes, quants),
         5 => sums_of_small::<R>(4, codes, quants),
         6 => sums_of_pairs::<R>(codes, quants),
@@ -163,7 +164,7 @@ pub(in super::super) fn sums<const R: usize, const BITS: usize>(
     }
 }
 
-/// Of codes of four or five bits: products of so many words are added in 16 bits.
+/// For codes of four or five bits: the products of several words are added in 16 bits.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn sums_of_small<const R: usize>(
@@ -194,7 +195,7 @@ fn sums_of_small<const R: usize>(
     sum
 }
 
-/// Of codes of six bits: products of two words are added in 16 bits.
+/// For codes of six bits: the products of two words are added in 16 bits.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn sums_of_pairs<const R: usize>(
@@ -214,7 +215,8 @@ fn sums_of_pairs<const R: usize>(
     sum
 }
 
-/// Of codes of eight bits. Unsigned times signed would exceed 16 bits, so the offset is removed and the signs are moved.
+/// For codes of eight bits. Unsigned times signed would exceed 16 bits, so the offset is removed and the
+/// signs are moved.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn sums_of_bytes<const R: usize>(
@@ -243,8 +245,9 @@ fn add_pairs(sum: __m256i, pairs: __m256i) -> __m256i {
     _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))
 }
 
-/// Returns the vector as it is. The compiler computes vectors in the order in which they are passed to this function. Otherwise it would
-/// interleave the products of several words, and keep sums in memory for want of registers.
+/// Returns the vector as it is. The compiler computes vectors in the order in which they are passed to this
+/// function. Otherwise it would interleave the products of several words and, short of registers, keep sums
+/// in memory.
 #[inline]
 #[target_feature(enable = "avx2")]
 fn in_order(mut vector: __m256i) -> __m256i {
@@ -264,14 +267,14 @@ fn group_sums<const R: usize, const BITS: usize>(
     quants: &[[i32; WORDS]; R],
     offsets: &[Offsets; R],
 ) -> [Halves<__m256i>; R] {
-    // So many words of a group, whose products fit 16 bits together: 2 · 127 · 2^BITS each.
+    // This many words of a group have products that fit 16 bits together: each is at most 2 · 127 · 2^BITS.
     let together = if BITS == 3 { 4 } else { 2 };
     let mut sum = [[_mm256_setzero_si256(); 2]; R];
     for (group, scales) in scales.iter().enumerate() {
         let scales = [0, 1].map(|half| words_of(bytemuck::cast_ref::<Lanes, Words>(scales), half));
         for r in 0..R {
             let pairs = _mm256_set1_epi16(offsets[r].minus_sums[group]);
-            // By half of the offset, because pairs are added. The size is at most 2⁴ · 16 · 127.
+            // Half of the offset, because pairs are added. The magnitude is at most 2⁴ · 16 · 127.
             let pairs = if BITS == 3 { _mm256_slli_epi16::<1>(pairs) } else { _mm256_slli_epi16::<4>(pairs) };
             for half in [0, 1] {
                 sum[r][half] = _mm256_add_epi32(sum[r][half], _mm256_madd_epi16(pairs, scales[half]));

@@ -252,8 +252,9 @@ fn each<const M: usize, const T: usize>(
 
 /// Adds the products of all steps. With no minima, codes have an offset of 128.
 ///
-/// A number of the activations is loaded once for all tiles, and the sums of a step are independent of each other. With eight rows and
-/// two tiles, they take half of the registers, and the compiler keeps most of `acc` in memory, which costs less than it gains.
+/// A number of the activations is loaded once for all tiles, and the sums of a step are independent of each
+/// other. With eight rows and two tiles, the sums take half of the registers; the compiler keeps most of
+/// `acc` in memory, which costs less than is gained.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
 fn add_steps<const M: usize, const T: usize, const MINIMA: usize>(

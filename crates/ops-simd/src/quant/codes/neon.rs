@@ -1,4 +1,4 @@
-//! Products of codes with NEON. Codes are signed bytes, which the best instructions of the processor multiply.
+//! Products of codes with NEON. Codes are signed bytes, multiplied by the best instructions of the processor.
 
 use core::arch::aarch64::*;
 
@@ -22,7 +22,7 @@ trait Products: Copy {
     fn sums<const N: usize>(self, codes: &[Words; 8], x: &[[i32; WORDS]; N]) -> [Row<int32x4_t>; N];
 }
 
-/// Products of 16 bits, of so many lines of codes: their sums fit 16 bits.
+/// Products in 16 bits. The sums of this many lines of codes fit them.
 #[derive(Clone, Copy)]
 struct Narrow<const LINES: usize>;
 
@@ -94,7 +94,7 @@ impl Products for Matrices {
         let mut sums = [[unsafe { vdupq_n_s32(0) }; 4]; N];
         let (pairs, one) = x.as_chunks::<2>();
         for half in 0..2 {
-            // One pair, or two: the last is the first as well then.
+            // One pair or two. If there is one, the last is also the first.
             let of = |pair: Option<&[[i32; WORDS]; 2]>| pair.map(|pair| eights(pair.each_ref(), half));
             if let (Some(a), Some(b)) = (of(pairs.first()), of(pairs.last())) {
                 add_eights(self, &mut sums, codes, 2 * half, [a[0], b[0]]);
@@ -266,7 +266,7 @@ pub(super) fn add<const M: usize>(
         Level::NeonI8mm => by_rows(unsafe { Matrices::new_unchecked() }, kind, steps, x, fresh, y, at),
         // SAFETY: this level exists only after dotprod was detected.
         Level::NeonDotProd => by_rows(unsafe { Dots::new_unchecked() }, kind, steps, x, fresh, y, at),
-        // So many products of 127 and codes of these bits fit 16 bits.
+        // This many products of 127 and codes of these bits fit 16 bits.
         _ => match format.bits() {
             4 | 5 => by_rows(Narrow::<8>, kind, steps, x, fresh, y, at),
             6 => by_rows(Narrow::<4>, kind, steps, x, fresh, y, at),
@@ -275,7 +275,7 @@ pub(super) fn add<const M: usize>(
     }
 }
 
-/// At most four rows of activations meet a step at a time, so that the sums are in registers.
+/// At most four rows of activations are multiplied by a step at a time, so that the sums stay in registers.
 fn by_rows<P: Products, const M: usize>(
     p: P,
     kind: Kind,

@@ -244,14 +244,15 @@ pub(super) fn unpack_tile(
     for_level(level, steps);
 }
 
-/// Brings the codes in the order in which this level multiplies them.
+/// Arranges the codes in the order in which this level multiplies them.
 fn for_level(level: Level, steps: &mut [Step]) {
     if level == Level::NeonI8mm {
         steps.iter_mut().for_each(pair);
     }
 }
 
-/// Turns each two lines of four columns of sixteen rows into one of eight columns of the first eight rows, and one of the others.
+/// Turns every two lines of four columns of sixteen rows into one of eight columns of the first eight rows,
+/// and one of the others.
 fn pair(step: &mut Step) {
     for [first, second] in step.codes.as_chunks_mut::<2>().0 {
         let (a, b) = (W::load(*first).0, W::load(*second).0);

@@ -1,4 +1,4 @@
-//! Weights that were packed in tiles, as codes, which matrix units and AVX2 multiply faster.
+//! Weights packed in tiles, converted to codes, which matrix units and AVX2 multiply faster.
 
 use core::arch::x86_64::*;
 use std::ops::Range;
@@ -36,7 +36,7 @@ pub(super) fn unpack_avx2(format: Format, tile: Tile<'_>, blocks: Range<usize>, 
     }
 }
 
-/// The codes of these blocks. Those of four bits become so much larger.
+/// The codes of these blocks; `more` is added to those of four bits.
 #[inline(always)]
 fn unpack(format: Format, more: u32, tile: Tile<'_>, blocks: Range<usize>, steps: &mut [Step]) {
     let bytes = format.quant_bytes() * TILE_ROWS;

@@ -1,8 +1,9 @@
 //! Sixteen rows of blocks as codes: a small piece for each format.
 //!
-//! A weight is `scale · code − minimum`, with one scale for each step of 32 weights. Codes are those of the file, where a byte can
-//! hold them together with the integer scale of their group of sixteen, or where the target multiplies groups. Those of q6_k fit no
-//! byte with their scale: they are rounded unless the target multiplies groups.
+//! A weight is `scale · code − minimum`, with one scale for each step of 32 weights. Codes are those of the
+//! file, times the integer scale of their group of sixteen where a byte can hold the product, unless the
+//! target multiplies groups. Those of q6_k do not fit a byte with their scale: they are rounded unless the
+//! target multiplies groups.
 // A group of lanes has the same index in codes, words and factors.
 #![allow(clippy::needless_range_loop)]
 
@@ -85,7 +86,7 @@ impl<T: Target> Block<'_, T> {
         [a, b, c, d, e, f, g, h]
     }
 
-    /// What flips codes of eight bits into those that the target wants ([`Target::signed_bytes`]).
+    /// Flips codes of eight bits into those that the target uses ([`Target::signed_bytes`]).
     #[inline(always)]
     fn flip(self) -> T::V {
         T::V::splat(if self.t.signed_bytes() { SIGNS } else { 0 })
@@ -117,7 +118,7 @@ impl<T: Target> Block<'_, T> {
         [low(a), low(b), low(c), low(d), high(a), high(b), high(c), high(d)]
     }
 
-    /// Such codes, as they are or looked up in a table.
+    /// Codes of four bits, as they are or looked up in a table.
     #[inline(always)]
     fn four_bits(self, at: usize, table: Option<&[u8; 16]>, step: &mut Step) {
         let codes = self.nibbles(at);
@@ -132,13 +133,13 @@ impl<T: Target> Block<'_, T> {
         self.symmetric(CodeFormat::Q4_0, step);
     }
 
-    /// A scale in the first half word, and an offset of the codes.
+    /// A scale in the first half word, and codes with an offset.
     #[inline(always)]
     fn symmetric(self, format: CodeFormat, step: &mut Step) {
         self.offset(format, self.t.halves(self.head()), step);
     }
 
-    /// A scale, and an offset of the codes, which may become 128.
+    /// A scale, and codes with an offset, which may become 128.
     #[inline(always)]
     fn offset(self, format: CodeFormat, scale: T::V, step: &mut Step) {
         step.scale = scale.lanes();
@@ -164,7 +165,7 @@ impl<T: Target> Block<'_, T> {
         self.asymmetric(step);
     }
 
-    /// Codes of five bits, whose highest are the bits of the word at `at`; the others follow.
+    /// Codes of five bits, whose highest bits are in the word at `at`; the others follow.
     #[inline(always)]
     fn five_bits(self, at: usize, step: &mut Step) {
         let (high, codes) = (self.word(at), self.nibbles(at + 4));

@@ -1,4 +1,4 @@
-//! The order in which weights become steps and meet the activations.
+//! The order in which weights are unpacked into steps and multiplied by the activations.
 
 use std::ops::Range;
 
@@ -18,15 +18,16 @@ use crate::scratch::{Aligned, Scratch};
 
 /// Columns that are unpacked at a time.
 const COLUMNS: usize = 2048;
-/// Tiles of so many columns that are unpacked before they meet the activations, if these have more than [`FEW_ROWS`]: they stay in the
-/// L2 cache, and the activations, which do not, are read less often.
+/// Tiles unpacked, this many columns each, before the activations are multiplied by them, if there are more
+/// than [`FEW_ROWS`] rows of activations: the tiles stay in the L2 cache, and the activations, which do not,
+/// are read less often.
 const MANY_TILES: usize = 8;
-/// The same for few activations, which stay in the cache.
+/// As [`MANY_TILES`], for few activations, which stay in the cache.
 const FEW_TILES: usize = 2;
 /// See [`MANY_TILES`].
 const FEW_ROWS: usize = 64;
 
-/// y = x·Wᵀ, where W has so many tiles. `unpack` makes steps of these blocks of a tile.
+/// y = x·Wᵀ, where W has this many tiles. `unpack` makes steps of these blocks of a tile.
 pub(super) fn multiply(
     isa: Isa,
     format: CodeFormat,

@@ -63,17 +63,19 @@ pub(super) trait Vector: Copy {
 pub(super) trait Target: Copy {
     /// Its registers.
     type V: Vector;
-    /// Asks for the line at this address, which need not be readable.
+    /// Prefetches the line at this address, which need not be readable.
     #[inline(always)]
     fn prefetch(self, at: *const u8) {
         let _ = at;
     }
-    /// Whether codes with an offset shall have one of 128. Otherwise they keep their own: smaller codes are multiplied faster.
+    /// Whether codes with an offset are given one of 128. Otherwise they keep their own: smaller codes are
+    /// multiplied faster.
     #[inline(always)]
     fn signed(self) -> bool {
         false
     }
-    /// Whether codes are multiplied as signed bytes: those of eight bits are 128 less. Goes with [`Target::signed`].
+    /// Whether codes are multiplied as signed bytes: those of eight bits have 128 subtracted. Implies
+    /// [`Target::signed`].
     #[inline(always)]
     fn signed_bytes(self) -> bool {
         false

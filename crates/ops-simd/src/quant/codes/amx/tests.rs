@@ -1,4 +1,5 @@
-//! Bits of the vector kernel, compared with those of the matrix unit if there is one, and of plain Rust in its place.
+//! Bits of the vector kernel, compared with those of the matrix unit, if there is one, and of a plain Rust
+//! replacement.
 
 use std::ops::Range;
 
@@ -7,7 +8,7 @@ use super::super::{CodeFormat, multiply_tiles_on, walk};
 use super::*;
 use crate::isa::{Isa, Level};
 
-/// Computes what the instructions compute, in plain Rust.
+/// Computes in plain Rust what the instructions compute.
 struct Plain;
 
 impl Unit for Plain {
@@ -31,7 +32,7 @@ impl Unit for Plain {
     }
 }
 
-/// The next of some numbers that look random.
+/// The next pseudo-random number.
 fn next(state: &mut u64) -> u64 {
     *state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
     *state >> 33
@@ -52,14 +53,15 @@ fn weights(format: CodeFormat, blocks: usize, state: &mut u64) -> Vec<u8> {
 
 type Bits = Vec<u32>;
 
-/// The bits of products of `m` rows of activations with `n` rows of weights, by all ways to compute them.
+/// The bits of products of `m` rows of activations with `n` rows of weights, in every way they can be
+/// computed.
 fn products(isa: Isa, format: CodeFormat, [m, n, blocks]: [usize; 3]) -> (Bits, Vec<Bits>) {
     let (k, mut state) = (blocks * format.block().0, (m * n * blocks) as u64);
     let raw = weights(format, n * blocks, &mut state);
     let x: Vec<f32> = (0..m * k).map(|_| next(&mut state) as f32 / 1e9 - 1.0).collect();
     let x = Activations::new(isa, &x, k).unwrap();
     let product = |f: &dyn Fn(&mut MatMut<'_, f32>)| {
-        // Columns that are not of the product must stay.
+        // Columns outside the product must not be written.
         let mut y = vec![7f32; m * (n + 3)];
         f(&mut MatMut::new(&mut y, m, n, n + 3).unwrap());
         y.iter().map(|y| y.to_bits()).collect::<Bits>()
@@ -87,8 +89,8 @@ fn bits_are_those_of_vectors() {
     let Some(isa) = Isa::available().into_iter().find(|isa| isa.level() == Level::Avx512Vnni) else { return };
     for format in CodeFormat::ALL {
         let per = 256 / format.block().0;
-        // An odd number of tiles, a part of one, more columns than meet activations at a time, panels of every size, and more
-        // tiles and columns than are unpacked at a time.
+        // An odd number of tiles, a partial tile, more columns than are multiplied at a time, panels of every
+        // size, and more tiles and columns than are unpacked at a time.
         for shape in [[8, 1, 1], [16, 16, 3], [21, 33, 2 * per + 1], [9, 47, 9 * per], [79, 150, 8 * per + 1]]
         {
             let (vectors, others) = products(isa, format, shape);
@@ -113,7 +115,7 @@ fn bits_of_packed_weights_are_those_of_vectors() {
             f(MatMut::new(&mut y, m, 38, 38).unwrap());
             y.iter().map(|y| y.to_bits()).collect::<Bits>()
         };
-        // A product that is made while the thread holds the tiles is one of vectors.
+        // A product that is computed while the thread holds the tiles uses vectors.
         let unit = BytesTiles::configure(isa);
         let want = product(&|y| multiply(isa, &tiles, 2..5, &x, y).unwrap());
         drop(unit);
