@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use crate::error::{Failure, is_bare};
-use crate::resident;
+use crate::process_libraries;
 use crate::search::{Folder, Search};
 use crate::{Attempt, LoadError, LoadErrorKind, Outcome};
 

@@ -58,7 +58,7 @@ impl Operand<'_> {
 impl Packing {
     /// The reason that a kernel gives when it cannot read this packing.
     pub fn declined(&self, operand: &Operand<'_>) -> Reason {
-        Reason::Packed { operand: operand.name, packing: self.name }
+        Reason::Packed { operand: operand.name, packing: self.name() }
     }
 }
 
