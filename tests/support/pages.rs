@@ -4,10 +4,12 @@ use rocm_ops::gguf::Gguf;
 use rocm_ops::model::{Sequence, Transformer};
 use rocm_ops::models::Decoder;
 
+/// One of [`FAMILIES`](crate::families::FAMILIES).
 pub fn load<B: Transformer<f32>>(b: &B, name: &str) -> Decoder<f32, B> {
     Decoder::load(b, &Gguf::open(format!("{}/{name}.gguf", folder())).unwrap(), 64).unwrap()
 }
 
+/// `n` tokens, which differ with `seed`.
 pub fn tokens(seed: u32, n: usize) -> Vec<u32> {
     (0..n as u32).map(|i| (seed * 131 + i * 37) % 500 + 2).collect()
 }
