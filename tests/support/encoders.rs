@@ -4,20 +4,27 @@ use rocm_ops::model::Transformer;
 use rocm_ops::models::{self, Encoder};
 use serde_json::Value;
 
+/// The encoders in `tests/data/folders`.
 pub const ENCODERS: [&str; 2] = ["bert", "bert_masked"];
 
 /// The expected embeddings of an encoder.
 pub struct Expected {
+    /// The texts.
     pub texts: Vec<String>,
+    /// The tokens of each.
     pub ids: Vec<Vec<u32>>,
+    /// What these decode to.
     pub decoded: Vec<String>,
+    /// The embedding of each.
     pub embeddings: Vec<Vec<f64>>,
 }
 
+/// The folder of an encoder.
 pub fn folder(name: &str) -> String {
     format!("{}/data/folders/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
+/// What an encoder must say, from its `expected.json`.
 pub fn expected(name: &str) -> Expected {
     let json = std::fs::read_to_string(format!("{}/expected.json", folder(name))).unwrap();
     let json: Value = serde_json::from_str(&json).unwrap();

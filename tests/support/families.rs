@@ -6,6 +6,7 @@ use rocm_ops::model::Transformer;
 use rocm_ops::models::Decoder;
 use serde_json::Value;
 
+/// Files in [`folder`], without their extension.
 pub const FAMILIES: [&str; 8] = [
     "llama-f16",
     "llama-Q4_K_M",
@@ -17,6 +18,7 @@ pub const FAMILIES: [&str; 8] = [
     "qwen3next-f16",
 ];
 
+/// The folder of the models.
 pub fn folder() -> String {
     format!("{}/data/families", env!("CARGO_MANIFEST_DIR"))
 }

@@ -4,6 +4,7 @@ use rocm_ops::gguf::Gguf;
 use rocm_ops::model::{Sequence, Transformer};
 use rocm_ops::models::Decoder;
 
+/// One of [`FAMILIES`](crate::families::FAMILIES).
 pub fn load<B: Transformer<f32>>(b: &B, name: &str) -> Decoder<f32, B> {
     Decoder::load(b, &Gguf::open(format!("{}/{name}.gguf", folder())).unwrap(), 64).unwrap()
 }

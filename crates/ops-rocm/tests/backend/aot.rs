@@ -88,7 +88,7 @@ fn the_generic_target_serves_a_card_that_is_not_listed() {
 #[test]
 fn a_card_without_code_gets_hiprtc_or_an_error_that_lists_the_targets() {
     let test = "aot::a_card_without_code_gets_hiprtc_or_an_error_that_lists_the_targets";
-    with_standin(test, &[("HIP_STANDIN_GFX", "gfx1032")], |standin| {
+    with_standin(test, &[("HIP_STANDIN_GFX", "gfx1032")], |_| {
         let code = compile("gfx1100");
         let objects = bundle("gfx1100", &code);
         assert_eq!(silu(open(&objects)).unwrap(), 0.0);
@@ -107,7 +107,7 @@ fn a_card_without_code_gets_hiprtc_or_an_error_that_lists_the_targets() {
 #[test]
 fn the_environment_forces_a_way() {
     let test = "aot::the_environment_forces_a_way";
-    with_standin(test, &[("OPS_ROCM_KERNELS", "aot"), ("HIP_STANDIN_GFX", "gfx1032")], |standin| {
+    with_standin(test, &[("OPS_ROCM_KERNELS", "aot"), ("HIP_STANDIN_GFX", "gfx1032")], |_| {
         let objects = bundle("gfx1100", &compile("gfx1100"));
         assert!(silu(open(&objects)).unwrap_err().to_string().contains("gfx1032"));
         assert_eq!(silu(open(&objects).kernels(KernelSource::Jit)).unwrap(), 0.0, "code comes before it");
@@ -158,13 +158,13 @@ fn neither_hiprtc_nor_rocblas_nor_miopen_is_needed() {
         fs::copy(standin.join("libamdhip64.so.7"), place.join("libamdhip64.so.7")).unwrap();
     }
     if stage != "run" {
-        with_standin(TEST, &[(STAGE, "make")], |standin| {
+        with_standin(TEST, &[(STAGE, "make")], |_| {
             compile("gfx1100").iter().for_each(|(unit, code)| fs::write(file(unit), code).unwrap());
         });
     }
     if stage != "make" {
         let only_hip = place.to_str().unwrap();
-        with_standin(TEST, &[(STAGE, "run"), ("OPS_ROCM_PATH", only_hip)], |standin| {
+        with_standin(TEST, &[(STAGE, "run"), ("OPS_ROCM_PATH", only_hip)], |_| {
             assert!(Compiler::load(&Hip::load().unwrap()).is_err(), "there is no hipRTC");
             let code: Vec<_> = units().map(|unit| (unit, fs::read(file(&unit)).unwrap())).collect();
             assert_eq!(silu(open(&bundle("gfx1100", &code))).unwrap(), 0.0);
@@ -180,7 +180,7 @@ fn neither_hiprtc_nor_rocblas_nor_miopen_is_needed() {
 #[test]
 fn instructions_that_the_generic_target_lacks_are_not_asked_for() {
     let test = "aot::instructions_that_the_generic_target_lacks_are_not_asked_for";
-    with_standin(test, &[("HIP_STANDIN_GFX", "gfx906:sramecc+:xnack-")], |standin| {
+    with_standin(test, &[("HIP_STANDIN_GFX", "gfx906:sramecc+:xnack-")], |_| {
         let objects = bundle("gfx9-generic", &compile("gfx9-generic"));
         let by_bytes = |builder: RocmBuilder| {
             let rocm = builder.build().unwrap();
