@@ -1,6 +1,7 @@
 //! The command line.
 use clap::{Parser, ValueEnum};
 use examples_shared::backend::{On, Type};
+use rocm_ops::models;
 use std::path::PathBuf;
 
 /// Generate text with a model.

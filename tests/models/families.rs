@@ -1,6 +1,6 @@
 //! The families on the CPU backends, their tokenizers, and refused files.
-use crate::families::{FAMILIES, check, check_batch, folder};
 use ops_tests::bundled::quantized;
+use ops_tests::families::{FAMILIES, check, check_batch, folder};
 use rocm_ops::gguf::Gguf;
 use rocm_ops::model::KvCache;
 use rocm_ops::models::Decoder;

@@ -42,7 +42,7 @@ fn it_compiles_what_a_model_uses_in_several_processes_and_keeps_it() {
     let cache = scratch("warm-cache");
     let _ = std::fs::remove_dir_all(&cache);
     let model = model("q4_0");
-    let first = origins(&warm(&standin, &cache, &model, &["--json"]));
+    let first = origins(&warm(standin, &cache, &model, &["--json"]));
     let has = |start: &str| first.iter().any(|(unit, _)| unit.starts_with(start));
     for unit in [
         "norm-rms-wave-f16-f32",
@@ -63,10 +63,10 @@ fn it_compiles_what_a_model_uses_in_several_processes_and_keeps_it() {
     }
     assert_eq!(std::fs::read_dir(&cache).unwrap().count(), first.len(), "one file for each unit");
 
-    let second = origins(&warm(&standin, &cache, &model, &["--json"]));
+    let second = origins(&warm(standin, &cache, &model, &["--json"]));
     assert!(second.iter().all(|(_, from)| from == "from the cache"), "{second:?}");
     assert_eq!(second.len(), first.len());
-    let text = warm(&standin, &cache, &model, &[]);
+    let text = warm(standin, &cache, &model, &[]);
     let last = format!("{} from the cache; kept in {}", first.len(), cache.display());
     assert!(text.last().ends_with(&last), "{}", text.stdout);
 }

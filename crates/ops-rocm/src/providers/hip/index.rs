@@ -94,7 +94,7 @@ impl<T: Float> Provider<Embedding<T>> for HipEmbedding {
 }
 
 impl HipOp for IndexSelect {
-    type Kernel = index::IndexSelectArgs;
+    type Kernel = IndexSelectArgs;
     const INDICES: Option<&'static str> = Some("ids");
 
     fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
