@@ -3,6 +3,7 @@ mod check;
 mod kernels;
 mod page;
 mod standin;
+mod structure;
 mod targets;
 
 use std::process::ExitCode;
@@ -16,6 +17,7 @@ usage: cargo xtask COMMAND
   kernels --newer-clang [--record]                 the same for targets that clang 19 does not know, with clang-21
   kernels --hiprtc DIR [--record]                  figures of hipRTC's code objects, from tools/hiprtc-registers.sh
   kernels --document                               registers and occupancy into docs/kernels.md
+  structure [ROOT..]                               import cycles between modules, and imports from a higher layer
   targets                                          what is generated from the table of gfx targets
   standin [--test]                                 build the stand-in device; its folder is the last line";
 
@@ -26,6 +28,7 @@ fn main() -> ExitCode {
     let done = match command.as_str() {
         "check" => check::main(&rest),
         "kernels" => kernels::main(&rest),
+        "structure" => structure::main(&rest),
         "targets" => targets::main(&rest),
         "standin" => return standin::main(rest),
         "" | "help" | "-h" | "--help" => {

@@ -5,17 +5,7 @@
 //! and may does, in the policy's order or else in that of the op's list; in the latter a provider may let others go first
 //! ([`Provider::defer`](crate::Provider::defer)). Nothing else decides, and nothing falls back silently.
 //!
-//! # Layers
-//!
-//! A module of this crate uses those above it in this list, and none below:
-//!
-//! 1. `hip`, devices and memory; `error`
-//! 2. `vendor`, AMD's libraries; `kernels`, this project's compiled kernels
-//! 3. `choice`, which knows neither ops nor lists of providers
-//! 4. `rocm`, the queue
-//! 5. `provider`, how a call finds its provider; `backend`, memory and transfers
-//! 6. `providers`, the lists and what computes; it checks the names in policies, since it has the lists
-//! 7. `builder`, `survey`
+//! The docs of the crate list the layers: this module knows neither ops nor lists of providers.
 
 mod condition;
 mod decision;

@@ -22,6 +22,19 @@
 //! ```
 //!
 //! [`hip`] is the layer below: devices, streams, events, memory, modules and launches over the HIP runtime.
+//!
+//! # Layers
+//!
+//! A module imports only from its own layer and from those before it; `cargo xtask structure` reads this list.
+//!
+//! 1. `sync`, `fingerprint`, `provider_id`: used by all
+//! 2. `hip`, `error`: devices and memory
+//! 3. `vendor`, `kernels`, `matrix_check`, `tuned`, `space`, `index_names`: AMD's libraries; this project's compiled kernels; tensors
+//! 4. `choice`: policies and decisions, without knowing any op or list of providers
+//! 5. `rocm`: the queue
+//! 6. `provider`, `backend`, `prepare`, `replay`: how a call finds its provider; memory and transfers
+//! 7. `providers`: the lists, and what computes. It checks the names in policies, since it has the lists.
+//! 8. `builder`, `survey`, `bridge`: opening a queue; what a machine has
 
 mod backend;
 #[cfg(feature = "rocm-rs")]
