@@ -4,10 +4,11 @@
 //! compiler, as in `6.4: hipRTC 6.4.3, LLVM 21.1.8`. `--record` writes `kernels/resources-hiprtc.tsv`; with `--family`, the rows of
 //! these families, and all others stay as they are. By hand, not in CI, so the table also records from which sources each family
 //! is: `--document` leaves out kernels of families that have changed since.
+use super::compile::in_parallel;
 use super::figures::{Figures, Measured};
 use super::fingerprint::fingerprint;
 use super::record::{Record, Table};
-use super::{Tools, disassembly, in_parallel, metadata};
+use super::{Tools, disassembly, metadata};
 use crate::page::{self, root};
 use ops_kernels::source::Family;
 use ops_kernels::target::{TARGETS, recorded_with_hiprtc};
