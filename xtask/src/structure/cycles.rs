@@ -10,24 +10,21 @@ pub(super) fn faults(krate: &Crate, edges: &[Edge]) -> Vec<String> {
 
 /// The groups of two and more files.
 fn groups(files: usize, edges: &[Edge]) -> Vec<Vec<usize>> {
-    let reach: Vec<Vec<bool>> =
-        (0..files).map(|from| distances(files, edges, from).iter().map(|d| d.is_some()).collect()).collect();
-    let mut out: Vec<Vec<usize>> = Vec::new();
-    for file in 0..files {
-        if out.iter().any(|group| group.contains(&file)) {
-            continue;
-        }
-        let group: Vec<usize> =
-            (0..files).filter(|&other| reach[file][other] && reach[other][file]).collect();
-        if group.len() > 1 {
-            out.push(group);
-        }
-    }
-    out
+    let reach: Vec<Vec<Option<usize>>> =
+        (0..files).map(|from| before_on_shortest_way(files, edges, from)).collect();
+    let leads = |from: usize, to: usize| reach[from][to].is_some();
+    let group =
+        |file| (0..files).filter(|&other| leads(file, other) && leads(other, file)).collect::<Vec<_>>();
+    // Each group once, at its first file.
+    (0..files)
+        .map(|file| (file, group(file)))
+        .filter(|(file, g)| g.len() > 1 && g[0] == *file)
+        .map(|(_, g)| g)
+        .collect()
 }
 
 /// The file before each file on a shortest way from `from`; `None` where no way leads.
-fn distances(files: usize, edges: &[Edge], from: usize) -> Vec<Option<usize>> {
+fn before_on_shortest_way(files: usize, edges: &[Edge], from: usize) -> Vec<Option<usize>> {
     let mut before = vec![None; files];
     let mut queue = VecDeque::from([from]);
     while let Some(at) = queue.pop_front() {
@@ -43,7 +40,7 @@ fn distances(files: usize, edges: &[Edge], from: usize) -> Vec<Option<usize>> {
 
 /// A shortest cycle through a file of the group.
 fn cycle(files: usize, edges: &[Edge], start: usize) -> Vec<usize> {
-    let before = distances(files, edges, start);
+    let before = before_on_shortest_way(files, edges, start);
     let mut out = vec![start];
     let mut at = start;
     while let Some(previous) = before[at] {
