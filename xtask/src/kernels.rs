@@ -34,7 +34,7 @@ use ops_kernels::{instances, target};
 use record::Record;
 use runs::Runs;
 use select::State;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
@@ -115,7 +115,7 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
     println!(
         "{compiled} kernels compiled ({} instances, {} targets) in {:.0} s, no scratch, no register spilled, no FLAT instruction: {}",
         measured.len(),
-        options.targets.len(),
+        measured.values().flat_map(BTreeMap::keys).collect::<BTreeSet<_>>().len(),
         started.elapsed().as_secs_f64(),
         options.out.display()
     );
