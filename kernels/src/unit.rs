@@ -1,6 +1,10 @@
 //! Compilation units.
 use crate::{ElementType, Family, Instance, instances, source};
 
+/// FNV-1a with 128 bits.
+const FNV_OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+const FNV_PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+
 /// The instances of one part of a family for one set of element types. A program compiles and loads a whole
 /// unit at once, so it waits only for the types that it uses. Families are divided if a model uses only some
 /// of the kernels: a decoder has one kind of norm, and heads of one size. They are not divided further,
@@ -53,6 +57,20 @@ impl Unit {
         self.instances().any(|k| k.runs_on(target))
     }
 
+    /// The name of the unit's code object for a target among those of all targets, compilers and versions of the sources: it has the
+    /// fingerprint of what the object is made of. `compiler` is what `clang --version` prints, trimmed. `None` for an unknown target.
+    pub fn object_name(&self, compiler: &str, target: &str) -> Option<String> {
+        let flags = source::clang_options(target)?.join("\n");
+        let mut hash = FNV_OFFSET;
+        for part in [compiler, &flags, &self.text(target)] {
+            // A zero ends each part, so that two parts are not taken for one.
+            for byte in part.bytes().chain([0]) {
+                hash = (hash ^ u128::from(byte)).wrapping_mul(FNV_PRIME);
+            }
+        }
+        Some(format!("{}-{target}-{hash:032x}.hsaco", self.name()))
+    }
+
     /// The unit's translation unit for a target; see [`source::unit`].
     pub fn text(&self, target: &str) -> String {
         source::unit_for(self.family, self.instances().filter(|k| k.runs_on(target)), target)
@@ -63,6 +81,17 @@ impl Unit {
 mod tests {
     use super::*;
     use std::collections::HashSet;
+
+    #[test]
+    fn the_name_of_an_object_says_what_it_is_made_of() {
+        let unit = Unit::all()[0];
+        let name = unit.object_name("clang 19", "gfx90a").unwrap();
+        assert_eq!(unit.object_name("clang 19", "gfx90a").as_ref(), Some(&name));
+        assert!(name.starts_with(&format!("{}-gfx90a-", unit.name())) && name.ends_with(".hsaco"), "{name}");
+        assert_ne!(unit.object_name("clang 20", "gfx90a").as_ref(), Some(&name));
+        assert_ne!(unit.object_name("clang 19", "gfx942").as_ref(), Some(&name));
+        assert_eq!(unit.object_name("clang 19", "gfx1"), None);
+    }
 
     #[test]
     fn every_instance_is_in_one_unit_and_names_differ() {

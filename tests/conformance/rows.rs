@@ -7,7 +7,7 @@ use rocm_ops::{Cpu, Determinism, Reference};
 const MOST: usize = 1 << 10;
 
 fn passes<B: SuiteBackend>(backend: &B) {
-    let filter = Filter { one_type_in: crate::one_type_in(), ..Filter::all() };
+    let filter = Filter::all().with_variables();
     let rows = run_rows(backend, &Reference::new(), &filter, MOST, &mut |_| {});
     let without: Vec<_> = ops_test::op_names().filter(|op| !rows.compared.contains_key(*op)).collect();
     println!("calls compared: {:?}\nno rows: {without:?}", rows.compared);
@@ -18,6 +18,10 @@ fn passes<B: SuiteBackend>(backend: &B) {
         .collect();
     let shown = failures.len().min(60);
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures[..shown].join("\n"));
+    // Of some cases only, nothing is expected.
+    if filter.is_partial() {
+        return;
+    }
     for op in
         ["linear", "qlinear", "matmul", "attention", "linear_experts", "rms_norm", "softmax", "sum", "add"]
     {

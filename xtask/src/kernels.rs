@@ -6,8 +6,12 @@
 //! describes how to launch them. Requires `clang-19`, `lld-19` and `llvm-19` (`CLANG`, `OBJDUMP` and `READELF` name others), but
 //! no ROCm.
 //!
+//! `--changed` compiles what [`select`] says, which is what CI does; with `--all`, everything. Either leaves the code objects for gfx942
+//! where the build script of `ops-rocm` takes them (`OPS_ROCM_AOT_OBJECTS=target/code-objects`), a unit each.
+//!
 //! `--newer-clang` does the same for the targets that clang 19 does not know, with `clang-21` and
 //! `kernels/resources-newer-clang.tsv`. `--hiprtc DIR` reads code objects compiled by hipRTC, see [`hiprtc`].
+mod compile;
 mod disassembly;
 mod document;
 mod figures;
@@ -17,18 +21,22 @@ mod layouts;
 mod metadata;
 mod occupancy;
 mod record;
+mod runs;
+mod select;
 mod table;
 
 use crate::page::root;
-use figures::{Figures, Measured, fault};
-use ops_kernels::source::{self, Family};
+use compile::compile_all;
+use figures::{Measured, fault};
+use fingerprint::of_sources;
+use ops_kernels::source::Family;
 use ops_kernels::{instances, target};
 use record::Record;
-use std::collections::BTreeMap;
+use runs::Runs;
+use select::State;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 struct Options {
@@ -41,8 +49,23 @@ struct Options {
     rewrite: bool,
     /// The folder of hipRTC's code objects, if they are to be read.
     hiprtc: Option<PathBuf>,
+    /// With `--changed`: what is compiled of each family.
+    selected: Option<Vec<(Family, State)>>,
+    /// Where units for [`select::AOT`] are left for the build script, if so.
+    objects: Option<PathBuf>,
     clang: String,
     tools: Tools,
+}
+
+impl Options {
+    /// Whether a family is compiled for a target, as far as it has kernels for it.
+    fn includes(&self, family: Family, target: &str) -> bool {
+        let selected = self.selected.as_ref();
+        let state = selected.and_then(|list| list.iter().find(|(of, _)| *of == family));
+        self.families.contains(&family)
+            && self.targets.iter().any(|t| t == target)
+            && state.is_none_or(|(_, state)| state.includes(target))
+    }
 }
 
 /// The names of LLVM's tools.
@@ -66,8 +89,9 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
         target::check_clang(&version, target)?;
     }
     let started = Instant::now();
+    options.selected.iter().for_each(|states| select::report(states));
     let measured = compile_all(&options)?;
-    if options.families.len() == Family::ALL.len() {
+    if options.families.len() == Family::ALL.len() && options.objects.is_none() {
         table::write(&options.clang, &version, &options.targets, &options.out)?;
     }
     let mut faults = faults(&measured, &options);
@@ -76,7 +100,12 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
             return Err(report("not recorded", &faults));
         }
         options.record.write(&measured, &options, &version)?;
+        if options.record.is_standard() {
+            let all_targets = options.record.targets.iter().all(|t| options.targets.iter().any(|of| of == t));
+            Runs::read().note(&options.families, all_targets)?;
+        }
     } else {
+        faults.extend(not_recorded(&options));
         faults.extend(options.record.differences(&measured, &options, &version)?);
     }
     if !faults.is_empty() {
@@ -86,18 +115,40 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
     println!(
         "{compiled} kernels compiled ({} instances, {} targets) in {:.0} s, no scratch, no register spilled, no FLAT instruction: {}",
         measured.len(),
-        options.targets.len(),
+        measured.values().flat_map(BTreeMap::keys).collect::<BTreeSet<_>>().len(),
         started.elapsed().as_secs_f64(),
         options.out.display()
     );
     Ok(())
 }
 
-const OPTIONS: &str =
-    "--gfx LIST, --family LIST, --out DIR, --newer-clang, --hiprtc DIR, --record, --document";
+/// Families whose recorded registers are of other sources.
+fn not_recorded(options: &Options) -> Vec<String> {
+    let runs = Runs::read();
+    let changed = |family: &Family| runs.fingerprint(*family).is_some_and(|f| f != of_sources(*family));
+    let of_table = options.families.iter().filter(|_| options.record.is_standard());
+    let name = |family: &Family| {
+        let name = family.name();
+        format!(
+            "{name}: its sources are not those of the recorded run: `cargo xtask kernels --record --family {name}`"
+        )
+    };
+    of_table.copied().filter(changed).map(|family| name(&family)).collect()
+}
+
+const OPTIONS: &str = "--changed, --all, --gfx LIST, --family LIST, --out DIR, --newer-clang, --hiprtc DIR, --record, --document";
 
 fn parse(args: &[String]) -> Result<Options, String> {
-    let newer = args.iter().any(|arg| arg == "--newer-clang");
+    let has = |flag: &str| args.iter().any(|arg| arg == flag);
+    let newer = has("--newer-clang");
+    let changed = has("--changed");
+    if changed && (newer || ["--record", "--gfx", "--hiprtc"].iter().any(|flag| has(flag))) {
+        return Err(
+            "kernels: --changed chooses the targets itself; beside it may be --all, --family and --out"
+                .into(),
+        );
+    }
+    let all = has("--all");
     let record = if newer { Record::newer_clang() } else { Record::standard() };
     let clang = std::env::var("CLANG").unwrap_or_else(|_| if newer { "clang-21" } else { "clang-19" }.into());
     let tool = |name| disassembly::tool_of(&clang, name);
@@ -108,6 +159,8 @@ fn parse(args: &[String]) -> Result<Options, String> {
         record,
         rewrite: false,
         hiprtc: None,
+        selected: None,
+        objects: None,
         tools: Tools { objdump: tool("objdump"), readelf: tool("readelf") },
         clang,
     };
@@ -119,10 +172,14 @@ fn parse(args: &[String]) -> Result<Options, String> {
             "--family" => options.families = value()?.split(',').map(family_of).collect::<Result<_, _>>()?,
             "--out" => options.out = PathBuf::from(value()?),
             "--hiprtc" => options.hiprtc = Some(PathBuf::from(value()?)),
-            "--newer-clang" => {}
+            "--newer-clang" | "--changed" | "--all" => {}
             "--record" => options.rewrite = true,
             other => return Err(format!("kernels: no option `{other}`; the options are {OPTIONS}")),
         }
+    }
+    if changed {
+        options.objects = Some(target_folder().join("code-objects"));
+        options.selected = (!all).then(select::states);
     }
     if let Some(unknown) = options.targets.iter().find(|t| target::wave_of(t).is_none()) {
         return Err(format!(
@@ -133,137 +190,31 @@ fn parse(args: &[String]) -> Result<Options, String> {
     Ok(options)
 }
 
+/// Cargo's target folder.
+fn target_folder() -> PathBuf {
+    root().join(std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from))
+}
+
 fn family_of(name: &str) -> Result<Family, String> {
     let known = || Family::ALL.iter().map(|f| f.name()).collect::<Vec<_>>().join(", ");
     let found = Family::ALL.iter().find(|f| f.name() == name.trim());
     found.copied().ok_or_else(|| format!("kernels: no family `{name}`; the families are {}", known()))
 }
 
+const INSTALL: &str = "install it with `apt-get install clang-19 lld-19`, or name another in CLANG";
+
+/// What `clang --version` prints.
+fn version_text(clang: &str) -> Result<String, String> {
+    let out =
+        Command::new(clang).arg("--version").output().map_err(|e| format!("{clang}: {e}; {INSTALL}"))?;
+    Ok(String::from_utf8_lossy(&out.stdout).trim().to_owned())
+}
+
+/// The version alone, such as `19.1.7`.
 fn compiler_version(clang: &str) -> Result<String, String> {
-    let advice = "install it with `apt-get install clang-19 lld-19`, or name another in CLANG";
-    let out = Command::new(clang).arg("--version").output().map_err(|e| format!("{clang}: {e}; {advice}"))?;
-    let text = String::from_utf8_lossy(&out.stdout);
+    let text = version_text(clang)?;
     let version = text.split("version ").nth(1).and_then(|v| v.split_whitespace().next());
-    version.map(str::to_owned).ok_or_else(|| format!("{clang} --version does not name a version; {advice}"))
-}
-
-/// Compiles the families for the targets on all cores.
-fn compile_all(options: &Options) -> Result<Measured, String> {
-    let mut jobs: Vec<(&str, Family)> = Vec::new();
-    for &family in &options.families {
-        let with = |target: &&String| family.runs_on(target);
-        jobs.extend(options.targets.iter().filter(with).map(|t| (t.as_str(), family)));
-    }
-    for target in &options.targets {
-        let folder = options.out.join(target);
-        std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    }
-    let done = AtomicUsize::new(0);
-    let mut measured = Measured::new();
-    let work = |&(target, family): &(&str, Family)| {
-        let started = Instant::now();
-        let compiled = compile(options, target, family);
-        let finished = done.fetch_add(1, Ordering::Relaxed) + 1;
-        let seconds = started.elapsed().as_secs_f64();
-        println!("[{finished}/{}] {target} {} {seconds:.1} s", jobs.len(), family.name());
-        compiled
-    };
-    in_parallel(&jobs, work, |&(target, _), figures| {
-        for (kernel, f) in figures {
-            measured.entry(kernel).or_default().insert(target.to_owned(), f);
-        }
-    })?;
-    Ok(measured)
-}
-
-/// Runs each job on one of all cores, and passes its result to `each`. The error has the messages of all
-/// failed jobs.
-fn in_parallel<J: Sync, R>(
-    jobs: &[J],
-    work: impl Fn(&J) -> Result<R, String> + Sync,
-    each: impl FnMut(&J, R) + Send,
-) -> Result<(), String> {
-    let next = AtomicUsize::new(0);
-    let results = Mutex::new((each, Vec::new()));
-    let worker = || {
-        while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let result = work(job);
-            let (each, errors) = &mut *results.lock().unwrap_or_else(|e| e.into_inner());
-            match result {
-                Ok(result) => each(job, result),
-                Err(message) => errors.push(message),
-            }
-        }
-    };
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(worker))));
-    let (_, errors) = results.into_inner().unwrap_or_else(|e| e.into_inner());
-    if errors.is_empty() { Ok(()) } else { Err(errors.join("\n")) }
-}
-
-/// Compiles one family for one target and reads the compiler's remarks.
-fn compile(options: &Options, target: &str, family: Family) -> Result<Vec<(String, Figures)>, String> {
-    let input = options.out.join(target).join(format!("{}.hip", family.name()));
-    std::fs::write(&input, source::source_for(family, target))
-        .map_err(|e| format!("{}: {e}", input.display()))?;
-    let output = options.out.join(target).join(format!("{}.hsaco", family.name()));
-    let flags = source::clang_options(target).ok_or_else(|| format!("{target}: unknown target"))?;
-    let out = Command::new(&options.clang)
-        .args(flags)
-        .args([
-            "-Rpass-analysis=kernel-resource-usage",
-            "-Wall",
-            "-Wno-unused-function",
-            "-Wno-unused-const-variable",
-        ])
-        .arg(&input)
-        .arg("-o")
-        .arg(&output)
-        .output()
-        .map_err(|e| format!("{}: {e}", options.clang))?;
-    let messages = String::from_utf8_lossy(&out.stderr);
-    let complaints = messages.lines().filter(|l| l.contains("error:") || l.contains("warning:"));
-    let complaints: Vec<&str> = complaints.filter(|l| !l.contains("code object v6")).take(20).collect();
-    if !out.status.success() || !complaints.is_empty() {
-        let what = if complaints.is_empty() { messages.trim().to_owned() } else { complaints.join("\n") };
-        return Err(format!("{} does not compile cleanly for {target}:\n{what}", family.name()));
-    }
-    let mut figures = read_remarks(&messages);
-    let output = [output];
-    let in_metadata: BTreeMap<_, _> =
-        metadata::read(&options.tools.readelf, &output, target)?.into_iter().collect();
-    let counts = disassembly::instructions(&options.tools.objdump, &output)?;
-    for (kernel, f) in &mut figures {
-        let metadata = in_metadata.get(kernel).ok_or_else(|| format!("{kernel} on {target}: no metadata"))?;
-        f.check_metadata(kernel, target, metadata)?;
-        f.flat = counts.get(kernel).copied().unwrap_or_default().flat;
-    }
-    Ok(figures)
-}
-
-fn read_remarks(messages: &str) -> Vec<(String, Figures)> {
-    let mut out: Vec<(String, Figures)> = Vec::new();
-    for line in messages.lines() {
-        let Some((_, remark)) = line.split_once("remark: ") else { continue };
-        let Some((name, rest)) = remark.trim().split_once(": ") else { continue };
-        let value = rest.split_whitespace().next().unwrap_or_default();
-        if name == "Function Name" {
-            out.push((value.to_owned(), Figures::default()));
-            continue;
-        }
-        let (Some((_, figures)), Ok(number)) = (out.last_mut(), value.parse::<u32>()) else { continue };
-        match name.split(" [").next().unwrap_or_default() {
-            "VGPRs" | "AGPRs" => figures.vgprs += number,
-            "SGPRs" | "TotalSGPRs" => figures.sgprs = number,
-            "Occupancy" => figures.occupancy = number,
-            "LDS Size" => figures.lds = number,
-            "ScratchSize" => figures.scratch = number,
-            "VGPRs Spill" => figures.vector_spills = number,
-            "SGPRs Spill" => figures.scalar_spills = number,
-            _ => {}
-        }
-    }
-    out
+    version.map(str::to_owned).ok_or_else(|| format!("{clang} --version does not name a version; {INSTALL}"))
 }
 
 /// Faults that a record does not excuse: missing kernels, spilled registers, scratch, wrong LDS sizes.
@@ -271,7 +222,8 @@ fn faults(measured: &Measured, options: &Options) -> Vec<String> {
     let mut out = Vec::new();
     for k in instances().iter().filter(|k| options.families.contains(&k.family)) {
         let by_target = measured.get(&k.symbol);
-        for target in options.targets.iter().filter(|target| k.runs_on(target)) {
+        let targets = options.targets.iter().filter(|t| k.runs_on(t) && options.includes(k.family, t));
+        for target in targets {
             match by_target.and_then(|m| m.get(target)) {
                 None => out.push(format!("{} on {target}: not in the code object", k.symbol)),
                 Some(f) => out.extend(fault(k, target, f)),
@@ -294,24 +246,6 @@ fn report(what: &str, faults: &[String]) -> String {
 mod tests {
     use super::*;
 
-    const REMARKS: &str = "k.hip:1:1: remark: Function Name: sigmoid_f16 [-Rpass-analysis=kernel-resource-usage]\n\
-        k.hip:1:1: remark:     TotalSGPRs: 30 [-Rpass-analysis=kernel-resource-usage]\n\
-        k.hip:1:1: remark:     VGPRs: 20 [-Rpass-analysis=kernel-resource-usage]\n\
-        k.hip:1:1: remark:     AGPRs: 4 [-Rpass-analysis=kernel-resource-usage]\n\
-        k.hip:1:1: remark:     ScratchSize [bytes/lane]: 0 [-Rpass-analysis=kernel-resource-usage]\n\
-        k.hip:1:1: remark:     Occupancy [waves/SIMD]: 8 [-Rpass-analysis=kernel-resource-usage]\n\
-        k.hip:1:1: remark:     SGPRs Spill: 7 [-Rpass-analysis=kernel-resource-usage]\n\
-        k.hip:1:1: remark:     VGPRs Spill: 0 [-Rpass-analysis=kernel-resource-usage]\n\
-        k.hip:1:1: remark:     LDS Size [bytes/block]: 0 [-Rpass-analysis=kernel-resource-usage]\n";
-
-    #[test]
-    fn remarks_are_read() {
-        let read = read_remarks(REMARKS);
-        let [(name, f)] = &read[..] else { panic!("{read:?}") };
-        assert_eq!((name.as_str(), f.cell().as_str()), ("sigmoid_f16", "24/30/8"));
-        assert_eq!((f.scalar_spills, f.vector_spills, f.scratch, f.lds), (7, 0, 0, 0));
-    }
-
     #[test]
     fn options_are_read() {
         let of = |args: &[&str]| parse(&args.iter().map(|a| a.to_string()).collect::<Vec<_>>());
@@ -319,6 +253,11 @@ mod tests {
         assert_eq!(of(&["--record", "--gfx", "gfx90a"]).unwrap().targets, ["gfx90a"]);
         assert!(of(&["--gfx", "gfx9999"]).is_err());
         assert_eq!(of(&["--family", "unary,norm"]).unwrap().families, [Family::Unary, Family::Norm]);
+        assert!(of(&["--changed", "--record"]).is_err());
+        let all = of(&["--changed", "--all"]).unwrap();
+        assert!(all.selected.is_none() && all.includes(Family::Norm, "gfx906"));
+        let changed = of(&["--changed"]).unwrap();
+        assert!(changed.includes(Family::Norm, select::AOT) && changed.objects.is_some());
         assert!(of(&["--family", "unary,nrom"]).is_err());
         assert_eq!(of(&["--record", "--newer-clang"]).unwrap().targets, ["gfx950"]);
     }

@@ -2,7 +2,10 @@
 mod check;
 mod kernels;
 mod page;
+mod proofs;
+mod size;
 mod standin;
+mod structure;
 mod targets;
 
 use std::process::ExitCode;
@@ -10,12 +13,18 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  check [--quick] [--from STEP] [--without STEP]   what CI runs; --quick skips the slow steps
+  check [--quick] [--all] [--from STEP] [--without STEP]
+                                                   what CI runs; --quick skips the slow steps, --all skips nothing
   kernels [--gfx LIST] [--family LIST] [--out DIR] [--record]
                                                    compile every kernel instance for every target
+  kernels --changed [--all]                        those that changed lately, and one in eight of the others
   kernels --newer-clang [--record]                 the same for targets that clang 19 does not know, with clang-21
   kernels --hiprtc DIR [--record]                  figures of hipRTC's code objects, from tools/lab/hiprtc-registers.sh
   kernels --document                               registers and occupancy into docs/kernels.md
+  proofs [--record [--why TEXT]]                   what the tests have shown, beside docs/proofs.tsv
+  variables                                        variables for tests that need not repeat what has not changed
+  size                                             the size of tracked files
+  structure [ROOT..]                               import cycles between modules, and imports from a higher layer
   targets                                          what is generated from the table of gfx targets
   standin [--test]                                 build the stand-in device; its folder is the last line";
 
@@ -26,6 +35,10 @@ fn main() -> ExitCode {
     let done = match command.as_str() {
         "check" => check::main(&rest),
         "kernels" => kernels::main(&rest),
+        "proofs" => proofs::main(&rest),
+        "variables" => check::variables(),
+        "size" => size::main(&rest),
+        "structure" => structure::main(&rest),
         "targets" => targets::main(&rest),
         "standin" => return standin::main(rest),
         "" | "help" | "-h" | "--help" => {

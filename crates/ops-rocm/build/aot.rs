@@ -2,7 +2,8 @@
 //!
 //! `OPS_ROCM_AOT` lists the targets; the default is those that every change is checked on. `CLANG` names the
 //! compiler; the default is clang-19. No ROCm is needed. Objects are cached by their inputs, so a change
-//! recompiles only what it affects.
+//! recompiles only what it affects. `OPS_ROCM_AOT_OBJECTS` names a folder of such objects to take them from and put them in, which several builds and
+//! `cargo xtask kernels` share.
 use crate::fingerprint::Fingerprint;
 use ops_kernels::{Unit, source, target};
 use std::collections::{HashMap, HashSet};
@@ -22,12 +23,15 @@ const LEVEL: i32 = 19;
 pub(crate) fn main() -> Result<()> {
     println!("cargo::rerun-if-changed=build");
     println!("cargo::rerun-if-changed=src/fingerprint.rs");
-    for variable in ["OPS_ROCM_AOT", "CLANG"] {
+    for variable in ["OPS_ROCM_AOT", "OPS_ROCM_AOT_OBJECTS", "CLANG"] {
         println!("cargo::rerun-if-env-changed={variable}");
     }
     let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?).join("kernels");
-    for folder in ["objects", "packed"] {
-        create(&out.join(folder))?;
+    let shared =
+        std::env::var_os("OPS_ROCM_AOT_OBJECTS").filter(|folder| !folder.is_empty()).map(PathBuf::from);
+    let objects = shared.clone().unwrap_or_else(|| out.join("objects"));
+    for folder in [&objects, &out.join("packed")] {
+        create(folder)?;
     }
     let compiler = Compiler::find()?;
     let targets = targets()?;
@@ -38,10 +42,12 @@ pub(crate) fn main() -> Result<()> {
     units.retain(|unit| targets.iter().any(|target| unit.runs_on(target)));
     let jobs: Vec<Job> = units
         .iter()
-        .flat_map(|unit| targets.iter().filter(|t| unit.runs_on(t)).map(|t| compiler.job(*unit, t, &out)))
+        .flat_map(|unit| targets.iter().filter(|t| unit.runs_on(t)).map(|t| compiler.job(*unit, t, &objects)))
         .collect::<Result<_>>()?;
     compile_all(&compiler, &jobs)?;
-    remove_old(&out.join("objects"), &jobs)?;
+    if shared.is_none() {
+        remove_old(&objects, &jobs)?;
+    }
     let mut table = String::from("pub(super) static PARTS: &[Part] = &[\n");
     for (unit, jobs) in units.iter().zip(jobs.chunk_by(|a, b| a.unit == b.unit)) {
         table += &pack(unit, jobs, &out)?;
@@ -106,14 +112,10 @@ impl Compiler {
         self.run(target, &source, &object, &flags(target)?)
     }
 
-    fn job(&self, unit: Unit, target: &str, out: &Path) -> Result<Job> {
-        let flags = flags(target)?;
-        let mut hash = Fingerprint::new();
-        for part in [&self.version, &flags.join("\n"), &unit.text(target)] {
-            hash.text(part);
-        }
-        let object = out.join("objects").join(format!("{}-{:032x}.hsaco", unit.name(), hash.value()));
-        Ok(Job { unit, target: target.to_owned(), flags, object })
+    fn job(&self, unit: Unit, target: &str, objects: &Path) -> Result<Job> {
+        let name = unit.object_name(&self.version, target);
+        let name = name.ok_or_else(|| format!("there are no kernels for {target}"))?;
+        Ok(Job { unit, target: target.to_owned(), flags: flags(target)?, object: objects.join(name) })
     }
 
     fn compile(&self, job: &Job) -> Result<()> {

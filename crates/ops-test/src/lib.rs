@@ -52,5 +52,6 @@ pub use options::CallOptions;
 
 pub mod erased;
 pub mod golden;
+pub mod proofs;
 pub mod suite;
 pub mod trace;

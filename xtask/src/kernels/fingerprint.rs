@@ -1,5 +1,5 @@
 //! Whether a family's kernels for AMD GPUs are still those that were measured.
-use ops_kernels::{Family, MaxVgprs, instances, source};
+use ops_kernels::{Family, MaxVgprs, instances, source, target};
 
 /// A number that changes with a family's code for AMD GPUs and its register bounds, but not with comments,
 /// white space or code for other machines.
@@ -9,6 +9,14 @@ pub(super) fn fingerprint(family: Family) -> String {
     let bounds = bounds.map(|k| (&k.symbol, k.max_vgprs));
     let code = for_amd(&source::unit(family, []));
     hash(&format!("{code}\n{:?}", bounds.collect::<Vec<_>>()))
+}
+
+/// The same, of all that a family's code objects depend on: its instances and the compiler's flags, too.
+pub(super) fn of_sources(family: Family) -> String {
+    let of_family = || instances().iter().filter(|k| k.family == family);
+    let bounds: Vec<_> = of_family().map(|k| (&k.symbol, k.max_vgprs)).collect();
+    let flags = target::recorded().into_iter().filter_map(source::clang_options).collect::<Vec<_>>();
+    hash(&format!("{}\n{bounds:?}\n{flags:?}", for_amd(&source::source(family))))
 }
 
 /// FNV-1a of everything except white space.

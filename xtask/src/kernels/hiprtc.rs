@@ -6,10 +6,11 @@
 //! `kernels/resources-hiprtc.tsv`; with `--family`, it writes the rows of these families and keeps all
 //! others. This runs by hand, not in CI, so the table also records from which sources each family was
 //! compiled: `--document` leaves out kernels of families that have changed since.
+use super::compile::in_parallel;
 use super::figures::{Figures, Measured};
 use super::fingerprint::fingerprint;
 use super::record::{Record, Table};
-use super::{Tools, disassembly, in_parallel, metadata};
+use super::{Tools, disassembly, metadata};
 use crate::page::{self, root};
 use ops_kernels::source::Family;
 use ops_kernels::target::{TARGETS, recorded_with_hiprtc};

@@ -23,6 +23,11 @@ impl Record {
         Record { file: "resources-newer-clang.tsv", targets: target::recorded_with_newer_clang() }
     }
 
+    /// Whether this is the table of clang 19.
+    pub(super) fn is_standard(&self) -> bool {
+        self.file == "resources.tsv"
+    }
+
     pub(super) fn path(&self) -> PathBuf {
         root().join("kernels").join(self.file)
     }
@@ -114,7 +119,7 @@ impl Record {
                 out.push(format!("{}: not recorded", k.symbol));
                 continue;
             };
-            for target in &options.targets {
+            for target in options.targets.iter().filter(|target| options.includes(k.family, target)) {
                 let Some(column) = heading.iter().position(|h| h == target) else { continue };
                 let recorded = row.get(column).copied().unwrap_or("-");
                 let now =

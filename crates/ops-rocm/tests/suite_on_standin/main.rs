@@ -34,35 +34,10 @@ fn suite_of(op: &str) {
 /// The cases selected by `filter` and the environment variables. With `OPS_TEST_PART=2/12`, the second
 /// twelfth of all ops: several processes share the work.
 fn suite_where(filter: Filter) {
-    let (rocm, filter) = (Rocm::new().unwrap(), asked(filter));
+    let (rocm, filter) = (Rocm::new().unwrap(), filter.with_variables());
     let part = std::env::var("OPS_TEST_PART").ok().filter(|_| filter.op.is_none());
     let ops = part.map_or_else(|| vec![filter.op.clone()], |part| ops_of_part(&part));
     none_of(ops.into_iter().flat_map(|op| failures_on(&rocm, &Filter { op, ..filter.clone() })).collect());
-}
-
-/// `filter`, modified by the environment variables. An op or type that it names is kept. Unless a type is
-/// named, `OPS_TEST_ONE_TYPE_IN` replaces its selection of types; `OPS_TEST_ONE_CASE_IN` always replaces its
-/// selection of cases.
-fn asked(filter: Filter) -> Filter {
-    let one_type_in = count("OPS_TEST_ONE_TYPE_IN").filter(|_| filter.dtype.is_none());
-    let dtype = filter.dtype.or_else(|| {
-        let name = std::env::var("OPS_TEST_DTYPE").ok()?;
-        Some(registry::dtype(&name).expect("OPS_TEST_DTYPE names an element type"))
-    });
-    Filter {
-        op: filter.op.or_else(|| std::env::var("OPS_TEST_OP").ok()),
-        dtype,
-        // If a type is given, run all ops.
-        one_type_in: one_type_in.or(filter.one_type_in.filter(|_| dtype.is_none())),
-        one_case_in: count("OPS_TEST_ONE_CASE_IN").or(filter.one_case_in),
-        ..filter
-    }
-}
-
-/// The value of a variable that is a count.
-fn count(variable: &str) -> Option<usize> {
-    let value = std::env::var(variable).ok()?;
-    Some(value.parse().unwrap_or_else(|_| panic!("{variable} is a count")))
 }
 
 /// The ops of a part such as `2/12`, without in-place forms: the suite runs those along with the plain op.
@@ -207,12 +182,12 @@ fn convolutions_on_gfx942() {
 
 #[test]
 fn golden_cases_on_waves_of_32() {
-    with_standin("golden_cases_on_waves_of_32", &[], |_| replay());
+    with_standin("golden_cases_on_waves_of_32", &[], |_| replay(32));
 }
 
 #[test]
 fn golden_cases_on_waves_of_64() {
-    with_standin("golden_cases_on_waves_of_64", WAVES_OF_64, |_| replay());
+    with_standin("golden_cases_on_waves_of_64", WAVES_OF_64, |_| replay(64));
 }
 
 /// With libraries, where they come first. Each op runs in about one in four of its types, because
@@ -247,7 +222,7 @@ fn suite_on_two_devices_at_once() {
                 scope.spawn(move || {
                     let rocm = Rocm::builder().ordinal(ordinal).build().unwrap();
                     let filter = Filter { dtype: Some(DType::F32), one_case_in: Some(8), ..Filter::all() };
-                    suite_on(&rocm, &asked(filter));
+                    suite_on(&rocm, &filter.with_variables());
                     assert_eq!(hip.current_device(), Ok(0));
                 });
             }

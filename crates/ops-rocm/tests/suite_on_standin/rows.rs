@@ -1,5 +1,5 @@
-//! With determinism *batch*, rows have the same bits whatever other rows are in the call.
-use super::{WAVES_OF_64, asked};
+//! Rows have the same bits whatever other rows are in the call, if the level *batch* is asked for.
+use super::{WAVES_OF_64, standin::with_standin};
 use ops_core::{DType, Determinism};
 use ops_cpu::Reference;
 use ops_rocm::Rocm;
@@ -14,7 +14,7 @@ const MOST: usize = 1 << 11;
 fn rows(types: &[DType]) {
     let rocm = Rocm::builder().determinism(Determinism::Batch).build().unwrap();
     for dtype in types {
-        let filter = asked(Filter { dtype: Some(*dtype), one_case_in: Some(3), ..Filter::all() });
+        let filter = Filter { dtype: Some(*dtype), one_case_in: Some(3), ..Filter::all() }.with_variables();
         let rows = run_rows(&rocm, &Reference::new(), &filter, MOST, &mut |_| {});
         println!("{dtype}: {:?}", rows.compared);
         let failures: Vec<String> = rows

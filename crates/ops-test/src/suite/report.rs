@@ -32,6 +32,42 @@ impl Filter {
     pub fn op(name: &str) -> Self {
         Filter { op: Some(name.into()), ..Self::default() }
     }
+    /// Whether it leaves out any case.
+    pub fn is_partial(&self) -> bool {
+        let counts = [self.one_type_in, self.one_case_in];
+        self.op.is_some()
+            || self.dtype.is_some()
+            || self.name.is_some()
+            || !self.names.is_empty()
+            || self.until_failure
+            || counts.into_iter().flatten().any(|count| count > 1)
+    }
+    /// This filter with what the variables of the suite's tests ask for.
+    ///
+    /// An op or type that it names stays. Without a type, `OPS_TEST_ONE_TYPE_IN` replaces what it says of types; `OPS_TEST_ONE_CASE_IN`
+    /// always replaces what it says of cases. `OPS_TEST_OP` and `OPS_TEST_DTYPE` name an op and a type.
+    ///
+    /// # Panics
+    ///
+    /// If a variable has no such value.
+    pub fn with_variables(self) -> Self {
+        let one_type_in = count("OPS_TEST_ONE_TYPE_IN").filter(|_| self.dtype.is_none());
+        let dtype = self.dtype.or_else(|| {
+            let name = std::env::var("OPS_TEST_DTYPE").ok()?;
+            let dtype = ops_core::ops::registry::dtype(&name);
+            Some(dtype.unwrap_or_else(|| {
+                panic!("OPS_TEST_DTYPE is `{name}`; it names an element type, such as f16")
+            }))
+        });
+        Filter {
+            op: self.op.or_else(|| std::env::var("OPS_TEST_OP").ok()),
+            dtype,
+            // Of one type, all ops.
+            one_type_in: one_type_in.or(self.one_type_in.filter(|_| dtype.is_none())),
+            one_case_in: count("OPS_TEST_ONE_CASE_IN").or(self.one_case_in),
+            ..self
+        }
+    }
     pub(crate) fn wants(&self, op: &str, dtype: DType) -> bool {
         let plain = op.strip_suffix("_inplace").unwrap_or(op);
         self.op.as_deref().is_none_or(|o| o == op || o == plain)
@@ -42,6 +78,12 @@ impl Filter {
         self.name.as_deref().is_none_or(|part| name.contains(part))
             && (self.names.is_empty() || self.names.iter().any(|one| one == name))
     }
+}
+
+/// The value of a variable that is a count.
+fn count(variable: &str) -> Option<usize> {
+    let value = std::env::var(variable).ok()?;
+    Some(value.parse().unwrap_or_else(|_| panic!("{variable} is `{value}`; it is a count, such as 4")))
 }
 
 /// Whether an op runs in this type if it runs only in one in `count` of its types.

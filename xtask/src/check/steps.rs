@@ -1,0 +1,218 @@
+//! The steps of `cargo xtask check`.
+
+/// A step: its name, and its command line.
+pub(super) struct Step {
+    pub(super) name: &'static str,
+    pub(super) env: &'static [(&'static str, &'static str)],
+    pub(super) command: &'static [&'static str],
+    /// What `--all` adds to the command line.
+    pub(super) all: &'static [&'static str],
+    /// The wall time that it may take on a slow machine with two cores, in seconds, with the other steps beside it. Reported, and not a
+    /// failure: machines differ.
+    pub(super) budget: u32,
+    /// Skipped by `--quick`.
+    pub(super) slow: bool,
+    /// The paths that the step proves something of. If nothing there changed lately, the step may be skipped; if there are none, it never
+    /// is.
+    pub(super) subject: &'static [&'static str],
+    pub(super) place: Place,
+}
+
+/// What else may run at the same time.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Place {
+    /// The steps of this kind run one after the other.
+    InOrder,
+    /// It has a target folder of its own or builds nothing, so it runs beside those in order: a processor that one build or test leaves
+    /// idle works on the other.
+    Beside,
+    /// It measures time, so it runs alone, after all others.
+    Alone,
+}
+
+const fn step(name: &'static str, budget: u32, command: &'static [&'static str]) -> Step {
+    Step { name, env: &[], command, all: &[], budget, slow: false, subject: &[], place: Place::InOrder }
+}
+
+const fn slow(name: &'static str, budget: u32, command: &'static [&'static str]) -> Step {
+    Step { slow: true, ..step(name, budget, command) }
+}
+
+const fn beside(name: &'static str, budget: u32, command: &'static [&'static str]) -> Step {
+    Step { place: Place::Beside, ..step(name, budget, command) }
+}
+
+const fn alone(name: &'static str, budget: u32, command: &'static [&'static str]) -> Step {
+    Step { place: Place::Alone, ..step(name, budget, command) }
+}
+
+/// What the sanitizer watches: code with `unsafe`, kernels, and the stand-in.
+const UNSAFE: &[&str] = &[
+    "kernels",
+    "crates/hip-sys",
+    "crates/hipblaslt-sys",
+    "crates/miopen-sys",
+    "crates/rocblas-sys",
+    "crates/ops-rocm",
+    "crates/ops-cpu",
+    "crates/ops-simd",
+    "crates/ops-gguf",
+    "standin",
+    "tests/hip-standin",
+    "tools/sanitizer.sh",
+    "tools/sanitizer-rocm.sh",
+    "tools/ci/sanitizer.sh",
+    "tools/ci/sanitizer-rocm.sh",
+];
+
+/// One pass of the suite on `Cpu`, in the program that `cargo test --workspace` has built.
+const SUITE_ON_CPU: &[&str] =
+    &["cargo", "test", "--workspace", "--test", "conformance", "--", "suite::cpu_passes", "--exact"];
+
+/// What the mutants prove something of. They run within `cargo test`: the variable `OPS_TEST_MUTANTS` leaves out most of them.
+pub(super) const MUTANTS: Step = Step {
+    subject: &[
+        "crates/ops-test",
+        "crates/ops-core/src/ops",
+        "crates/ops-cpu/src/reference",
+        "tests/conformance/mutants",
+        "tests/conformance/mutants.rs",
+    ],
+    ..step("mutants", 0, &[])
+};
+
+pub(super) const STEPS: &[Step] = &[
+    step("test", 1300, &["cargo", "test", "--workspace"]),
+    step("format", 10, &["cargo", "fmt", "--all", "--check"]),
+    step("size", 5, &["cargo", "xtask", "size"]),
+    step("structure", 5, &["cargo", "xtask", "structure"]),
+    step("clippy", 100, &["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+    Step {
+        env: &[("RUSTDOCFLAGS", "-D warnings")],
+        ..step("docs", 50, &["cargo", "doc", "--workspace", "--no-deps"])
+    },
+    step("functions", 5, &["tools/list-hip-functions.sh", "--check"]),
+    // rocm-rs finds no ROCm where this runs, so nothing is linked.
+    Step {
+        env: &[("SKIP_BINDGEN", "1")],
+        ..step(
+            "bridge",
+            30,
+            &["cargo", "clippy", "-p", "ops-rocm", "--features", "rocm-rs", "--", "-D", "warnings"],
+        )
+    },
+    slow("bridge on the stand-in", 60, &["tools/bridge.sh"]),
+    Step {
+        env: &[("OPS_SIMD", "avx2"), ("OPS_TEST_ONE_CASE_IN", "8")],
+        ..slow("suite with avx2", 20, SUITE_ON_CPU)
+    },
+    Step {
+        env: &[("OPS_SIMD", "portable"), ("OPS_TEST_ONE_CASE_IN", "8")],
+        ..slow("suite without vectors", 40, SUITE_ON_CPU)
+    },
+    // Compiles what `aot` includes, too, and leaves it where the build script finds it.
+    Step { all: &["--all"], ..slow("kernels", 425, &["cargo", "xtask", "kernels", "--changed"]) },
+    Step {
+        env: &[("OPS_ROCM_AOT", "gfx942"), ("OPS_ROCM_AOT_OBJECTS", "target/code-objects")],
+        // All of these packages, so that dependencies have the same features as in `test` and are not built again.
+        ..slow(
+            "aot",
+            60,
+            &[
+                "cargo",
+                "test",
+                "-p",
+                "ops-rocm",
+                "-p",
+                "rocm-ops",
+                "-p",
+                "ops-cli",
+                "--features",
+                "ops-rocm/aot",
+                "--lib",
+                "kernels::",
+            ],
+        )
+    },
+    // README's first command. It builds the release profile, which `overhead` and `launch` measure.
+    step("example generate", 200, &["cargo", "run", "--release", "--example", "generate"]),
+    // The others with the profile of the tests, which have built most of them.
+    step(
+        "build examples",
+        20,
+        &[
+            "cargo",
+            "build",
+            "--profile",
+            "test",
+            "--workspace",
+            "--example",
+            "quickstart",
+            "--example",
+            "third_backend",
+            "--example",
+            "custom_op",
+            "--example",
+            "checked",
+            "--example",
+            "batch",
+            "--example",
+            "embed",
+            "--example",
+            "replay",
+        ],
+    ),
+    step("example quickstart", 5, &["target/debug/examples/quickstart"]),
+    step("example third_backend", 5, &["target/debug/examples/third_backend"]),
+    step("example custom_op", 5, &["target/debug/examples/custom_op"]),
+    step("example checked", 10, &["target/debug/examples/checked"]),
+    // So few blocks that sequences give way and share.
+    step(
+        "example batch",
+        20,
+        &[
+            "target/debug/examples/batch",
+            "--prompts",
+            "examples/batch/prompts.txt",
+            "--max-tokens",
+            "16",
+            "--blocks",
+            "24",
+            "--block-size",
+            "8",
+            "--stats",
+        ],
+    ),
+    step(
+        "example embed",
+        5,
+        &["target/debug/examples/embed", "--model", "tests/data/folders/bert", "--prompt", "Hello world"],
+    ),
+    step("example replay", 20, &["target/debug/examples/replay"]),
+    slow("threads", 60, &["tools/threads.sh"]),
+    Step { subject: UNSAFE, ..slow("sanitizer of the stand-in", 200, &["tools/sanitizer-rocm.sh"]) },
+    // What the tests of this run and the two passes of the suite have noted.
+    step("proofs", 5, &["cargo", "xtask", "proofs"]),
+    beside("deny", 5, &["cargo", "deny", "check", "licenses", "bans", "sources"]),
+    Step { subject: UNSAFE, slow: true, ..beside("sanitizer", 600, &["tools/sanitizer.sh"]) },
+    Step { slow: true, ..beside("fuzz", 120, &["fuzz/run.sh", "gguf", "10"]) },
+    Step { slow: true, ..beside("fuzz traces", 60, &["fuzz/run.sh", "optrace", "10"]) },
+    // The documentation promises a bound on the overhead of a call.
+    alone("overhead", 15, &["tools/overhead.sh", "--check"]),
+    alone("launch", 20, &["tools/launch.sh", "--check"]),
+];
+
+pub(super) fn names() -> String {
+    STEPS.iter().map(|s| format!("\n  {}", s.name)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_budgets_are_within_that_of_the_whole() {
+        let in_turn = STEPS.iter().filter(|s| s.place != Place::Beside).map(|s| s.budget);
+        assert_eq!(in_turn.sum::<u32>(), 2700);
+    }
+}
