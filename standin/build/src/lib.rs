@@ -51,14 +51,8 @@ impl Build {
     /// # Errors
     /// The folder cannot be created.
     pub fn new(sanitize: bool) -> Result<Build> {
-        // This package is in tests/hip-standin/build.
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .ancestors()
-            .nth(3)
-            .ok_or("the stand-in is not in a workspace")?;
-        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-        let target = std::path::absolute(&target).map_err(at(&target))?;
-        let source = root.join("tests/hip-standin");
+        let target = target_folder()?;
+        let source = root()?.join("standin");
         let mut flags: Vec<String> =
             ["-std=c++17", "-O2", "-g1", "-fPIC", "-Wall", "-Wextra", "-fvisibility=hidden"]
                 .map(String::from)
@@ -263,7 +257,7 @@ fn modified(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).and_then(|metadata| metadata.modified()).ok()
 }
 
-/// Whether exactly this command made `output` from inputs that have not changed since.
+/// Whether this very command made `output` from inputs that have not changed since.
 fn is_current(output: &Path, command: &Command, inputs: &[PathBuf]) -> bool {
     let Some(made) = modified(output) else { return false };
     let same_command =

@@ -58,9 +58,6 @@ const UNSAFE: &[&str] = &[
     "crates/ops-simd",
     "crates/ops-gguf",
     "standin",
-    "tests/hip-standin",
-    "tools/sanitizer.sh",
-    "tools/sanitizer-rocm.sh",
     "tools/ci/sanitizer.sh",
     "tools/ci/sanitizer-rocm.sh",
 ];
@@ -91,7 +88,7 @@ pub(super) const STEPS: &[Step] = &[
         env: &[("RUSTDOCFLAGS", "-D warnings")],
         ..step("docs", 50, &["cargo", "doc", "--workspace", "--no-deps"])
     },
-    step("functions", 5, &["tools/list-hip-functions.sh", "--check"]),
+    step("functions", 5, &["tools/ci/list-hip-functions.sh", "--check"]),
     // rocm-rs finds no ROCm where this runs, so nothing is linked.
     Step {
         env: &[("SKIP_BINDGEN", "1")],
@@ -101,7 +98,7 @@ pub(super) const STEPS: &[Step] = &[
             &["cargo", "clippy", "-p", "ops-rocm", "--features", "rocm-rs", "--", "-D", "warnings"],
         )
     },
-    slow("bridge on the stand-in", 60, &["tools/bridge.sh"]),
+    slow("bridge on the stand-in", 60, &["tools/ci/bridge.sh"]),
     Step {
         env: &[("OPS_SIMD", "avx2"), ("OPS_TEST_ONE_CASE_IN", "8")],
         ..slow("suite with avx2", 20, SUITE_ON_CPU)
@@ -189,17 +186,17 @@ pub(super) const STEPS: &[Step] = &[
         &["target/debug/examples/embed", "--model", "tests/data/folders/bert", "--prompt", "Hello world"],
     ),
     step("example replay", 20, &["target/debug/examples/replay"]),
-    slow("threads", 60, &["tools/threads.sh"]),
-    Step { subject: UNSAFE, ..slow("sanitizer of the stand-in", 200, &["tools/sanitizer-rocm.sh"]) },
+    slow("threads", 60, &["tools/ci/threads.sh"]),
+    Step { subject: UNSAFE, ..slow("sanitizer of the stand-in", 200, &["tools/ci/sanitizer-rocm.sh"]) },
     // What the tests of this run and the two passes of the suite have noted.
     step("proofs", 5, &["cargo", "xtask", "proofs"]),
     beside("deny", 5, &["cargo", "deny", "check", "licenses", "bans", "sources"]),
-    Step { subject: UNSAFE, slow: true, ..beside("sanitizer", 600, &["tools/sanitizer.sh"]) },
+    Step { subject: UNSAFE, slow: true, ..beside("sanitizer", 600, &["tools/ci/sanitizer.sh"]) },
     Step { slow: true, ..beside("fuzz", 120, &["fuzz/run.sh", "gguf", "10"]) },
     Step { slow: true, ..beside("fuzz traces", 60, &["fuzz/run.sh", "optrace", "10"]) },
     // The documentation promises a bound on the overhead of a call.
-    alone("overhead", 15, &["tools/overhead.sh", "--check"]),
-    alone("launch", 20, &["tools/launch.sh", "--check"]),
+    alone("overhead", 15, &["tools/ci/overhead.sh", "--check"]),
+    alone("launch", 20, &["tools/ci/launch.sh", "--check"]),
 ];
 
 pub(super) fn names() -> String {

@@ -2,6 +2,7 @@
 
 use ops_kernels::{Family, Instance, instances};
 use ops_test::proofs;
+use standin_testing::Standin;
 
 /// Kernels that a run cannot execute, and why.
 pub(crate) struct Except {

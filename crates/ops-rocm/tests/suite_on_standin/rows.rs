@@ -1,5 +1,5 @@
 //! Rows have the same bits whatever other rows are in the call, if the level *batch* is asked for.
-use super::{WAVES_OF_64, standin::with_standin};
+use super::WAVES_OF_64;
 use ops_core::{DType, Determinism};
 use ops_cpu::Reference;
 use ops_rocm::Rocm;
