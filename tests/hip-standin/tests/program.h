@@ -35,7 +35,7 @@ extern "C" void ops_host_bind(const OpsHostApi* given) { api = given; }
 #define block_dim_x (api->index()->block_dim[0])
 #define barrier() api->barrier()
 #define ballot(p) api->ballot(p)
-static float shuffle(float v, unsigned lane) {
+static inline float shuffle(float v, unsigned lane) {
   uint32_t bits = __builtin_bit_cast(uint32_t, v);
   return __builtin_bit_cast(float, (uint32_t)api->shuffle(bits, lane, OPS_WAVE));
 }
