@@ -21,8 +21,8 @@ pub(crate) fn commit() -> Option<String> {
     Some(if clean { commit } else { commit + "+" })
 }
 
-/// The files among these paths whose content differs from what it was that many commits ago, or is not committed yet; a file that was
-/// only renamed is not among them. `None` if the history does not reach back.
+/// The files among these paths whose content differs from what it was that many commits ago, or is not committed yet. Files that were
+/// only renamed, and files of which only lines of comments changed, are not among them. `None` if the history does not reach back.
 pub(crate) fn changed(commits: u32, paths: &[&str]) -> Option<Vec<String>> {
     let base = format!("HEAD~{commits}");
     // The paths are compared here: git would take a file that comes from elsewhere for a new one.
@@ -36,7 +36,18 @@ pub(crate) fn changed(commits: u32, paths: &[&str]) -> Option<Vec<String>> {
         .filter(|line| !line.starts_with("R100"))
         .flat_map(|line| line.split('\t').skip(1));
     let files = differing.chain(new.lines()).filter(|file| paths.iter().any(|path| is_below(file, path)));
+    let files = files.filter(|file| {
+        let lines = git(&["diff", "--unified=0", "--no-renames", &base, "--", file]).unwrap_or_default();
+        !is_of_comments(&lines)
+    });
     Some(files.map(str::to_owned).collect())
+}
+
+/// Whether a difference, as git prints it, consists of lines of `//` comments.
+fn is_of_comments(difference: &str) -> bool {
+    let hunks = difference.lines().skip_while(|line| !line.starts_with("@@"));
+    let mut changed = hunks.filter_map(|line| line.strip_prefix(['+', '-'])).peekable();
+    changed.peek().is_some() && changed.all(|line| line.trim_start().starts_with("//"))
 }
 
 /// Whether it is the turn of a part with this number: of [`ONE_IN`] commits in a row, each part has its turn at one.
@@ -75,6 +86,14 @@ mod tests {
         assert_eq!(date(0), "1970-01-01");
         assert_eq!(date(11_016), "2000-02-29");
         assert_eq!(date(20_785), "2026-11-28");
+    }
+
+    #[test]
+    fn comments_are_no_change() {
+        let head = "--- a/kernels/include/x.h\n+++ b/kernels/include/x.h\n@@ -1 +1 @@\n";
+        assert!(is_of_comments(&format!("{head}-// old\n+  // new\n")));
+        assert!(!is_of_comments(&format!("{head}-int a; // old\n+int a; // new\n")));
+        assert!(!is_of_comments(""));
     }
 
     #[test]
