@@ -50,7 +50,7 @@ impl BesideProcess {
 
 impl Drop for BesideProcess {
     fn drop(&mut self) {
-        // Fails if it has ended, which is what is wanted.
+        // `kill` fails if the process has already ended, which is fine.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
