@@ -27,7 +27,7 @@ extern "C" void ops_host_bind(const OpsHostApi* given) { api = given; }
   extern "C" void name(Args args);                                                  \
   extern "C" void name##__run(const void* args) { name(*(const Args*)args); }       \
   extern "C" { extern const uint64_t name##__args_size; const uint64_t name##__args_size = sizeof(Args); } \
-  extern "C" void name(Args args)
+  extern "C" void name([[maybe_unused]] Args args)
 #define SHARED(type, name, count) type* name = (type*)api->lds(__COUNTER__, sizeof(type) * (count))
 #define thread_x (api->index()->thread[0])
 #define thread_y (api->index()->thread[1])
@@ -35,7 +35,7 @@ extern "C" void ops_host_bind(const OpsHostApi* given) { api = given; }
 #define block_dim_x (api->index()->block_dim[0])
 #define barrier() api->barrier()
 #define ballot(p) api->ballot(p)
-static float shuffle(float v, unsigned lane) {
+static inline float shuffle(float v, unsigned lane) {
   uint32_t bits = __builtin_bit_cast(uint32_t, v);
   return __builtin_bit_cast(float, (uint32_t)api->shuffle(bits, lane, OPS_WAVE));
 }

@@ -105,13 +105,8 @@ impl<T: Element> Buffer<T> {
         // SAFETY: `new` made room for start + len elements, and every bit pattern of an element is valid.
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr().cast::<T>().add(self.start), self.len) }
     }
-    /// The payload's bytes.
-    pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: any element is `size_of` initialised bytes.
-        unsafe { std::slice::from_raw_parts(self.slice().as_ptr().cast(), self.len * size_of::<T>()) }
-    }
     pub(crate) fn slice_mut(&mut self) -> &mut [T] {
-        // SAFETY: as above.
+        // SAFETY: as for `slice`.
         unsafe {
             std::slice::from_raw_parts_mut(self.memory.as_mut_ptr().cast::<T>().add(self.start), self.len)
         }

@@ -99,14 +99,6 @@ fn module(family: Family, wave: u32, matrix: Option<Matrix>) -> Slot {
     slot
 }
 
-/// Bytes that the module says a kernel's argument struct has.
-pub(crate) fn args_size(family: Family, wave: u32, matrix: Option<Matrix>, symbol: &str) -> Option<u64> {
-    let slot = module(family, wave, matrix);
-    let name = format!("{symbol}__args_size");
-    // SAFETY: the symbol, where present, is a constant u64.
-    unsafe { slot.get()?.get::<*const u64>(name.as_bytes()).ok().map(|s| **s) }
-}
-
 /// Runs one launch; panics with the engine's message when the kernel misbehaves.
 pub(crate) fn run<A: Arguments>(wave: u32, launch: &Launch, args: &A) {
     run_on(

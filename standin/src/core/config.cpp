@@ -90,6 +90,7 @@ Config read() {
   c.alignment = number("HIP_STANDIN_ALIGN", c.alignment, 16, 4096);
   if (c.alignment & (c.alignment - 1)) reject("HIP_STANDIN_ALIGN", std::to_string(c.alignment), "expected a power of two");
   c.threads = uint32_t(number("HIP_STANDIN_THREADS", c.threads, 1, 256));
+  c.compute_units = uint32_t(number("HIP_STANDIN_COMPUTE_UNITS", 0, 1, 1024));
   c.shuffled = choice("HIP_STANDIN_ORDER", "shuffled", "alternating");
   c.delay_us = uint32_t(number("HIP_STANDIN_DELAY_US", 0, 0, 10000000));
   c.stub_launches = choice("HIP_STANDIN_LAUNCH", "stub", "run");

@@ -34,6 +34,7 @@ struct Config {
   size_t shown_bytes = 0;                 // HIP_STANDIN_MEMORY_SHOWN, if reported differently
   size_t overhead_bytes = 0;              // HIP_STANDIN_OVERHEAD, per stream, module and library handle
   size_t alignment = 16;                  // HIP_STANDIN_ALIGN, of device allocations
+  uint32_t compute_units = 0;             // HIP_STANDIN_COMPUTE_UNITS, of every device; 0: by its kind
   uint32_t threads = 2;                   // HIP_STANDIN_THREADS, to run a launch's blocks
   bool shuffled = false;                  // HIP_STANDIN_ORDER=shuffled
   uint32_t delay_us = 0;                  // HIP_STANDIN_DELAY_US, before each piece of work on a stream

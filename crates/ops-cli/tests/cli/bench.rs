@@ -74,6 +74,6 @@ fn mistakes_are_explained() {
     assert!(bench(&["--op", "nonesuch"]).refused().contains("known: rms_norm"));
     assert!(bench(&["--sizes", "1T"]).refused().contains("256M"));
     assert!(bench(&["--dtype", "f33"]).refused().contains("known: f64"));
-    assert!(bench(&["--dtype", "f16,weight=q4_k"]).refused().contains("want --op"));
+    assert!(bench(&["--dtype", "f16,weight=q4_k"]).refused().contains("require --op"));
     assert!(bench(&["--op", "rms_norm", "--dtype", "u8"]).refused().contains("no op to time"));
 }

@@ -43,8 +43,8 @@ fn mistakes_are_explained() {
         (&["nonesuch", "--dtype", "f32", "--shape", "8"], "known: rms_norm"),
         (&["add", "--dtype", "f33", "--shape", "8"], "known: f64, f32"),
         (&["rms_norm", "--dtype", "u8", "--shape", "8"], "available in f16, bf16, f32, f64"),
-        (&["rms_norm", "--shape", "8"], "wants --dtype"),
-        (&["rms_norm", "--dtype", "f32"], "wants --shape"),
+        (&["rms_norm", "--shape", "8"], "requires --dtype"),
+        (&["rms_norm", "--dtype", "f32"], "requires --shape"),
         (&["rope", "--dtype", "f32", "--shape", "8,64"], "expected [b,h,t,d]"),
         (
             &["rms_norm", "--dtype", "f32", "--shape", "8,9", "--shape", "weight=3"],

@@ -99,10 +99,12 @@ fn specials(s: &mut Suite<'_>, f: UnaryFn, dtype: DType) {
         s.run(given(plain, dtype, &values).note(word));
     }
     if matches!(f, UnaryFn::Sin | UnaryFn::Cos) {
-        for size in [1e2, 6e4, 1e8, 1e30] {
+        // The last is infinite in all types but f64.
+        let sizes = [1e2, 6e4, 1e8, 1e30, 1e240];
+        for size in &sizes[..if dtype == DType::F64 { 5 } else { 4 }] {
             let plain = (Placement::Plain, Placement::Plain);
             s.run(
-                draft(f.name(), dtype, &[127], plain, Distribution::Between(-size, size))
+                draft(f.name(), dtype, &[127], plain, Distribution::Between(-size, *size))
                     .note(&format!("up to {size:e}")),
             );
         }

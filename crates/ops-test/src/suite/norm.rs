@@ -182,6 +182,13 @@ fn numbers(s: &mut Suite<'_>, op: &str, dtype: DType) {
     let mut x = norm.values().to_f64().unwrap_or_default();
     x[0] = 1e3;
     s.run(norm.with(&values_of(dtype, &x)).note("outlier"));
+    // The same in a long row or group, whose mean is computed in parts.
+    if !half && matches!(op, "layer_norm" | "group_norm") {
+        let long = Norm { dims: &[1, 2, 20_000], groups: 1, ..far };
+        let mut x = long.values().to_f64().unwrap_or_default();
+        x[0] = -3e4;
+        s.run(long.with(&values_of(dtype, &x)).note("large mean and an outlier"));
+    }
     x[0] = 1.0;
     x[97] = f64::NAN;
     s.run(norm.with(&values_of(dtype, &x)).note("nan in a row"));

@@ -65,6 +65,7 @@ impl Filter {
             // Of one type, all ops.
             one_type_in: one_type_in.or(self.one_type_in.filter(|_| dtype.is_none())),
             one_case_in: count("OPS_TEST_ONE_CASE_IN").or(self.one_case_in),
+            until_failure: self.until_failure || std::env::var_os("OPS_TEST_UNTIL_FAILURE").is_some(),
             ..self
         }
     }

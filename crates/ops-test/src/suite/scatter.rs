@@ -113,8 +113,13 @@ fn all(s: &mut Suite<'_>, op: &str, dtype: DType) {
 
 fn outside(s: &mut Suite<'_>, op: &str, dtype: DType, index: DType) {
     let signed = matches!(index, DType::I32 | DType::I64);
-    for wrong in [5, 200].into_iter().chain(signed.then_some(-1)) {
-        let sizes: Sizes = (&[5, 3], 0, &[4, 3]);
+    // Rows of one and of several packs: the error names a place within a pack.
+    let all_sizes: [Sizes; 2] = [(&[5, 3], 0, &[4, 3]), (&[5, 8], 0, &[4, 8])];
+    for (wrong, sizes) in [5, 200]
+        .into_iter()
+        .chain(signed.then_some(-1))
+        .flat_map(|wrong| all_sizes.map(|sizes| (wrong, sizes)))
+    {
         let mut given = some(index, count(op, sizes), 5);
         let position = given.len() - 2;
         given[position] = wrong;

@@ -129,7 +129,7 @@ std::vector<std::string> command_line(const RtcOptions& options, const fs::path&
     command.insert(command.end(), {"-mf16c", "-mfma"});
 #endif
   // A unique symbol would keep the module loaded after its last dlclose. clang emits none and rejects the option.
-  if (!compiler_is_clang()) command.push_back("-fno-gnu-unique");
+  if (!compiler_is_clang()) command.insert(command.end(), {"-fno-gnu-unique", "-Wall", "-Wextra", "-Wno-unknown-pragmas"});
   command.insert(command.end(), options.defines_and_includes.begin(), options.defines_and_includes.end());
   for (const std::string& flag : words(config().compiler_flags)) command.push_back(flag);
   return command;
@@ -193,13 +193,16 @@ CompileResult compile_for_host(const CompileRequest& request) {
   const std::string key = store.in_use() ? identity(command, folder.path()) : std::string();
   std::string code = key.empty() ? std::string() : store.find(key);
   const bool stored = !code.empty();
-  const int status = stored ? 0 : compile(command, {}, folder.path(), "kernel.so");
+  // A warning is an error, except where a fault is planted, because the cases have to find that, and with options of the caller.
+  const bool strict = config().replaced.empty() && config().compiler_flags.empty() && !compiler_is_clang();
+  const std::vector<std::string> errors = strict ? std::vector<std::string>{"-Werror"} : std::vector<std::string>{};
+  const int status = stored ? 0 : compile(command, errors, folder.path(), "kernel.so");
   result.log = without(contents(folder.path() / "log"), folder.path().string() + "/");
   if (status < 0) result.log += "error: cannot run the C++ compiler '" + command[0] + "' (HIP_STANDIN_CXX names it)\n";
   result.ok = status == 0;
   if (!result.ok) return result;
   if (!stored) code = contents(folder.path() / "kernel.so");
-  if (!stored && !key.empty()) store.keep(key, code);
+  if (!stored && !key.empty() && result.log.empty()) store.keep(key, code);
   result.code_object = pack({EngineKind::Host, options.gfx, options.wave_size, code});
   return result;
 }

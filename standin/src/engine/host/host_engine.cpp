@@ -23,7 +23,7 @@ DeviceInfo describe(const DeviceChoice& choice, int index) {
   info.gfx = choice.gfx;
   info.wave_size = choice.wave_size;
   info.memory_bytes = config().shown_bytes;
-  info.multiprocessors = choice.integrated ? 2 : 16;
+  info.multiprocessors = int(config().compute_units ? config().compute_units : choice.integrated ? 2 : 16);
   info.clock_khz = 2000000;
   info.memory_clock_khz = 1000000;
   info.memory_bus_bits = choice.integrated ? 64 : 256;
