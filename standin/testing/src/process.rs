@@ -1,4 +1,4 @@
-//! Tests in processes of their own, and tests that are skipped.
+//! Runs tests in separate processes, and reports skipped ones.
 
 use std::io::Write as _;
 use std::path::Path;
