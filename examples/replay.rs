@@ -112,7 +112,7 @@ fn compare<B: Continues<f16>>(b: &B, args: &Args) -> Result<bool> {
     line("step, host-prepared", host);
     line(if recorded { "step, recorded" } else { "step, not recorded" }, device);
     let same = prepared == continued;
-    println!("{tokens} tokens each time, {}", if same { "the same" } else { "which differ" });
+    println!("{tokens} tokens in each run, {}", if same { "the same" } else { "but different ones" });
     // The median step has half of the tokens before it.
     let bytes = weights(&gguf, model.config()) + keys(model.config(), prompt + tokens / 2);
     let copy = copy_time(b, bytes)?;

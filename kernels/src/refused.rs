@@ -7,9 +7,9 @@ use std::fmt;
 pub enum Refused {
     /// There is no kernel for this op and these types.
     NoKernel {
-        /// The op asked for.
+        /// The requested op.
         op: String,
-        /// The element types asked for.
+        /// The requested element types.
         types: Vec<ElementType>,
     },
     /// The number of dimensions is unsupported: too many after merging, too few, or not one stride per dimension.
@@ -20,7 +20,7 @@ pub enum Refused {
     Limit {
         /// What is limited.
         what: &'static str,
-        /// What was asked for.
+        /// The requested size.
         got: u64,
         /// The largest supported size.
         max: u64,

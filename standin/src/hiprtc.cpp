@@ -118,7 +118,7 @@ hiprtcResult hiprtcDestroyProgram(hiprtcProgram* program) {
 hiprtcResult hiprtcCompileProgram(hiprtcProgram program, int option_count, const char** options) {
   return program_call(__func__, HIPRTC_ERROR_COMPILATION, program, [&](_hiprtcProgram& p) {
     if (option_count < 0 || (option_count > 0 && !options)) return HIPRTC_ERROR_INVALID_INPUT;
-    // A hipRTC does not work with a comgr of a different major version.
+    // hipRTC does not work with a comgr of a different major version.
     size_t comgr = 0;
     amd_comgr_get_version(&comgr, nullptr);
     if (comgr != 3) return HIPRTC_ERROR_COMPILATION;

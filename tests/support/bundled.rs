@@ -1,4 +1,4 @@
-//! The model that comes with the project, in the types of its files and in those that are made from them.
+//! The project's own model, in the types of its files and in those that are made from them.
 use rocm_ops::Cpu;
 use rocm_ops::gguf::{Gguf, Mixture, Quantizer};
 use std::sync::OnceLock;
@@ -11,10 +11,10 @@ pub fn model(dtype: &str) -> Gguf {
         let bytes = Q4_0.get_or_init(|| quantized(&path("f16"), dtype));
         return Gguf::from_bytes(bytes.clone()).unwrap();
     }
-    Gguf::open(path(dtype)).expect("the model comes with the project")
+    Gguf::open(path(dtype)).expect("the model is part of the project")
 }
 
-/// The path of a file that comes with the project.
+/// The path of one of the model's files.
 pub fn path(dtype: &str) -> String {
     format!("{}/../models/tiny-llama-kjv-{dtype}.gguf", env!("CARGO_MANIFEST_DIR"))
 }

@@ -9,7 +9,7 @@ pub fn load<B: Transformer<f32>>(b: &B, name: &str) -> Decoder<f32, B> {
     Decoder::load(b, &Gguf::open(format!("{}/{name}.gguf", folder())).unwrap(), 64).unwrap()
 }
 
-/// Tokens that the smallest vocabulary has.
+/// `n` tokens of the smallest vocabulary, chosen by `seed`.
 pub fn tokens(seed: u32, n: usize) -> Vec<u32> {
     (0..n as u32).map(|i| (seed * 131 + i * 37) % 270 + 2).collect()
 }

@@ -5,7 +5,7 @@
 
 For each encoder, FOLDER/NAME is a folder as `sentence-transformers` writes it, with its numbers in expected.json: texts, their tokens,
 what these decode to, and embeddings. The numbers are those of the package `transformers` in float64 with plain attention, each text
-alone, pooled and normalised here. Needs the packages torch and transformers; tools/fixtures.sh installs them.
+alone, pooled and normalised here. Needs the packages torch and transformers; tools/generate/fixtures.sh installs them.
 
 A tokenizer.json that is already there is kept: the package `tokenizers` gives word pieces that are equally frequent another order in
 every run.

@@ -6,7 +6,7 @@
 
 For each family, FOLDER/FAMILY-f16.gguf and FOLDER/FAMILY-f16.json, in the format of tests/data/families/README.md. The numbers are
 those of the package `transformers` in float64 with plain attention, from the weights that the file holds. The tokenizer is that of
-single bytes, for the models say nothing sensible. Needs the packages torch, transformers and gguf; tools/fixtures.sh installs them and
+single bytes, for the models say nothing sensible. Needs the packages torch, transformers and gguf; tools/generate/fixtures.sh installs them and
 makes everything.
 
 With --folders, FOLDER/FAMILY is a folder as `save_pretrained` writes it, with its numbers in expected.json: what models on the

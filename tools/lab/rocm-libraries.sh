@@ -16,8 +16,8 @@ unpack_rocm() {
     fi
 }
 
-# with_rocm SUITE PROGRAM ...: runs a program with these libraries. The C library is theirs, too; comgr keeps what it compiled
-# unless told not to.
+# with_rocm SUITE PROGRAM ...: runs a program with these libraries. The C library is theirs, too. By default, comgr caches what
+# it compiled; that is turned off.
 with_rocm() {
     local libraries=$PWD/target/rocm/$1/root/usr/lib/x86_64-linux-gnu
     shift

@@ -14,14 +14,14 @@ use steps::{Place, Step};
 
 const USAGE: &str = "cargo xtask check [--quick] [--all] [--from STEP] [--without STEP] [--beside]
 
-Runs the steps of CI and stops at the first failure. Those with a target folder of their own (the sanitizer, the fuzzers) and those that
-build nothing run beside the others; those that measure time run alone, at the end. Steps whose subject has not changed for 40 commits,
-and that have passed since, run in one of eight checks; the output ends with those that were skipped.
+Runs the steps of CI and stops at the first failure. Steps with a separate target folder (the sanitizer, the fuzzers) and those that
+build nothing run in parallel with the others. Steps that measure time run alone, at the end. Steps whose subject has not changed for
+40 commits, and that have passed since, run in one of eight checks; the output ends with the list of skipped steps.
 --quick         skips the slow steps
 --all           skips nothing, and compiles every kernel for every target
 --from STEP     starts at a step
 --without STEP  skips one step
---beside        only the steps that run beside others";
+--beside        runs only the steps that run in parallel with others";
 
 /// Runs the steps that the arguments select, as [`USAGE`] says.
 pub(crate) fn main(args: &[String]) -> Result<(), String> {
@@ -57,7 +57,7 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// `cargo xtask variables`: what the tests of CI need not repeat, a variable to a line.
+/// `cargo xtask variables`: variables with which CI's tests leave out what has not changed, one per line.
 pub(crate) fn variables() -> Result<(), String> {
     if let Some(part) = select::mutants() {
         println!("OPS_TEST_MUTANTS={part}");
@@ -73,7 +73,7 @@ fn print_table(took: &[(&Step, Seconds)]) {
     }
 }
 
-/// What was not run, and when it last was.
+/// Prints what was skipped, and when it last passed.
 fn print_skipped(plan: &Plan) {
     if plan.skipped.is_empty() {
         println!("nothing was skipped");

@@ -6,8 +6,8 @@
 //! describes how to launch them. Requires `clang-19`, `lld-19` and `llvm-19` (`CLANG`, `OBJDUMP` and `READELF` name others), but
 //! no ROCm.
 //!
-//! `--changed` compiles what [`select`] says, which is what CI does; with `--all`, everything. Either leaves the code objects for gfx942
-//! where the build script of `ops-rocm` takes them (`OPS_ROCM_AOT_OBJECTS=target/code-objects`), a unit each.
+//! `--changed`, which CI uses, compiles what [`select`] says; with `--all`, everything. Either leaves the code objects for gfx942, one per
+//! unit, where the build script of `ops-rocm` finds them (`OPS_ROCM_AOT_OBJECTS=target/code-objects`).
 //!
 //! `--newer-clang` does the same for the targets that clang 19 does not know, with `clang-21` and
 //! `kernels/resources-newer-clang.tsv`. `--hiprtc DIR` reads code objects compiled by hipRTC, see [`hiprtc`].
@@ -58,7 +58,7 @@ struct Options {
 }
 
 impl Options {
-    /// Whether a family is compiled for a target, as far as it has kernels for it.
+    /// Whether a family is compiled for a target, if it has kernels for it.
     fn includes(&self, family: Family, target: &str) -> bool {
         let selected = self.selected.as_ref();
         let state = selected.and_then(|list| list.iter().find(|(of, _)| *of == family));
@@ -122,7 +122,7 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Families whose recorded registers are of other sources.
+/// Families whose recorded registers belong to other sources.
 fn not_recorded(options: &Options) -> Vec<String> {
     let runs = Runs::read();
     let changed = |family: &Family| runs.fingerprint(*family).is_some_and(|f| f != of_sources(*family));
@@ -144,7 +144,7 @@ fn parse(args: &[String]) -> Result<Options, String> {
     let changed = has("--changed");
     if changed && (newer || ["--record", "--gfx", "--hiprtc"].iter().any(|flag| has(flag))) {
         return Err(
-            "kernels: --changed chooses the targets itself; beside it may be --all, --family and --out"
+            "kernels: --changed chooses the targets itself; it may be combined with --all, --family and --out"
                 .into(),
         );
     }

@@ -17,15 +17,15 @@ usage: cargo xtask COMMAND
                                                    what CI runs; --quick skips the slow steps, --all skips nothing
   kernels [--gfx LIST] [--family LIST] [--out DIR] [--record]
                                                    compile every kernel instance for every target
-  kernels --changed [--all]                        those that changed lately, and one in eight of the others
+  kernels --changed [--all]                        families that changed recently, and one in eight of the others
   kernels --newer-clang [--record]                 the same for targets that clang 19 does not know, with clang-21
   kernels --hiprtc DIR [--record]                  figures of hipRTC's code objects, from tools/lab/hiprtc-registers.sh
   kernels --document                               registers and occupancy into docs/kernels.md
-  proofs [--record [--why TEXT]]                   what the tests have shown, beside docs/proofs.tsv
-  variables                                        variables for tests that need not repeat what has not changed
-  size                                             the size of tracked files
-  structure [ROOT..]                               import cycles between modules, and imports from a higher layer
-  targets                                          what is generated from the table of gfx targets
+  proofs [--record [--why TEXT]]                   compare what tests have shown with docs/proofs.tsv
+  variables                                        variables with which tests leave out what has not changed
+  size                                             check the size of tracked files
+  structure [ROOT..]                               find import cycles, and imports from a higher layer
+  targets                                          write what is generated from the table of gfx targets
   standin [--test]                                 build the stand-in device; its folder is the last line";
 
 fn main() -> ExitCode {

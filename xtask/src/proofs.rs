@@ -1,8 +1,8 @@
-//! `cargo xtask proofs`: what the tests have shown, with counts, beside the committed `docs/proofs.tsv`.
+//! `cargo xtask proofs`: compares the counts of what tests have shown with the committed `docs/proofs.tsv`.
 //!
-//! Tests write their counts to `target/proofs` as they run (`ops_test::proofs`); nothing runs again here. It fails if a count or the share
-//! of a target's kernels that the suite executes is lower than committed. `--record` writes the file; where a count becomes lower, `--why
-//! TEXT` must say why, which becomes part of the row.
+//! Tests write their counts to `target/proofs` as they run (`ops_test::proofs`); this command runs no tests. It fails if a count, or the
+//! share of a target's kernels that the suite executes, is lower than committed. `--record` writes the file. If a count becomes lower,
+//! `--why TEXT` must give the reason, which becomes part of the row.
 use crate::check::{last_run, since};
 use crate::page::{self, root};
 use ops_kernels::{by_symbol, instances};
@@ -21,7 +21,7 @@ struct Proof {
 }
 
 impl Proof {
-    /// Whether this is less than `other`: in share, if both have one.
+    /// Whether this is less than `other`. Shares are compared if both have one.
     fn is_less(&self, other: &Proof) -> bool {
         match (self.of, other.of) {
             (Some(of), Some(other_of)) => self.count * other_of < other.count * of,
@@ -66,12 +66,12 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
     page::write(&root().join(FILE), &render(&found, &rows, why.map_or("", |why| why)))
 }
 
-/// What is less than committed, or missing.
+/// Lists what is less than committed, or missing.
 fn lower(found: &BTreeMap<String, Proof>, rows: &BTreeMap<String, (Proof, String)>) -> Vec<String> {
     let mut out = Vec::new();
     for (name, (committed, _)) in rows {
         match found.get(name) {
-            // A run of a part of them proves nothing about the number.
+            // A run of only some mutants says nothing about their number.
             None if name == "mutants detected" && std::env::var("OPS_TEST_MUTANTS").is_ok() => {}
             None => out.push(format!(
                 "{name}: no count in {}; the test did not run: `cargo test --workspace`",
@@ -121,7 +121,7 @@ fn found() -> Result<BTreeMap<String, Proof>, String> {
     Ok(out)
 }
 
-/// The committed rows: the proof, and what stands behind its count.
+/// The committed rows: the proof, and the columns after its count.
 fn rows(text: &str) -> BTreeMap<String, (Proof, String)> {
     let row = |line: &str| {
         let mut cells = line.splitn(4, '\t');
@@ -132,7 +132,7 @@ fn rows(text: &str) -> BTreeMap<String, (Proof, String)> {
     text.lines().filter_map(row).collect()
 }
 
-/// The file with new counts. A row whose count is as before stays as it is.
+/// The file with new counts. Rows with unchanged counts stay unchanged.
 fn render(found: &BTreeMap<String, Proof>, rows: &BTreeMap<String, (Proof, String)>, why: &str) -> String {
     let commit = since::commit().unwrap_or_else(|| "unknown".into());
     let mut out = format!("{HEADING}\n");
@@ -145,7 +145,7 @@ fn render(found: &BTreeMap<String, Proof>, rows: &BTreeMap<String, (Proof, Strin
                 let why = if before.is_some_and(|(before, _)| now.is_less(before)) { why } else { "" };
                 (now, format!("{}\t{commit}\t{why}", since::today()))
             }
-            // It was not counted; with a reason it goes.
+            // It was not counted: remove the row if there is a reason.
             (None, Some((before, rest))) if why.is_empty() => (before, rest.clone()),
             (None, _) => continue,
         };

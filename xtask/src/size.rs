@@ -1,13 +1,13 @@
-//! `cargo xtask size`: a clone stays small.
+//! `cargo xtask size`: keeps clones small.
 use crate::check::since::git;
 use crate::page::root;
 
 const MIB: f64 = (1 << 20) as f64;
 
-/// What all tracked files may have together, in MiB.
+/// Budget for all tracked files together, in MiB.
 const TREE: f64 = 58.0;
 
-/// What a tracked file may have, in MiB.
+/// Limit for a tracked file, in MiB.
 const FILE: f64 = 12.0;
 
 /// Fails on a tracked file over [`FILE`] and on a tree over [`TREE`].
@@ -32,7 +32,7 @@ fn faults(files: &[(String, u64)]) -> Vec<String> {
     let mib = |bytes: u64| bytes as f64 / MIB;
     let large = files.iter().filter(|(_, bytes)| mib(*bytes) > FILE);
     let mut out: Vec<String> = large
-        .map(|(name, bytes)| format!("{name}: {:.1} MiB, a tracked file may have {FILE} MiB: make it smaller, or make it in the test that reads it", mib(*bytes)))
+        .map(|(name, bytes)| format!("{name}: {:.1} MiB; the limit for a tracked file is {FILE} MiB. Make it smaller, or generate it in the test that reads it", mib(*bytes)))
         .collect();
     let total = files.iter().map(|(_, bytes)| mib(*bytes)).sum::<f64>();
     if total > TREE {
@@ -41,7 +41,7 @@ fn faults(files: &[(String, u64)]) -> Vec<String> {
         let largest =
             largest.iter().take(5).map(|(name, bytes)| format!("\n  {:.1} MiB  {name}", mib(*bytes)));
         out.push(format!(
-            "tracked files: {total:.1} MiB, they may have {TREE} MiB together; the largest:{}",
+            "tracked files: {total:.1} MiB; the budget is {TREE} MiB. The largest:{}",
             largest.collect::<String>()
         ));
     }

@@ -1,5 +1,4 @@
-//! `cargo xtask structure`: no module imports, directly or through others, a module that imports it, and no module imports from a
-//! layer above its own.
+//! `cargo xtask structure`: finds import cycles between modules, and imports from a higher layer.
 //!
 //! Imports are read from `use` lines and from paths in the code, macros included. A name that a module re-exports belongs to the module
 //! that defines it. Code for tests (`#[cfg(test)]`, `#[test]`) is left out. A file is one module, with the modules written in it.
@@ -54,7 +53,7 @@ pub(crate) fn main(args: &[String]) -> Result<(), String> {
     Err(format!("{}\n{} faults of structure", faults.join("\n"), faults.len()))
 }
 
-/// What is wrong with a crate, one entry per fault.
+/// Finds what is wrong with a crate, one entry per fault.
 fn check(krate: &Crate) -> Result<Vec<String>, String> {
     let edges = resolve::edges(krate);
     let mut faults = cycles::faults(krate, &edges);

@@ -10,9 +10,9 @@ pub type HostMemory<T> = Arc<dyn AsRef<[T]> + Send + Sync>;
 
 /// The tensors of a backend.
 pub type TensorOf<B, T> = Tensor<<B as Backend>::Space, T>;
-/// What a backend reads.
+/// A view that a backend reads.
 pub type Ref<'a, B, T> = TensorRef<'a, <B as Backend>::Space, T>;
-/// What a backend writes.
+/// A view that a backend writes.
 pub type Mut<'a, B, T> = TensorMut<'a, <B as Backend>::Space, T>;
 /// The untyped tensors of a backend.
 pub type AnyOf<B> = AnyTensor<<B as Backend>::Space>;
@@ -200,7 +200,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
     message = "backend `{Self}` has no kernel for `{O}`",
     label = "no kernel for `{O}` on this backend",
     note = "wrap the backend as `Fallback::new(backend, Cpu::new())`, or write `impl Execute<{O}> for {Self}`",
-    note = "in a function generic over the backend, ask for the op family instead, such as `B: NormOps<T>` or `B: Transformer<T>`"
+    note = "in a function generic over the backend, require the op family instead, such as `B: NormOps<T>` or `B: Transformer<T>`"
 )]
 pub trait Execute<O: Op>: Backend {
     /// Checks whether `execute` would run. Must not allocate or enqueue. If this returns `Ok`, `execute` must not return
@@ -216,8 +216,8 @@ pub trait Execute<O: Op>: Backend {
     /// [`Error::Unsupported`](crate::Error::Unsupported) guarantees that no output was written.
     fn execute(&self, call: Call<'_, '_, O, Self::Space>) -> Result<()>;
 
-    /// Whether one kernel computes a fused op for these operands, so that it pays to call it. If not, it runs as its
-    /// [`Parts`](crate::Parts), or not at all.
+    /// Whether a single kernel computes a fused op for these operands, so that calling it pays off. Otherwise
+    /// the call runs as its [`Parts`](crate::Parts), or not at all.
     fn fuses(&self, op: &O, on: &dyn Operands) -> bool {
         self.support(op, on).is_ok()
     }
@@ -227,14 +227,14 @@ pub trait Execute<O: Op>: Backend {
         let _ = (op, operand, packing);
         false
     }
-    /// What this backend promises about the bits of this call's results. A backend that does not say promises only
-    /// [`Determinism::Run`].
+    /// The determinism that this backend guarantees for this call. The default is [`Determinism::Run`].
     fn determinism(&self, op: &O, on: &dyn Operands) -> Determinism {
         let _ = (op, on);
         Determinism::Run
     }
-    /// Repacks `x` into the layout in which this backend reads `operand` of this op fastest. Returns `x` unchanged if there is no
-    /// such layout, nothing to gain, or no memory. Meant for weights: pack once, when a model is loaded.
+    /// Repacks `x` into the layout in which this backend reads `operand` of this op fastest. Returns `x`
+    /// unchanged if there is no such layout, if it would not be faster, or if there is no memory for it.
+    /// Meant for weights: pack once, when a model is loaded.
     ///
     /// The result is used like any other tensor: it goes through the same methods, checks and combinators.
     ///
@@ -251,8 +251,8 @@ pub trait Execute<O: Op>: Backend {
     }
 }
 
-/// Checks that a backend's kernels can read every operand in its packing. The `support` of a backend that implements
-/// [`reads`](Execute::reads) calls this first.
+/// Checks that a backend's kernels can read every operand in its packing. A backend that implements
+/// [`reads`](Execute::reads) should call this first in `support`.
 ///
 /// # Errors
 /// [`Reason::Packed`] with the first operand that the backend cannot read.

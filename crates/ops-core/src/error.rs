@@ -171,7 +171,7 @@ pub enum Error {
     /// The axis does not exist.
     #[error("axis {axis} does not exist in a tensor of rank {rank}")]
     Axis {
-        /// The axis asked for.
+        /// The requested axis.
         axis: isize,
         /// The number of axes.
         rank: usize,

@@ -41,7 +41,8 @@
 //! they were checked, and cannot be rebuilt from its parts.
 //!
 //! The macro [`operands!`] writes an op's operand list ([`Signature::SLOTS`]) and three functions on which all code that handles
-//! arguments rests. [`Signature::look`] shows each operand with its memory, for the gate, launches, copies and comparisons.
+//! arguments rests. [`Signature::for_each_operand`] visits each operand with its memory, for the gate, launches, copies and
+//! comparisons.
 //! [`Signature::map`] turns arguments into untyped views and back, for [`Either`] and for lending. [`Signature::build`] makes
 //! arguments from tensors found by name. Outputs may be of `any` type, as in `quantize`, and may be optional.
 //!

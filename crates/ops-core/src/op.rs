@@ -88,7 +88,7 @@ pub trait Op: Signature + Clone + Debug + Send + Sync + 'static {
 
 impl Determinism {
     /// [`Exact`](Determinism::Exact) if every output of the call has an exact [`Tolerance`], which leaves a correct kernel no
-    /// choice of bits; else `level`.
+    /// choice of bits; otherwise `level`.
     pub fn of_call<O: Op>(op: &O, on: &dyn Operands, level: Determinism) -> Determinism {
         let mut written = on.iter().filter(|operand| operand.role != Role::In).peekable();
         let some = written.peek().is_some();

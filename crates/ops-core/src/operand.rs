@@ -56,7 +56,7 @@ impl Operand<'_> {
 }
 
 impl Packing {
-    /// The reason that a kernel gives when it cannot read this packing.
+    /// The reason that a backend returns if it cannot read this packing.
     pub fn declined(&self, operand: &Operand<'_>) -> Reason {
         Reason::Packed { operand: operand.name, packing: self.name() }
     }

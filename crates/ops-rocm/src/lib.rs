@@ -31,8 +31,8 @@
 //! 3. `vendor`, `kernels`, `tuned`, `space`, `index_names`: AMD's libraries; this project's compiled kernels; tensors
 //! 4. `choice`: policies and decisions, without knowing any op or list of providers
 //! 5. `rocm`: the queue
-//! 6. `provider`, `backend`, `prepare`, `replay`, `matrix_check`: how a call finds its provider; memory and transfers
-//! 7. `providers`: the lists, and what computes. It checks the names in policies, since it has the lists.
+//! 6. `provider`, `backend`, `prepare`, `replay`, `matrix_check`: how a call is matched with its provider; memory and transfers
+//! 7. `providers`: the lists and the implementations. It checks the names in policies, since it has the lists.
 //! 8. `builder`, `survey`, `bridge`: opening a queue; what a machine has
 //!
 //! # The C interface
@@ -79,12 +79,12 @@
 //!
 //! # Recorded steps
 //!
-//! `Rocm::capture` notes launches, fills and copies of the calling thread; memory is allocated and kernels are loaded as ever. Only then
-//! does it give the noted work to a stream of its own under HIP's thread-local capture. So no forbidden call happens during a capture,
+//! `Rocm::capture` notes launches, fills and copies of the calling thread; memory is allocated and kernels are loaded as usual. Only then
+//! does it give the noted work to a separate stream under HIP's thread-local capture. So no forbidden call happens during a capture,
 //! other threads and streams are unaffected, and a failed capture only returns an error. A wait for the whole device would spoil a
 //! capture and is kept out by a lock; if other code makes one, the capture is made again. Launches by libraries cannot be noted: a call
 //! that rocBLAS, hipBLASLt or MIOpen would compute is refused by name. A graph shares the memory that it uses with the tensors, and
-//! replays order and note its uses like a call, so other queues wait as ever.
+//! replays order and note its uses like a call, so other queues wait as usual.
 //!
 //! # Index errors
 //!

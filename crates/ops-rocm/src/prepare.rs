@@ -4,7 +4,7 @@ use crate::{Error, KernelOrigin, LoadedUnit, Rocm};
 use std::fmt;
 use std::time::{Duration, Instant};
 
-/// What [`Rocm::prepare`] did.
+/// The result of [`Rocm::prepare`].
 #[derive(Clone, Debug)]
 pub struct Prepared {
     gfx: Gfx,

@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use crate::isa::{Isa, Level};
 use crate::matrix_units::Units;
 
-/// What an instruction set may use. `OPS_SIMD` names sets without matrix units, so none where it names one.
+/// What an instruction set may use. The names in `OPS_SIMD` stand for sets without matrix units, so a named set has none.
 fn units(isa: Isa) -> Units {
     if isa.level() == Level::Avx512Vnni && !Isa::limited() { Units::here() } else { Units::default() }
 }

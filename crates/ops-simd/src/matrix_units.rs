@@ -17,7 +17,7 @@ const TILE: u32 = 1 << 24;
 const INT8: u32 = 1 << 25;
 
 impl Units {
-    /// What the processor has and the system permits. Detected once per process.
+    /// What the processor has and the system permits, detected once per process.
     pub(crate) fn here() -> Self {
         static HERE: OnceLock<Units> = OnceLock::new();
         *HERE.get_or_init(|| {

@@ -1,9 +1,9 @@
-//! Counts of what tests have just shown, for `cargo xtask proofs`.
+//! Writes counts of what tests have shown, for `cargo xtask proofs`.
 use std::path::Path;
 
 /// Notes that a test has shown something `count` times, in `proofs` beside `folder`, which is `env!("CARGO_TARGET_TMPDIR")`.
 ///
-/// A test that runs only a part of its cases, because of a variable, writes nothing, or another name.
+/// A test that runs only some of its cases, because of a variable, must write nothing or use another name.
 ///
 /// # Panics
 ///
@@ -12,7 +12,7 @@ pub fn write(folder: &str, name: &str, count: usize) {
     write_lines(folder, name, &count.to_string());
 }
 
-/// The same for the names of things, a line each.
+/// The same for a list of names, one per line.
 ///
 /// # Panics
 ///

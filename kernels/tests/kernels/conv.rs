@@ -251,7 +251,9 @@ fn few_channels_and_other_types_are_left_to_vector_units() {
     let transposed = Case { channels: [16, 16], ..BASE };
     assert!(said(on(&transposed, ElementType::F16, units, true)).contains("transposed"));
     let thin = Case { channels: [64, 8], ..BASE };
-    assert!(said(on(&thin, ElementType::Bf16, units, false)).starts_with("direct: most of a matrix-unit tile"));
+    assert!(
+        said(on(&thin, ElementType::Bf16, units, false)).starts_with("direct: most of a matrix-unit tile")
+    );
     // Channels of three are gathered one element of the kernel at a time if the weight is not in the order of the terms.
     let few = Case { channels: [3, 16], orders: [Order::ChannelsLast; 3], ..BASE };
     assert!(said(on(&few, ElementType::Bf16, units, false)).contains("few input channels"));

@@ -1,6 +1,6 @@
 //! Products, convolutions and attention, compiled for the host with either wave size, against plain f64 loops: odd sizes, strides,
 //! misaligned addresses, and guards round outputs. Other kernels are tested by the conformance suite on the stand-in
-//! (`crates/ops-rocm/tests/conformance`), which finds every fault that tests here found: `docs/lab/kernel-faults.md`.
+//! (`crates/ops-rocm/tests/suite_on_standin`), which finds every fault that tests here found: `docs/lab/kernel-faults.md`.
 mod attention;
 mod conv;
 mod data;

@@ -322,7 +322,7 @@ fn by_row<T: Element>(call: &Call<'_>, x: &Inputs<T>, wave: u32) -> Vec<T> {
     execute(call, x, (&cu_q, &Place::SideBySide(&cu_k)), &device, Report::default()).0
 }
 
-/// With the level *batch*, rows have the same bits in a call of all sequences, of theirs alone, and wherever a prefill is cut.
+/// With the level *batch*, rows have the same bits in a call with all sequences, with only their own, and wherever a prefill is cut.
 fn bits_of_rows<T: Element>() {
     let lengths = [[1, 300], [40, 48], [0, 4], [7, 7], [1, 1]];
     for (heads, wave) in

@@ -6,9 +6,9 @@ pub(crate) struct Call<'a> {
     pub(crate) dtype: &'a str,
     /// Shapes and layouts.
     pub(crate) text: String,
-    /// Whether an operand holds NaN or an infinity.
+    /// Whether an operand contains NaN or an infinity.
     pub(crate) special: bool,
-    /// Relative error that rounding explains on either side.
+    /// Relative error that rounding may cause on either side.
     pub(crate) rounding: f64,
     /// The largest magnitude of a term, for sums whose terms may cancel; 0 for other ops.
     pub(crate) terms: f64,

@@ -230,7 +230,10 @@ pub fn target_folder() -> Result<PathBuf> {
 
 fn root() -> Result<&'static Path> {
     // This package is in standin/build.
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).ok_or("the stand-in lies in no workspace".into())
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .ok_or("the stand-in is not in a workspace".into())
 }
 
 fn at(path: &Path) -> impl Fn(io::Error) -> String {

@@ -31,7 +31,7 @@ hipError_t check_exec(const char* function, hipGraphExec_t exec) {
 hipError_t check_functions(const hipGraphExec& exec) {
   for (const hipFunction_t function : exec.functions) {
     if (live().contains(Kind::Function, function)) continue;
-    misuse("hipGraphLaunch: kernel %s of the graph is of a module that was unloaded", function->name.c_str());
+    misuse("hipGraphLaunch: kernel %s of the graph belongs to a module that was unloaded", function->name.c_str());
     return hipErrorInvalidHandle;
   }
   return hipSuccess;

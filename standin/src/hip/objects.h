@@ -48,7 +48,7 @@ struct ihipModule_t {
   standin::Overhead overhead;
   std::unique_ptr<standin::EngineModule> engine;
   std::mutex mutex;
-  std::vector<hipFunction_t> functions;  // they go with the module
+  std::vector<hipFunction_t> functions;  // unloaded with their module
   std::vector<void*> globals;
 };
 

@@ -55,7 +55,7 @@ hipError_t check_wait(hipStream_t stream, hipEvent_t event) {
     return hipErrorNotSupported;
   }
   if (!captured || event->captured) return hipSuccess;
-  misuse("hipStreamWaitEvent: captured stream %p is to wait for work that is not captured", static_cast<void*>(stream));
+  misuse("hipStreamWaitEvent: captured stream %p would wait for work that is not captured", static_cast<void*>(stream));
   captures().spoil(stream);
   return hipErrorStreamCaptureIsolation;
 }

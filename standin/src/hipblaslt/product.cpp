@@ -18,7 +18,7 @@ bool is_operation(int32_t value) { return value >= HIPBLAS_OP_N && value <= HIPB
 // The layout describes a matrix on its own.
 bool is_matrix(const char* function, const char* name, const LtLayout& m) {
   if (m.order != 0) {
-    misuse("%s: %s is not column-major, and the stand-in takes nothing else", function, name);
+    misuse("%s: %s is not column-major, and the stand-in supports nothing else", function, name);
     return false;
   }
   if (m.ld < int64_t(std::max<uint64_t>(m.rows, 1))) {

@@ -61,7 +61,7 @@ miopenStatus_t miopenBatchNormalizationForwardInference(miopenHandle_t handle, m
                  for (size_t i = 0; i < v[0].size(); ++i) {
                    const size_t in_sample = i % (channels * channel_length);
                    const size_t p = spatial ? in_sample / channel_length : in_sample;
-                   // In f32, with the root of the magnitude.
+                   // Computed in f32, from the square root of the absolute value.
                    const float inverse = 1 / std::sqrt(std::fabs(v[5][p] + float(epsilon)));
                    v[1][i] = std::fma(v[2][p], (v[0][i] - v[4][p]) * inverse, v[3][p]);
                  }

@@ -1,5 +1,5 @@
-//! What tests share that need ROCm's libraries: the stand-in for them, or stubs compiled with the C compiler. Each such test has a
-//! process of its own, because an opened library stays open, and faults and counts are those of the whole process.
+//! What tests share that need ROCm's libraries: the stand-in for them, or stubs compiled with the C compiler. Each such test runs
+//! in a separate process, because an opened library stays open, and injected faults and counts apply to the whole process.
 
 mod process;
 mod standin;

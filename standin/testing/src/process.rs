@@ -1,4 +1,4 @@
-//! Tests in processes of their own, and tests that are skipped.
+//! Runs tests in separate processes, and reports skipped ones.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -20,7 +20,7 @@ pub(crate) fn run_alone(test: &str, environment: impl FnOnce(&mut Command)) {
     let output = child.output().expect("the test program can be started");
     let printed =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success() && printed.contains("1 passed"), "in a process of its own:\n{printed}");
+    assert!(output.status.success() && printed.contains("1 passed"), "in a separate process:\n{printed}");
 }
 
 /// Runs the test's body in a child process with these variables and none of the user's ROCm variables.

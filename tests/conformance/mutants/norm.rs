@@ -346,9 +346,7 @@ fn softmaxes() -> Vec<Mutant> {
         ),
         kernel("sum rounded to f16", F16, f64::exp, |powers| half(powers.iter().sum()), true),
         kernel("powers rounded to f16", F16, |v| half(v.exp()), total, true),
-        Mutant::before::<Softmax<f32>>("last axis whatever is asked for", "softmax", F32, |op, _| {
-            op.axis = -1
-        }),
+        Mutant::before::<Softmax<f32>>("always along the last axis", "softmax", F32, |op, _| op.axis = -1),
         Mutant::after::<Softmax<f32>>("a row of −∞ gives zeros", "softmax", F32, |_, o| {
             edit::<f32>(&mut o["y"], |_, v| if v.is_nan() { 0.0 } else { v });
         }),

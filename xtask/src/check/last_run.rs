@@ -28,7 +28,7 @@ pub(super) fn commit_of(name: &str) -> Option<String> {
     read(name).map(|run| run.commit)
 }
 
-/// When a step last passed, in words.
+/// When a step last passed, for messages.
 pub(super) fn of(name: &str) -> String {
     read(name).map_or("not recorded".into(), |run| format!("{} at {}", run.date, run.commit))
 }
@@ -41,7 +41,7 @@ pub(crate) fn note_mutants() -> Result<(), String> {
 /// Notes that a step has just passed, if it may be skipped.
 pub(super) fn note(name: &str) -> Result<(), String> {
     let may_be_skipped = STEPS.iter().chain([&MUTANTS]).any(|s| s.name == name && !s.subject.is_empty());
-    // What passed with changes says nothing of a commit. The file's own lines are no such change.
+    // A pass with uncommitted changes says nothing about a commit. Lines of the file itself do not count as changes.
     let Some(commit) = since::git(&["rev-parse", "--short=8", "HEAD"]) else { return Ok(()) };
     let others =
         since::git(&["status", "--porcelain", "--untracked-files=no", "--", ".", ":!xtask/last-runs.tsv"]);

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
-/// What a step took.
+/// How long a step took.
 pub(super) struct Seconds {
     pub(super) wall: f64,
-    /// The processor time of the step's processes, which says more on a machine that does other things, too. 0 where unknown.
+    /// The processor time of the step's processes, which is more meaningful on a machine that is also doing other work. 0 if unknown.
     pub(super) processors: f64,
 }
 
-/// Runs a step, with `all` in its complete form, and notes that it passed.
+/// Runs a step (its complete form with `all`), and notes that it passed.
 pub(super) fn run(step: &Step, all: bool) -> Result<Seconds, String> {
     let arguments = || step.command.iter().chain(step.all.iter().filter(|_| all));
     let line = arguments().copied().collect::<Vec<_>>().join(" ");
@@ -34,7 +34,7 @@ pub(super) fn run(step: &Step, all: bool) -> Result<Seconds, String> {
     Ok(seconds)
 }
 
-/// A path in the target folder, wherever that is and whatever the working directory; others as they are.
+/// Resolves a path in the target folder, wherever that is and whatever the working directory; leaves other paths unchanged.
 fn in_target(path: &str) -> PathBuf {
     let Some(inside) = path.strip_prefix("target/") else { return PathBuf::from(path) };
     let folder = std::env::var_os("CARGO_TARGET_DIR").map_or("target".into(), PathBuf::from);

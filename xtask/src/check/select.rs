@@ -11,12 +11,12 @@ pub(super) struct Plan {
     pub(super) all: bool,
 }
 
-/// The steps that the arguments select, without those whose subject has not changed.
+/// The steps that the arguments select, except those whose subject has not changed.
 pub(super) fn plan(args: &[String]) -> Result<Plan, String> {
     plan_where(args, &unchanged)
 }
 
-/// Why a step need not run, if so.
+/// Why a step need not run; `None` if it must.
 type Unchanged<'u> = &'u dyn Fn(usize, &Step) -> Option<String>;
 
 fn plan_where(args: &[String], unchanged: Unchanged<'_>) -> Result<Plan, String> {
@@ -59,8 +59,8 @@ fn plan_where(args: &[String], unchanged: Unchanged<'_>) -> Result<Plan, String>
     Ok(plan)
 }
 
-/// A step need not run if it passed at a recorded commit, nothing that it proves has changed since that commit or in the last commits,
-/// and it is not its turn.
+/// A step need not run if it passed at a recorded commit, its subject has changed neither since then nor in the last commits, and it is
+/// not its turn.
 fn unchanged(number: usize, step: &Step) -> Option<String> {
     if step.subject.is_empty() || since::has_turn(number) {
         return None;
@@ -69,10 +69,10 @@ fn unchanged(number: usize, step: &Step) -> Option<String> {
     let behind = since::git(&["rev-list", "--count", &format!("{commit}..HEAD")])?.parse::<u32>().ok()?;
     let commits = behind.max(since::RECENT);
     let changed = since::changed(commits, step.subject)?;
-    changed.is_empty().then(|| format!("no file that it proves something of changed in {commits} commits"))
+    changed.is_empty().then(|| format!("none of the files that it checks changed in {commits} commits"))
 }
 
-/// The value of `OPS_TEST_MUTANTS` with which the mutants need not all run, if so.
+/// The value of `OPS_TEST_MUTANTS` if a part of the mutants suffices; `None` if all must run.
 pub(super) fn mutants() -> Option<String> {
     unchanged(STEPS.len(), &MUTANTS)?;
     let commits = since::git(&["rev-list", "--count", "HEAD"])?.parse::<u32>().ok()?;

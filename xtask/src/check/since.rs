@@ -1,31 +1,31 @@
-//! What has changed lately, by git.
+//! What has changed recently, according to git.
 use crate::page::root;
 use std::process::Command;
 
 /// A change counts as recent for this many commits.
 pub(crate) const RECENT: u32 = 40;
 
-/// Of what has not changed, one part in this many is checked each time.
+/// One in this many of the unchanged parts is checked each time.
 pub(crate) const ONE_IN: u32 = 8;
 
-/// What git prints; `None` if it fails, as it does without a history.
+/// The output of a git command; `None` if it fails, for example because there is no history.
 pub(crate) fn git(args: &[&str]) -> Option<String> {
     let out = Command::new("git").args(args).current_dir(root()).output().ok()?;
     out.status.success().then(|| String::from_utf8_lossy(&out.stdout).trim().to_owned())
 }
 
-/// The commit that is checked out, with `+` if files differ from it.
+/// The commit that is checked out, followed by `+` if there are uncommitted changes.
 pub(crate) fn commit() -> Option<String> {
     let commit = git(&["rev-parse", "--short=8", "HEAD"])?;
     let clean = git(&["status", "--porcelain", "--untracked-files=no"])?.is_empty();
     Some(if clean { commit } else { commit + "+" })
 }
 
-/// The files among these paths whose content differs from what it was that many commits ago, or is not committed yet. Files that were
-/// only renamed, and files of which only lines of comments changed, are not among them. `None` if the history does not reach back.
+/// The files at these paths whose content has changed in that many commits or is uncommitted. A file that was only renamed, or of which
+/// only lines of comments changed, has not changed. `None` if the history is too short.
 pub(crate) fn changed(commits: u32, paths: &[&str]) -> Option<Vec<String>> {
     let base = format!("HEAD~{commits}");
-    // The paths are compared here: git would take a file that comes from elsewhere for a new one.
+    // Paths are filtered here, not by git, which would report a file that was moved here as new.
     let differences = git(&["diff", "--name-status", "--find-renames=100%", &base])?;
     let new = git(&["ls-files", "--others", "--exclude-standard"])?;
     let is_below = |file: &str, path: &str| {
@@ -50,13 +50,13 @@ fn is_of_comments(difference: &str) -> bool {
     changed.peek().is_some() && changed.all(|line| line.trim_start().starts_with("//"))
 }
 
-/// Whether it is the turn of a part with this number: of [`ONE_IN`] commits in a row, each part has its turn at one.
+/// Whether it is the turn of the part with this number: in every [`ONE_IN`] successive commits, each part has one turn.
 pub(crate) fn has_turn(number: usize) -> bool {
     let commits = git(&["rev-list", "--count", "HEAD"]).and_then(|count| count.parse::<usize>().ok());
     commits.is_none_or(|commits| (commits + number).is_multiple_of(ONE_IN as usize))
 }
 
-/// The date of today in UTC, such as 2026-11-28.
+/// Today's date in UTC, such as 2026-11-28.
 pub(crate) fn today() -> String {
     let seconds =
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs());

@@ -7,24 +7,23 @@ pub(super) struct Step {
     pub(super) command: &'static [&'static str],
     /// What `--all` adds to the command line.
     pub(super) all: &'static [&'static str],
-    /// The wall time that it may take on a slow machine with two cores, in seconds, with the other steps beside it. Reported, and not a
-    /// failure: machines differ.
+    /// Budget of wall time in seconds, on a slow machine with two cores that also runs the parallel steps. Exceeding it is reported but is
+    /// not a failure, because machines differ.
     pub(super) budget: u32,
     /// Skipped by `--quick`.
     pub(super) slow: bool,
-    /// The paths that the step proves something of. If nothing there changed lately, the step may be skipped; if there are none, it never
-    /// is.
+    /// The paths that the step checks. If nothing there changed recently, the step may be skipped. Without paths, it never is.
     pub(super) subject: &'static [&'static str],
     pub(super) place: Place,
 }
 
-/// What else may run at the same time.
+/// Whether a step runs in parallel with others.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Place {
-    /// The steps of this kind run one after the other.
+    /// Steps of this kind run one after the other.
     InOrder,
-    /// It has a target folder of its own or builds nothing, so it runs beside those in order: a processor that one build or test leaves
-    /// idle works on the other.
+    /// It has a separate target folder or builds nothing, so it runs in parallel with those in order and uses processors that they leave
+    /// idle.
     Beside,
     /// It measures time, so it runs alone, after all others.
     Alone,
@@ -46,7 +45,7 @@ const fn alone(name: &'static str, budget: u32, command: &'static [&'static str]
     Step { place: Place::Alone, ..step(name, budget, command) }
 }
 
-/// What the sanitizer watches: code with `unsafe`, kernels, and the stand-in.
+/// What the sanitizer checks: code with `unsafe`, kernels, and the stand-in.
 const UNSAFE: &[&str] = &[
     "kernels",
     "crates/hip-sys",
@@ -62,11 +61,11 @@ const UNSAFE: &[&str] = &[
     "tools/ci/sanitizer-rocm.sh",
 ];
 
-/// One pass of the suite on `Cpu`, in the program that `cargo test --workspace` has built.
+/// Runs the suite on `Cpu`, with the program that `cargo test --workspace` has built.
 const SUITE_ON_CPU: &[&str] =
     &["cargo", "test", "--workspace", "--test", "conformance", "--", "suite::cpu_passes", "--exact"];
 
-/// What the mutants prove something of. They run within `cargo test`: the variable `OPS_TEST_MUTANTS` leaves out most of them.
+/// What the mutants check. They run within `cargo test`; the variable `OPS_TEST_MUTANTS` leaves out most of them.
 pub(super) const MUTANTS: Step = Step {
     subject: &[
         "crates/ops-test",
@@ -107,11 +106,11 @@ pub(super) const STEPS: &[Step] = &[
         env: &[("OPS_SIMD", "portable"), ("OPS_TEST_ONE_CASE_IN", "8")],
         ..slow("suite without vectors", 40, SUITE_ON_CPU)
     },
-    // Compiles what `aot` includes, too, and leaves it where the build script finds it.
+    // Also compiles what `aot` embeds, and leaves it where the build script finds it.
     Step { all: &["--all"], ..slow("kernels", 425, &["cargo", "xtask", "kernels", "--changed"]) },
     Step {
         env: &[("OPS_ROCM_AOT", "gfx942"), ("OPS_ROCM_AOT_OBJECTS", "target/code-objects")],
-        // All of these packages, so that dependencies have the same features as in `test` and are not built again.
+        // With all of these packages, dependencies have the same features as in `test` and are not rebuilt.
         ..slow(
             "aot",
             60,
@@ -133,7 +132,7 @@ pub(super) const STEPS: &[Step] = &[
     },
     // README's first command. It builds the release profile, which `overhead` and `launch` measure.
     step("example generate", 200, &["cargo", "run", "--release", "--example", "generate"]),
-    // The others with the profile of the tests, which have built most of them.
+    // The others are built with the test profile, because `cargo test` has already built most of their dependencies.
     step(
         "build examples",
         20,
@@ -163,7 +162,7 @@ pub(super) const STEPS: &[Step] = &[
     step("example third_backend", 5, &["target/debug/examples/third_backend"]),
     step("example custom_op", 5, &["target/debug/examples/custom_op"]),
     step("example checked", 10, &["target/debug/examples/checked"]),
-    // So few blocks that sequences give way and share.
+    // Few enough blocks that sequences are preempted and share blocks.
     step(
         "example batch",
         20,
@@ -188,7 +187,7 @@ pub(super) const STEPS: &[Step] = &[
     step("example replay", 20, &["target/debug/examples/replay"]),
     slow("threads", 60, &["tools/ci/threads.sh"]),
     Step { subject: UNSAFE, ..slow("sanitizer of the stand-in", 200, &["tools/ci/sanitizer-rocm.sh"]) },
-    // What the tests of this run and the two passes of the suite have noted.
+    // Compares what the tests of this run and the two passes of the suite have noted.
     step("proofs", 5, &["cargo", "xtask", "proofs"]),
     beside("deny", 5, &["cargo", "deny", "check", "licenses", "bans", "sources"]),
     Step { subject: UNSAFE, slow: true, ..beside("sanitizer", 600, &["tools/ci/sanitizer.sh"]) },

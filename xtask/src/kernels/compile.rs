@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// What one process of the compiler compiles.
+/// What one compiler process compiles.
 struct Job<'o> {
     target: &'o str,
     family: Family,
@@ -64,7 +64,7 @@ fn jobs(options: &Options) -> Vec<Job<'_>> {
     jobs
 }
 
-/// Does each job on one of all cores, and hands its result to `each`. The error has the messages of all that failed.
+/// Runs the jobs on all cores and passes each result to `each`. The error contains the messages of all that failed.
 pub(super) fn in_parallel<J: Sync, R>(
     jobs: &[J],
     work: impl Fn(&J) -> Result<R, String> + Sync,
@@ -95,8 +95,8 @@ fn compile_family(options: &Options, target: &str, family: Family) -> Result<Vec
     figures_of(options, target, &messages, output)
 }
 
-/// Compiles one unit for one target under the name by which the build script of `ops-rocm` finds it. An object that is there already is
-/// not compiled again.
+/// Compiles one unit for one target under the name by which the build script of `ops-rocm` finds it. An object that already exists
+/// is not recompiled.
 fn compile_unit(
     options: &Options,
     compiler: &str,
@@ -115,7 +115,7 @@ fn compile_unit(
         let part = object.with_extension(format!("{}.part", std::process::id()));
         let messages = compile(options, target, &unit.name(), &unit.text(target), &part)?;
         std::fs::write(&remarks, messages).map_err(at(&remarks))?;
-        // A run that is stopped leaves no half of an object under its name.
+        // An interrupted run must not leave half an object under this name.
         std::fs::rename(&part, &object).map_err(at(&part))?;
     }
     let messages = std::fs::read_to_string(&remarks).map_err(at(&remarks))?;
@@ -150,7 +150,7 @@ fn compile(options: &Options, target: &str, name: &str, text: &str, output: &Pat
     Ok(messages.into_owned())
 }
 
-/// The figures of a code object, by the compiler's remarks and by what the object says of itself.
+/// The figures of a code object, from the compiler's remarks and from the object's own metadata.
 fn figures_of(
     options: &Options,
     target: &str,

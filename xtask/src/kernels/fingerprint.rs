@@ -11,7 +11,7 @@ pub(super) fn fingerprint(family: Family) -> String {
     hash(&format!("{code}\n{:?}", bounds.collect::<Vec<_>>()))
 }
 
-/// The same, of all that a family's code objects depend on: its instances and the compiler's flags, too.
+/// The same for everything that a family's code objects depend on, including its instances and the compiler's flags.
 pub(super) fn of_sources(family: Family) -> String {
     let of_family = || instances().iter().filter(|k| k.family == family);
     let bounds: Vec<_> = of_family().map(|k| (&k.symbol, k.max_vgprs)).collect();

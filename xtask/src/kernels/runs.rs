@@ -1,4 +1,4 @@
-//! Which runs the committed registers are from: `kernels/resources-runs.tsv`, a line for each family.
+//! Which runs recorded the committed registers: `kernels/resources-runs.tsv`, one line per family.
 //!
 //! A line has the fingerprint of the family's sources, the date, and the commit (with `+` if files differed from it). Only `--record`
 //! writes it, for the families that it has just compiled for all recorded targets.
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 const FILE: &str = "kernels/resources-runs.tsv";
 const HEADING: &str = "family\tfingerprint of sources\tdate\tcommit";
 
-/// The lines of the file by the name of their family, as they are written.
+/// The lines of the file, unparsed, by family name.
 pub(super) struct Runs(BTreeMap<String, String>);
 
 impl Runs {
@@ -20,7 +20,7 @@ impl Runs {
         Runs::parse(&page::read(&root().join(FILE)).unwrap_or_default())
     }
 
-    /// Those of some commits ago; `None` if there was no file.
+    /// The lines as of some commits ago; `None` if there was no file.
     pub(super) fn earlier(commits: u32) -> Option<Runs> {
         since::git(&["show", &format!("HEAD~{commits}:{FILE}")]).map(|text| Runs::parse(&text))
     }
@@ -41,8 +41,8 @@ impl Runs {
         Some(format!("{} at {}", cells.next()?, cells.next()?))
     }
 
-    /// Notes that these families have just been compiled: for all recorded targets, or for some only, so that no run stands for their
-    /// figures any more unless their sources are those of the last one.
+    /// Notes that these families have just been compiled, for all recorded targets or only for some. In the latter case a family keeps its
+    /// line only if its sources have not changed since the line was written.
     pub(super) fn note(mut self, families: &[Family], all_targets: bool) -> Result<(), String> {
         let commit = since::commit().unwrap_or_else(|| "unknown".into());
         self.update(families, all_targets, &format!("{}\t{commit}", since::today()));
@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(runs.fingerprint(Family::Norm), Some(&*of_sources(Family::Norm)));
         assert_eq!(runs.when(Family::Norm).as_deref(), Some("2026-11-28 at 12345678"));
         assert_eq!(runs.fingerprint(Family::Softmax), None);
-        // For some targets and the same sources, the line stays. With other sources it goes.
+        // Only some targets: keep the line if the sources are unchanged, otherwise remove it.
         runs.update(&[Family::Norm], false, "later");
         assert_eq!(runs.render(), text);
         let mut other = Runs::parse(&text.replace(&of_sources(Family::Norm), "0"));

@@ -1,14 +1,15 @@
 //! What `cargo xtask kernels --changed` compiles.
 //!
-//! A family whose sources changed lately: for all targets. Every family: for gfx942, because step `aot` takes these code objects. One in
-//! eight of the others, in turn, and those whose registers are not yet recorded with a fingerprint: also for gfx1100, which has waves of 32.
+//! Families whose sources changed recently are compiled for all targets. Every family is compiled for the target of step `aot`, which
+//! uses these code objects. One in eight of the others, in turn, is also compiled for gfx1100, which has waves of 32, and so is a family
+//! whose registers are not yet recorded with a fingerprint.
 use super::fingerprint::of_sources;
 use super::runs::Runs;
 use crate::check::since::{self, ONE_IN, RECENT};
 use ops_kernels::{Family, source};
 use std::collections::BTreeSet;
 
-/// The target whose code objects step `aot` includes.
+/// The target whose code objects step `aot` embeds.
 pub(super) const AOT: &str = "gfx942";
 
 /// A target with waves of 32; those of [`AOT`] are of 64.
@@ -17,7 +18,7 @@ const WAVES_OF_32: &str = "gfx1100";
 /// Why a family is compiled, or is not.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum State {
-    /// Its sources changed lately, or are not those that were recorded.
+    /// Its sources changed recently, or are not those that were recorded.
     Changed(&'static str),
     /// It has not changed, and it is its turn.
     Turn,
@@ -61,11 +62,11 @@ pub(super) fn states() -> Vec<(Family, State)> {
     Family::ALL.iter().enumerate().map(of).collect()
 }
 
-/// Whether one of these files is among a family's sources, or the family's fingerprint was another one earlier.
+/// Whether one of these files is among a family's sources, or the family had another fingerprint earlier.
 fn has_changed(family: Family, recorded: Option<&str>, files: &[String], earlier: Option<&Runs>) -> bool {
     let before = earlier.and_then(|runs| runs.fingerprint(family));
     if before.is_some() && before == recorded {
-        // The same sources, whatever files they are in.
+        // Sources are compared by content, whatever files they are in.
         return false;
     }
     let sources = sources(family);
@@ -80,7 +81,7 @@ fn sources(family: Family) -> BTreeSet<String> {
     named.filter_map(|name| name.rsplit('/').next()).map(str::to_owned).collect()
 }
 
-/// What was chosen, in words, and what was skipped.
+/// Prints what was chosen, and what was skipped.
 pub(super) fn report(states: &[(Family, State)]) {
     let names = |wanted: &dyn Fn(&State) -> bool| -> Vec<&str> {
         states.iter().filter(|(_, state)| wanted(state)).map(|(family, _)| family.name()).collect()

@@ -3,12 +3,12 @@ use super::Edge;
 use super::source::Crate;
 use std::collections::VecDeque;
 
-/// A fault for each group, with a shortest cycle in it and every import between its modules.
+/// One fault per group, with a shortest cycle in it and every import between its modules.
 pub(super) fn faults(krate: &Crate, edges: &[Edge]) -> Vec<String> {
     groups(krate.files.len(), edges).iter().map(|group| describe(krate, edges, group)).collect()
 }
 
-/// The groups of two and more files.
+/// The groups of two or more files.
 fn groups(files: usize, edges: &[Edge]) -> Vec<Vec<usize>> {
     let reach: Vec<Vec<Option<usize>>> =
         (0..files).map(|from| before_on_shortest_way(files, edges, from)).collect();
@@ -23,7 +23,7 @@ fn groups(files: usize, edges: &[Edge]) -> Vec<Vec<usize>> {
         .collect()
 }
 
-/// The file before each file on a shortest way from `from`; `None` where no way leads.
+/// The predecessor of each file on a shortest path from `from`; `None` for unreachable files.
 fn before_on_shortest_way(files: usize, edges: &[Edge], from: usize) -> Vec<Option<usize>> {
     let mut before = vec![None; files];
     let mut queue = VecDeque::from([from]);

@@ -7,8 +7,8 @@
 //! 2. `vendor`: AMD's libraries
 //! ```
 //!
-//! A module may import from those of its own line and of the lines before it. Every module of the root is in the list. What the names
-//! before the colon are counts; the words after it do not.
+//! A module may import from those of its own line and of the lines before it. Every module of the root must be in the list. Only the names
+//! before the colon count.
 use super::Edge;
 use super::cycles::name;
 use super::source::Crate;
@@ -23,7 +23,7 @@ pub(super) fn faults(krate: &Crate, edges: &[Edge]) -> Result<Vec<String>, Strin
     let root = krate.root.display();
     let children = &krate.modules[0].children;
     if let Some(unknown) = layers.keys().find(|module| !children.contains_key(*module)) {
-        return Err(format!("{root}: `{unknown}` is in the list of layers, but is no module of the root"));
+        return Err(format!("{root}: `{unknown}` is in the list of layers, but is not a module of the root"));
     }
     let missing = children.keys().filter(|child| !layers.contains_key(*child));
     let mut out: Vec<String> = missing

@@ -21,7 +21,7 @@ impl Crate {
     ) -> Result<usize, String> {
         let whole = folder.join(&file);
         let text = std::fs::read_to_string(&whole).map_err(|e| format!("{}: {e}", whole.display()))?;
-        // Modules in files are sought beside `mod.rs` and a root, and in the folder of the module's name otherwise.
+        // Module files are next to `mod.rs` or a root; for all others, in the folder with the module's name.
         let is_mod_file = parent.is_none() || file.file_name().is_some_and(|name| name == "mod.rs");
         let beside = file.parent().unwrap_or(Path::new("")).to_owned();
         let inside = if is_mod_file { beside.clone() } else { file.with_extension("") };

@@ -40,7 +40,7 @@ pub(super) fn edges(krate: &Crate) -> Vec<Edge> {
 
 struct Resolver<'c> {
     krate: &'c Crate,
-    /// What [`Resolver::lookup`] has found; nothing for names that are being looked up, since imports may lead in a circle.
+    /// What [`Resolver::lookup`] has found; nothing for names whose lookup is in progress, since imports may be circular.
     known: RefCell<HashMap<(usize, String, bool), Option<Target>>>,
 }
 
@@ -56,7 +56,7 @@ impl Resolver<'_> {
         };
         for import in &m.imports {
             match &import.name {
-                // A re-export alone uses nothing.
+                // A re-export by itself does not use the item.
                 Some(name) if import.public && !m.names.contains_key(name) => {}
                 Some(_) => add(self.resolve(module, &import.path), import.line, &import.path),
                 None => {

@@ -2,7 +2,7 @@
 use super::source::{Crate, Import, Mention};
 use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 
-/// A module that is in a file of its own.
+/// A module in a separate file.
 pub(super) struct Declared {
     /// The module with the declaration.
     pub(super) module: usize,
@@ -32,7 +32,7 @@ struct Attributes {
     at: Option<String>,
 }
 
-/// Words after which a name is being defined.
+/// Keywords that are followed by the name of a definition.
 const DEFINING: [&str; 8] = ["fn", "struct", "enum", "union", "trait", "type", "const", "static"];
 
 impl Scanner<'_> {
@@ -71,7 +71,7 @@ impl Scanner<'_> {
                     self.code(group.stream(), module);
                     1
                 }
-                // A lifetime's name is none of an item.
+                // A lifetime is not the name of an item.
                 TokenTree::Punct(p) if p.as_char() == '\'' => 2,
                 _ => 1,
             };

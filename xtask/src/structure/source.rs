@@ -11,7 +11,7 @@ pub(super) struct Crate {
     pub(super) files: Vec<PathBuf>,
     /// Macros that `#[macro_export]` puts into the root, with the module that defines them.
     pub(super) macros: BTreeMap<String, usize>,
-    /// The root's docs, a line each.
+    /// The root's doc comment, by line.
     pub(super) docs: Vec<String>,
 }
 

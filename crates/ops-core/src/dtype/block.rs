@@ -12,7 +12,7 @@ pub trait Block: Element {
     fn dequantize(&self, values: &mut [f32]);
 }
 
-/// A block that values can be quantized to. Some formats are only read.
+/// A block that values can be quantized to. Some formats are read-only.
 pub trait Encode: Block {
     /// Encodes the first [`LEN`](Block::LEN) values of `values`. Values beyond the end count as 0.
     ///

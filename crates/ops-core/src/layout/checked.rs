@@ -15,13 +15,13 @@ impl Layout {
     /// A layout with any strides. Stride 0 repeats an axis; negative strides walk backwards from `offset`.
     ///
     /// # Errors
-    /// As [`Shape::new`]; also if there are not as many strides as extents, or if a position is below 0 or
-    /// beyond the address space.
+    /// As [`Shape::new`]; also if the number of strides differs from the number of extents, or if a position
+    /// is below 0 or beyond the address space.
     pub fn strided(dims: &[usize], strides: &[isize], offset: usize) -> Result<Self> {
         let shape = Shape::new(dims)?;
         let wrong = |why| Error::Strides { shape: Box::new(shape), why };
         if strides.len() != dims.len() {
-            return Err(wrong("as many strides as axes are needed"));
+            return Err(wrong("every axis needs exactly one stride"));
         }
         let mut layout = Layout { shape, strides: [0; MAX_RANK], offset };
         layout.strides[..strides.len()].copy_from_slice(strides);

@@ -27,7 +27,7 @@ pub(super) fn cast(x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
     })
 }
 
-/// Reads elements from one on, as f32.
+/// Reads elements from an index on, as f32.
 type Widen = fn(&[u8], usize, &mut [f32]);
 
 /// How to read a small integer as f32, which represents all of its values.
@@ -45,7 +45,7 @@ fn widening(from: DType) -> Option<Widen> {
     }
 }
 
-/// A cast by way of f32, in blocks that stay in the L1 cache.
+/// A cast through f32, in blocks that stay in the L1 cache.
 fn cast_widened<B: ops_simd::Element>(
     isa: Isa,
     x: &[u8],

@@ -1,7 +1,7 @@
 //! Copies and fills.
 //!
-//! Row by row, the copy of a transposed tensor reads one element of each cache line and comes back to the line after it has left
-//! the cache. Here tiles are read and written in whole cache lines.
+//! Copied row by row, a transposed tensor reads one element of each cache line, and returns to the line after it has left the
+//! cache. Here tiles are read and written in whole cache lines.
 use super::Cpu;
 use super::rows::{for_each_part, map_runs, row_position};
 use super::vectors::TaskResult;

@@ -18,7 +18,7 @@ const MAX_SKINNY_ROWS: usize = 8;
 /// Tasks get multiples of this many columns, so that they work on whole vectors and cache lines.
 const COLUMN_ALIGNMENT: usize = 64;
 
-/// `c = a · b`, or added to `c`, on this thread; summed by row if the call asks for that.
+/// `c = a · b`, or adds it to `c`, on this thread; summed by row if the call requires it.
 pub(super) fn gemm<A: Input, B: Input<Acc = A::Acc>>(
     isa: Isa,
     a: Mat<'_, A>,

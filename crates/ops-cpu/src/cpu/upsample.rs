@@ -8,7 +8,7 @@ use bytemuck::{Pod, cast_slice, cast_slice_mut};
 use ops_core::ops::{Source, Upsample, UpsampleFn};
 use ops_core::{Call, DType, Float, Num, Result};
 
-/// Elements of `E`-sized bits at these places.
+/// Copies the elements of `E`'s size at these positions.
 fn pick<E: Pod>(x: &[u8], places: &[usize], y: &mut [u8]) {
     let x = cast_slice::<u8, E>(x);
     cast_slice_mut::<u8, E>(y).iter_mut().zip(places).for_each(|(y, at)| *y = x[*at]);
@@ -30,12 +30,12 @@ fn nearest(f: UpsampleFn, x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
     })
 }
 
-/// A mixture of two numbers; what has weight 0 does not count.
+/// Interpolates between two numbers; one with weight 0 is ignored.
 fn mixed<A: Wide>(a: A, b: A, [first, second]: [A; 2]) -> A {
     if second.to_f64() == 0.0 { a } else { Num::add(Num::mul(a, first), Num::mul(b, second)) }
 }
 
-/// Where an element of y stands on a row of x: the element before it, the one after it, and their weights.
+/// The position of an element of y on a row of x: the elements before and after it, and their weights.
 fn between<A: Wide>(source: &Source, i: usize) -> ([usize; 2], [A; 2]) {
     let (before, weight) = source.at(i);
     let after = before + usize::from(weight > 0.0);

@@ -1,4 +1,4 @@
-//! Rotary position embedding behind the norm of heads.
+//! Rotary position embedding after a norm of the heads.
 use super::rope::{Angles, for_each_head};
 use super::{Reference, line};
 use crate::host::raw::{Raw, RawMut};

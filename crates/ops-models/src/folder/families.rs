@@ -5,7 +5,7 @@ use super::{deepseek, encoder, gpt_oss, images, qwen3_next};
 use crate::{Error, Result};
 
 const LLAMA: Family = Family {
-    // Rows of queries and keys are in the order of halves; in GGUF files of this family they are not.
+    // Rows of queries and keys are in halves; in GGUF files of this family they are in pairs.
     translate: |_, keys| keys.set("rope.halves", true).map(|()| Split::None),
     ..COMMON
 };

@@ -11,7 +11,7 @@ const BLOCK: usize = 16;
 /// Rows that a transposition reads together: a cache line of 16-bit columns.
 const TOGETHER: usize = 32;
 
-/// A tensor of GGUF that takes some of the outputs: every `step`-th from `first` on.
+/// A GGUF tensor that consists of some of the outputs: every `step`-th from `first` on.
 struct Part {
     name: &'static str,
     first: usize,

@@ -11,26 +11,27 @@ use std::path::Path;
 /// A family as `config.json` describes it.
 pub(super) struct Family {
     pub(super) model_type: &'static str,
-    /// Whether it is an encoder, whose options and names of tensors are its own.
+    /// Whether it is an encoder, with its own options and tensor names.
     pub(super) encoder: bool,
     /// The same family's name in GGUF.
     pub(super) architecture: &'static str,
     pub(super) eps: &'static str,
     pub(super) activation: &'static str,
-    /// The base of rotary frequencies if the file does not say; `None` if it must.
+    /// The base of rotary frequencies if the file does not give it; `None` if it must.
     pub(super) rope_base: Option<f64>,
-    /// The part of each head that is rotated if the file does not say; `None` if it must be all.
+    /// The rotated part of each head if the file does not give it; `None` if whole heads must be rotated.
     pub(super) partial_rope: Option<f64>,
-    /// Whether the width of heads must be there.
+    /// Whether the file must give the width of heads.
     pub(super) own_head_dim: bool,
     pub(super) windows: Windows,
-    /// Whether the embeddings are the output matrix, if the file does not say.
+    /// Whether the embeddings are also the output matrix, if the file does not say.
     pub(super) tied: bool,
-    /// Whether the weights of norms lack the 1 that is added to them.
+    /// Whether 1 must be added to the weights of norms.
     pub(super) norms_plus_one: bool,
-    /// Whether `post_attention_layernorm` is `post_attention_norm` in GGUF, which elsewhere is `ffn_norm`.
+    /// Whether `post_attention_layernorm` is `post_attention_norm` in GGUF; in other families it is
+    /// `ffn_norm`.
     pub(super) post_attention_norm: bool,
-    /// Names of tensors with this prefix are passed over, as `transformers` does.
+    /// Tensors with this name prefix are ignored, as `transformers` does.
     pub(super) ignored: Option<&'static str>,
     /// Whether `layer_types` has names of its own, which `translate` reads.
     pub(super) own_layer_types: bool,
@@ -59,12 +60,12 @@ pub(super) enum Split {
     Linear(LinearHeads),
 }
 
-/// Which layers see only so far.
+/// Which layers have windowed attention.
 pub(super) enum Windows {
     None,
     /// All, if there is a size.
     All,
-    /// None, and a switch that turns them on is refused.
+    /// None; a switch that turns them on is refused.
     Off,
     /// All layers except every n-th.
     ButEvery(usize),
@@ -94,13 +95,13 @@ pub(super) const COMMON: Family = Family {
 };
 
 impl Family {
-    /// An encoder. It has no output matrix of its own.
+    /// An encoder. It has no separate output matrix.
     pub(super) const fn encoder(model_type: &'static str, architecture: &'static str) -> Self {
         Family { model_type, architecture, encoder: true, tied: true, ..COMMON }
     }
 }
 
-/// Extents by which the matrix that expands keys and values is split.
+/// Extents for splitting the matrix that expands keys and values.
 #[derive(Clone, Copy)]
 pub(super) struct Expansion {
     pub(super) heads: usize,
@@ -110,7 +111,7 @@ pub(super) struct Expansion {
     pub(super) value: usize,
 }
 
-/// Extents by which the matrix of queries, keys, values and gates is split.
+/// Extents for splitting the matrix of queries, keys, values and gates.
 #[derive(Clone, Copy)]
 pub(super) struct LinearHeads {
     /// Heads of queries and keys.
@@ -121,8 +122,8 @@ pub(super) struct LinearHeads {
     pub(super) value: usize,
 }
 
-/// Options without an effect on results. Biases and tied matrices show in the tensors, dropout and the like are for training,
-/// and how to sample is the caller's choice.
+/// Options that do not affect results. Biases and tied matrices are visible in the tensors, dropout and the
+/// like concern training, and sampling is the caller's choice.
 pub(super) const HARMLESS: [&str; 56] = [
     "_attn_implementation",
     "_flash_attn_2_enabled",
@@ -203,10 +204,10 @@ impl Keys {
     }
 }
 
-/// What `config.json` says.
+/// The contents of `config.json`.
 pub(super) struct Translated {
     pub(super) family: &'static Family,
-    /// Whether the tensors of the text part have a prefix, and others are of images.
+    /// Whether the text model's tensors have a prefix, and others are for images.
     pub(super) has_images: bool,
     pub(super) metadata: Metadata,
     pub(super) tied: bool,
@@ -222,7 +223,7 @@ pub(super) struct LongFactors {
     pub(super) long: Vec<f32>,
 }
 
-/// One expert's matrix.
+/// The matrix of one expert.
 pub(super) type Piece = (Bytes, Range<usize>);
 
 /// A tensor of a file that has another form in GGUF.
@@ -241,7 +242,7 @@ impl Found<'_> {
     pub(super) fn bytes(&self) -> &[u8] {
         &self.piece.0[self.piece.1.clone()]
     }
-    /// The type of a tensor of floats.
+    /// The type of a float tensor.
     pub(super) fn ty(&self) -> Result<GgmlType> {
         float_type(self.dtype).ok_or_else(|| self.wrong(format!("type {:?}", self.dtype), FLOATS))
     }
@@ -250,7 +251,7 @@ impl Found<'_> {
     }
     /// The error for a tensor that this family does not have.
     pub(super) fn foreign(&self) -> crate::Error {
-        self.wrong("a part of other models", "the tensors of this kind of model")
+        self.wrong("a tensor of another kind of model", "the tensors of this kind of model")
     }
 }
 
@@ -265,10 +266,11 @@ pub(super) fn float_type(dtype: Dtype) -> Option<GgmlType> {
     }
 }
 
-/// Blocks without their scales so far, or scales without their blocks, by the name of the tensor without the ending.
+/// Blocks that lack their scales so far, or scales that lack their blocks, by the tensor's name without the
+/// ending.
 pub(super) type Waiting = BTreeMap<String, (Vec<usize>, Piece)>;
 
-/// A vector in f32, as norms and biases are used, after a function of each value.
+/// A vector in f32, the type in which norms and biases are used, after applying a function to each value.
 pub(super) fn widened(ty: GgmlType, bytes: &[u8], f: impl Fn(f32) -> f32) -> Vec<u8> {
     let two = |b: &[u8]| [b[0], b[1]];
     let values: Vec<f32> = match ty {

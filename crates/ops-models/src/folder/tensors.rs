@@ -15,7 +15,7 @@ pub(super) type Read<'r> = &'r mut dyn FnMut(&Path) -> ops_gguf::Result<Bytes>;
 const INDEX: &str = "model.safetensors.index.json";
 const SINGLE: &str = "model.safetensors";
 
-/// Experts that become one tensor.
+/// Experts that become a single tensor.
 struct Experts {
     /// Type and extents of each expert.
     ty: GgmlType,
@@ -23,7 +23,7 @@ struct Experts {
     by_number: BTreeMap<usize, Piece>,
 }
 
-/// Tensors on their way to a model.
+/// Tensors being added to a model.
 struct Collection<'a> {
     model: &'a mut Assembly,
     translated: &'a Translated,

@@ -1,7 +1,7 @@
 //! The error of policies.
 use ops_core::UnknownDeterminism;
 
-/// A policy that cannot be followed.
+/// An invalid policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyError {
@@ -15,10 +15,10 @@ pub enum PolicyError {
         /// The op's providers.
         has: String,
     },
-    /// The level of determinism is none.
+    /// The level of determinism does not exist.
     #[error("policy: {0}")]
     Determinism(UnknownDeterminism),
-    /// The text is no policy.
+    /// The text is not a policy.
     #[error(
         "policy: {text:?} is not OP=PROVIDER,PROVIDER or OP[CONDITION,CONDITION]=PROVIDER; rules are separated by `;`, \
          and `*` is any op"
@@ -27,7 +27,7 @@ pub enum PolicyError {
         /// The part that cannot be read.
         text: String,
     },
-    /// What stands in brackets is no condition.
+    /// The text in brackets is not a condition.
     #[error(
         "policy: {text:?} is not a condition; one compares rows or columns with a number by <=, <, >=, > or =, as in \
          linear[rows<=8]=hip"
@@ -36,7 +36,7 @@ pub enum PolicyError {
         /// The condition that cannot be read.
         text: String,
     },
-    /// The file cannot be read, or is no policy.
+    /// The file cannot be read, or is not a policy.
     #[error("policy file {path}: {why}")]
     File {
         /// The file.

@@ -24,7 +24,7 @@ impl CodeObject {
     ///
     /// # Safety
     ///
-    /// The bytes are the compiler's complete, unchanged output: HIP is not told their length and trusts their
+    /// The bytes are the compiler's complete, unchanged output: HIP does not get their length and trusts their
     /// contents. A file that could be damaged needs a checksum.
     pub unsafe fn from_bytes(bytes: &[u8]) -> CodeObject {
         let word =

@@ -1,14 +1,14 @@
 //! Units of kernels that were loaded, and where they came from.
 use std::time::Duration;
 
-/// Where a unit of kernels came from.
+/// Where a kernel unit came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KernelOrigin {
     /// It was loaded before.
     Loaded,
     /// It was compiled with this program.
     Embedded,
-    /// It was compiled earlier, and kept on disk.
+    /// It was compiled earlier and cached on disk.
     Cached,
     /// hipRTC compiled it now, in this process.
     Compiled,

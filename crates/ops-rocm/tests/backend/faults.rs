@@ -83,7 +83,7 @@ fn fail_each(standin: &Standin, functions: &[&str], at_least: u32) {
 }
 
 /// Calls that find the device full are retried, and a kernel on disk that cannot be loaded is compiled.
-/// hipBLASLt is asked for a kernel before it is chosen, and again when it computes, which reports the
+/// hipBLASLt must find a kernel before it is chosen, and again when it computes, which reports the
 /// failure.
 const TRIED_AGAIN: [&str; 13] = [
     "hipMalloc",

@@ -1,4 +1,4 @@
-//! Rows have the same bits whatever other rows are in the call, if the level *batch* is asked for.
+//! Rows have the same bits whatever other rows are in the call, if the level *batch* is requested.
 use super::WAVES_OF_64;
 use ops_core::{DType, Determinism};
 use ops_cpu::Reference;

@@ -76,7 +76,8 @@ impl LookupFormat {
     }
 }
 
-/// Half of 2^(exponent − 127): levels are twice the floats that the codes of mxfp4 stand for. Exponents 0 and 1 are subnormal.
+/// Half of 2^(exponent − 127), because the levels are twice the floats that the codes of mxfp4 stand for.
+/// Exponents 0 and 1 are subnormal.
 #[inline(always)]
 fn half_power(exponent: u8) -> f32 {
     f32::from_bits(match exponent {

@@ -58,8 +58,8 @@ impl PairFormat for Vnni {
     }
 }
 
-/// y = x·Wᵀ for W in such blocks in file order; `raw` has as many rows as y has columns. The weights are read in place. Meant
-/// for one row or two: with AVX-512 VNNI, one row of x is multiplied after the other.
+/// y = x·Wᵀ for W in such blocks in file order; `raw` has as many rows as y has columns. The weights are read
+/// in place. Meant for one or two rows: with AVX-512 VNNI, the rows of x are multiplied one after the other.
 ///
 /// # Errors
 /// [`Error::Length`] or [`Error::Multiple`] if the lengths do not match.

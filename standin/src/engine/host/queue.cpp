@@ -63,7 +63,7 @@ void Queue::run_until_closed() {
     work_label = work.label;
     work.run();
     work_label = nullptr;
-    work = {};  // what it captured goes before the work counts as finished
+    work = {};  // destroys what it captured before the work counts as finished
     lock.lock();
     ++finished_;
     changed_.notify_all();

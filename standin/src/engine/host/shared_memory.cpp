@@ -11,8 +11,8 @@ namespace {
 
 constexpr size_t page = 4096;
 constexpr size_t gap = 64;                    // watched, after each variable
-constexpr size_t slots = 1 << 16;             // slot numbers there may be in a module
-constexpr size_t variables_in_a_block = 256;  // and those that one block may use
+constexpr size_t slots = 1 << 16;             // the largest number of slots in a module
+constexpr size_t variables_in_a_block = 256;  // the largest number of slots that one block uses
 constexpr size_t static_bytes = SharedMemory::limit + variables_in_a_block * (gap + 16);
 constexpr size_t static_pages = (static_bytes + page - 1) / page * page;
 constexpr size_t dynamic_pages = SharedMemory::limit;

@@ -1,4 +1,4 @@
-//! Rotary position embedding behind the norm of heads.
+//! Rotary position embedding after a norm of the heads.
 use super::rope::Tables;
 use super::{HipOp, Problem};
 use ops_core::Float;

@@ -11,7 +11,7 @@ impl HipOp for Where {
         if p.at(3).dtype.bits().is_some() {
             return copy::select(cond.dims(), cond.view(), moved.map(Bound::view), p.device());
         }
-        // A block is a row of units that share a condition: of two bytes, or of one if their number is odd.
+        // A block is a row of units that share a condition. Units have two bytes, or one if the block's size is odd.
         let bytes = p.at(3).dtype.bytes();
         let unit = if bytes.is_multiple_of(2) { ElementType::B16 } else { ElementType::B8 };
         let units = (bytes / unit.bytes()) as u64;
@@ -29,7 +29,7 @@ impl HipOp for Where {
     }
 }
 
-/// Strides of blocks as strides of their units, with the axis of units last.
+/// Strides of blocks converted to strides of their units, with the axis of units last.
 fn in_units(operand: &Bound, units: u64) -> Vec<i64> {
     let outer = operand.view().strides.iter().map(|stride| stride * units as i64);
     outer.chain([1]).collect()

@@ -12,11 +12,11 @@ use ops_core::ops::BatchNorm;
 use ops_core::{Call, DType, Determinism, Float, Op, Operands, Reason};
 use std::ptr::{from_mut, null_mut};
 
-/// Checks what MIOpen wants of the vectors of a batch norm: all four, packed, in f32.
+/// Checks what MIOpen requires of the vectors of a batch norm: all four given, packed, in f32.
 fn vectors_suit(on: &dyn Operands) -> Result<(), Reason> {
     for name in ["weight", "bias", "mean", "var"] {
         let Some(vector) = on.get(name) else {
-            return Err(Reason::Because(format!("MIOpen's batch norm wants a {name}")));
+            return Err(Reason::Because(format!("MIOpen's batch norm needs a {name}")));
         };
         if vector.dtype != DType::F32 {
             return Err(Reason::DType { operand: name, dtype: vector.dtype });
@@ -28,7 +28,7 @@ fn vectors_suit(on: &dyn Operands) -> Result<(), Reason> {
     Ok(())
 }
 
-/// x and y without the vectors, which have a type of their own.
+/// x and y without the vectors, which have their own type.
 struct Images<'o>(&'o dyn Operands);
 
 impl Operands for Images<'_> {
@@ -69,9 +69,9 @@ impl<T: Float> Provider<BatchNorm<T>> for MiOpen {
         rocm.with_library::<MiOpenLibrary, _>(|lib, handle| {
             let tensor = Tensor::packed(lib, datatype(x), [batch, channels, image.iter().product(), 1])?;
             let parameters = Tensor::packed(lib, sys::miopenFloat, [1, channels, 1, 1])?;
-            // SAFETY: handle and descriptors are live; the operands are packed and of these extents, and lie in their
-            // memory, which is lent to the handle's stream. MIOpen reads the two factors before it returns, and only reads
-            // the vectors.
+            // SAFETY: handle and descriptors are live; the operands are packed and have these extents, and
+            // lie in memory that the handle's stream may access. MIOpen reads the two factors before it
+            // returns, and only reads the vectors.
             let status = unsafe {
                 lib.miopenBatchNormalizationForwardInference(
                     handle.raw,

@@ -1,4 +1,4 @@
-//! Rotary position embedding behind the norm of heads.
+//! Rotary position embedding after a norm of the heads.
 use super::rope::{Order, rotated};
 use super::{Wants, norm, values, want};
 use crate::Case;

@@ -1,4 +1,4 @@
-//! Rotary position embedding behind the norm of heads.
+//! Rotary position embedding after a norm of the heads.
 use super::super::data::Distribution;
 use super::super::placement::{IN, OUT, Placement};
 use super::super::{FLOATS, INDICES, Suite};

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Makes the small models of tests/data anew, with the numbers that a correct program computes from them.
 #
-# tools/fixtures.sh [FOLDER]    FOLDER is tests/data; with another one, the two can be compared
+# tools/generate/fixtures.sh [FOLDER]    FOLDER is tests/data; with another one, the two can be compared
 #
 # Weights come from seeds, so the models come out as they are in the repository, bit for bit. Numbers may differ in the last digit
-# that is written, where another processor or release of PyTorch adds in another order. To make one model, call the Python script that
+# that is written, because other processors and releases of PyTorch add in another order. To make a single model, call the Python script that
 # says so in its header. Only packages from PyPI are fetched: they go to FIXTURES_WORK (target/fixtures) and take 6 GB, most of it
 # PyTorch. llama.cpp comes as the sources in its Python package.
 set -euo pipefail
@@ -34,6 +34,6 @@ fi
 # More threads add in another order.
 export OMP_NUM_THREADS=1
 "$python" "$tools/family-fixture.py" "$folder/families"
-"$python" "$tools/converted-fixture.py" "$work/$package/vendor/llama.cpp" "$folder/families"
+"$python" "$tools/generate/converted-fixture.py" "$work/$package/vendor/llama.cpp" "$folder/families"
 "$python" "$tools/family-fixture.py" --folders "$folder/folders"
 "$python" "$tools/encoder-fixture.py" "$folder/folders"

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Makes the small models of random weights that come in files of llama.cpp, and the numbers that a correct program computes from them.
 
-    python3 tools/converted-fixture.py LLAMA_CPP FOLDER [NAME ..]
+    python3 tools/generate/converted-fixture.py LLAMA_CPP FOLDER [NAME ..]
 
 For each model, FOLDER/NAME.gguf and FOLDER/NAME.json, in the format of tests/data/families/README.md. Weights, numbers and seeds are
 made as in family-fixture.py, and the tokenizers are trained here. The files are not ours: llama.cpp's `convert_hf_to_gguf.py` writes
 them from the folders that `transformers` and `sentencepiece` write, and llama.cpp quantizes. LLAMA_CPP is the folder of its sources;
-they come with the package llama_cpp_python, which must be installed for the quantized file only. tools/fixtures.sh installs everything.
+they come with the package llama_cpp_python, which must be installed for the quantized file only. tools/generate/fixtures.sh installs everything.
 """
 
 import copy
@@ -118,7 +118,7 @@ def sentence_piece(to, config):
     return lambda text: [config.bos_token_id] + made.encode(text)
 
 
-# The converter knows the rule of a published tokenizer by its tokens for a text. Ours is not published, so it is told.
+# The converter knows the rule of a published tokenizer by its tokens for a text. Ours is not published, so its rule is set.
 CONVERT = """
 import sys
 sys.path.insert(0, sys.argv[1])
