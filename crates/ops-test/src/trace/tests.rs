@@ -185,7 +185,7 @@ fn what_is_wrong_is_named() {
         (vec![operand(json!({"shape": [1u64 << 40, 1u64 << 40]}))], "neg: x: a tensor of shape"),
         (vec![operand(json!({"shape": [1, 1, 1, 1, 1, 1, 1, 1, 1]}))], "rank 9 exceeds"),
         (vec![operand(json!({"shape": [-1]}))], "`shape` is [-1], wanted extents"),
-        (vec![operand(json!({"strides": [1, 2]}))], "as many strides as axes"),
+        (vec![operand(json!({"strides": [1, 2]}))], "every axis needs exactly one stride"),
         (vec![operand(json!({"strides": [i64::MIN]}))], "bad strides"),
         (vec![operand(json!({"values": [1]}))], "neg: x: 1 values, wanted 2"),
         (vec![operand(json!({"values": [1, -1]}))], "not all of its values are u32"),
