@@ -88,14 +88,14 @@ FAMILIES = {
     "batch_norm": ("", "batch_norm"), "pool": ("", "max_pool2d,avg_pool2d"),
     "upsample": ("", "upsample_nearest1d,upsample_nearest2d,upsample_bilinear2d"),
     "rope": ("rope::", "rope,rope_i,rope_thd"), "qk_norm_rope": ("", "qk_norm_rope,qk_norm_rope_cache_write"),
-    "cache": ("", "cache_write,rope_cache_write,qk_norm_rope_cache_write"), "delta": ("", "conv1d_update,gated_delta_rule"),
+    "cache": ("", "cache_write,rope_cache_write,qk_norm_rope_cache_write"), "linear_attention": ("", "conv1d_update,gated_delta_rule"),
     "copy": ("data_movement::copies,data_movement::where", "copy,fill,where"), "cast": ("cast::", "cast"),
     "index": ("data_movement::index,data_movement::negative", "index_select"),
     "scatter": ("scatter::", "gather,scatter,scatter_add,index_add"),
     "matmul": ("matmul::small_tiles,matmul::every_weight,matmul::large_tiles,matmul::few,matmul::aligned,matmul::batches", "matmul,linear"),
     "conv": ("conv::", CONV), "attention": ("attention::,ragged::", ATTENTION), "attention_decode": ("attention::,ragged::", ATTENTION),
     "quant": ("quant::", "quantize,dequantize,qembedding"), "gated": ("", "swiglu_clamped,gated_rms_norm,swiglu,geglu"),
-    "router": ("", "router_topk,combine_experts"), "sample": ("", "sample"),
+    "routing": ("", "router_topk,combine_experts"), "sampling": ("", "sample"),
     "experts": ("", "linear_experts,qlinear_experts"), "experts_sort": ("", "linear_experts,qlinear_experts"),
     "experts_tile": ("", "linear_experts,qlinear_experts"), "experts_dot": ("", "qlinear_experts"),
     "qlinear": ("qlinear::", "qlinear,linear_swiglu"), "qlinear_dot": ("qlinear::", "qlinear,linear_swiglu"),
@@ -319,7 +319,7 @@ def main():
     parser.add_argument("--count", type=int, default=320)
     parser.add_argument("--kernels", nargs="*", help="the test program of kernels/tests, one for each worker")
     parser.add_argument("--tmp", nargs="*", help="the folder in which each of these keeps compiled kernels")
-    parser.add_argument("--conformance", type=pathlib.Path, help="the test program of ops-rocm's conformance tests")
+    parser.add_argument("--conformance", type=pathlib.Path, help="the test program `suite_on_standin` of ops-rocm")
     parser.add_argument("--standin", type=pathlib.Path, help="the folder of the stand-in's libraries")
     parser.add_argument("--limit", type=float, default=60)
     parser.add_argument("--workers", type=int, default=1)
