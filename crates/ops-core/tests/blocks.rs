@@ -185,7 +185,7 @@ fn a_sequence_of_other_blocks_is_refused() {
     let (blocks, others) = (Blocks::new(4, 2).unwrap(), Blocks::new(4, 2).unwrap());
     let (mut text, mut stranger) = (blocks.sequence(), others.sequence());
     let error = blocks.append(&mut [(&mut text, 1), (&mut stranger, 1)], |_| Ok(())).unwrap_err();
-    assert!(error.to_string().contains("other blocks"), "{error}");
+    assert!(error.to_string().contains("of another cache"), "{error}");
     assert_eq!((blocks.free(), others.free(), text.len()), (4, 4, 0));
 }
 

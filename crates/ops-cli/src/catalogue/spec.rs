@@ -77,7 +77,7 @@ impl Types {
             .partition(|(operand, _)| operand.is_none());
         let mut types = match bare[..] {
             [(_, dtype)] => Types::of(entry, dtype)?,
-            [] => return Err(Failure::Usage(format!("{} wants --dtype: {}", entry.name, offered(entry)))),
+            [] => return Err(Failure::Usage(format!("{} requires --dtype: {}", entry.name, offered(entry)))),
             _ => return Err(Failure::Usage("--dtype without OPERAND= may be given once".into())),
         };
         for (operand, dtype) in given {
