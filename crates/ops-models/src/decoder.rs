@@ -174,8 +174,12 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     /// Allocates an empty state for `capacity` tokens.
     ///
     /// # Errors
-    /// Errors of the backend.
+    /// [`Error::Capacity`](crate::Error::Capacity) if `capacity` is more than [`context`](Self::context); errors of the backend.
     pub fn state(&self, backend: &B, capacity: usize) -> Result<State<B::Space, T>> {
+        let max = self.context();
+        if capacity > max {
+            return Err(crate::Error::Capacity { got: capacity, max });
+        }
         State::new(backend, &self.config, capacity)
     }
 

@@ -35,7 +35,7 @@ fn embedding(table: Raw<'_>, ids: Raw<'_>, mut y: RawMut<'_>, name: &'static str
 
 impl<T: Float> Kernel<Embedding<T>> for Reference {
     fn compute(&self, call: Call<'_, '_, Embedding<T>, Host>) -> Result<()> {
-        let name = call.name();
+        let name = call.op().name();
         let (_, a) = call.into_parts();
         embedding(Raw::any(&a.table), Raw::any(&a.ids), RawMut::of(&mut a.y), name)
     }
