@@ -4,7 +4,7 @@ use super::quant::values;
 use crate::host::raw::{Raw, RawMut, resolve};
 use crate::{Host, Kernel};
 use ops_core::ops::{Embedding, IndexSelect};
-use ops_core::{Call, DType, Float, Result};
+use ops_core::{Call, DType, Float, Op, Result};
 
 fn index_select(x: Raw<'_>, ids: Raw<'_>, mut y: RawMut<'_>, axis: isize) -> Result<()> {
     let axis = x.layout.shape().axis(axis)? as isize;
