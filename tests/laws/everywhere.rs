@@ -278,7 +278,7 @@ fn tables_of_any_type_are_looked_up_by_any_index() {
         let (table, _) = tables(b).swap_remove(0);
         let floats = b.tensor(&[1], &[1.0f32]).unwrap();
         let error = b.embedding(&table, &floats).unwrap_err();
-        assert_eq!(error.to_string(), "index_select: ids is of f32, expected u8, u32, i32 or i64");
+        assert_eq!(error.to_string(), "embedding: ids is of f32, expected u8, u32, i32 or i64");
     }
     fn all<B: EmbeddingOps<f16> + EmbeddingOps<bf16> + EmbeddingOps<f32> + EmbeddingOps<f64>>(b: &B) {
         go::<f16, B>(b);

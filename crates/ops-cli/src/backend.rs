@@ -66,7 +66,7 @@ pub(crate) trait Machine: Backend {
 impl Machine for EitherHost {
     fn ceilings(&self, budget: Duration) -> Box<dyn Ceilings> {
         let threads = match self {
-            EitherHost::Cpu(_) => rayon::current_num_threads(),
+            EitherHost::Cpu(cpu) => cpu.threads(),
             EitherHost::Reference => 1,
         };
         Box::new(HostCeilings::new(threads, budget))

@@ -264,6 +264,16 @@ pub enum Error {
         /// What it returned, and what to do about it.
         status: String,
     },
+    /// The machine has no device for this backend, or lacks the software for it. A program may go on with another backend.
+    #[error("{call} failed on {backend}: {why}")]
+    NoDevice {
+        /// The backend.
+        backend: &'static str,
+        /// What was attempted.
+        call: &'static str,
+        /// What is missing, and what to do about it.
+        why: String,
+    },
     /// A tensor belongs to the other side of an [`Either`](crate::Either).
     #[error(
         "{call}: a tensor belongs to the other backend; tensors of the two sides of an Either do not mix"

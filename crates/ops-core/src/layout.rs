@@ -8,8 +8,9 @@ mod views;
 
 /// The shape, strides and offset of a view, all in elements.
 ///
-/// `Copy`, without heap memory. Every reachable position lies in `0..isize::MAX`. The constructors check this and views preserve
-/// it, so position arithmetic needs no further checks.
+/// `Copy`, without heap memory. Every position lies in `0..=isize::MAX`, and every view's positions are among those of the layout
+/// that it was made from. The constructors check this and views preserve it. An empty layout has no positions, and no view of it
+/// has any.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Layout {
     shape: Shape,
@@ -101,32 +102,28 @@ impl Layout {
         self.last() <= 1 || self.last_stride() == 1
     }
 
-    /// The lowest and the highest position; `None` on overflow. Both are the offset if the layout is empty.
+    /// The lowest and the highest position; `None` if one of them is below 0 or above `isize::MAX`. Both are the offset if the
+    /// layout is empty.
     #[inline]
-    fn reach(&self) -> Option<(i128, i128)> {
-        let (mut low, mut high) = (self.offset as i128, self.offset as i128);
-        if self.is_empty() {
-            return Some((low, high));
+    fn reach(&self) -> Option<(usize, usize)> {
+        let (mut low, mut high) = (self.offset, self.offset);
+        if !self.is_empty() {
+            for (d, s) in self.dims().iter().zip(self.strides()) {
+                let span = (*d - 1).checked_mul(s.unsigned_abs())?;
+                if *s < 0 { low = low.checked_sub(span)? } else { high = high.checked_add(span)? }
+            }
         }
-        for (d, s) in self.dims().iter().zip(self.strides()) {
-            let span = (*d as i128 - 1).checked_mul(*s as i128)?;
-            if span < 0 { low = low.checked_add(span)? } else { high = high.checked_add(span)? }
-        }
-        Some((low, high))
+        (high <= isize::MAX as usize).then_some((low, high))
     }
 
     /// The positions from the lowest to one past the highest; empty if the layout is empty.
     #[inline]
     pub fn extent(&self) -> Range<usize> {
-        if self.is_empty() {
-            return self.offset..self.offset;
+        match self.reach() {
+            Some((low, high)) => low..if self.is_empty() { high } else { high + 1 },
+            // The constructors reject such a layout. If there was one, it would fit no buffer.
+            None => 0..usize::MAX,
         }
-        let (mut low, mut high) = (self.offset, self.offset);
-        for (d, s) in self.dims().iter().zip(self.strides()) {
-            let span = (*d - 1) as isize * *s;
-            if span < 0 { low -= span.unsigned_abs() } else { high += span as usize }
-        }
-        low..high + 1
     }
 
     /// Whether every element lies in a buffer of `len` elements.
@@ -154,16 +151,24 @@ impl Layout {
         let mut span = 1u128;
         axes[..n].iter().all(|(s, d)| {
             let clear = *s as u128 >= span;
-            span += (*d as u128 - 1) * *s as u128;
+            span = span.saturating_add((*d as u128 - 1) * *s as u128);
             clear
         })
     }
 
     /// The position of the element at `index`, which must lie inside the shape.
+    ///
+    /// # Panics
+    /// The position of an index outside the shape does not fit the address space.
     #[inline]
     pub fn position(&self, index: &[usize]) -> usize {
-        let steps = index.iter().zip(self.strides()).map(|(i, s)| *i as isize * s).sum::<isize>();
-        self.offset.wrapping_add_signed(steps)
+        let mut steps = index.iter().zip(self.strides());
+        let steps =
+            steps.try_fold(0isize, |sum, (i, s)| sum.checked_add(isize::try_from(*i).ok()?.checked_mul(*s)?));
+        match steps.and_then(|steps| self.offset.checked_add_signed(steps)) {
+            Some(position) => position,
+            None => panic!("index {index:?} lies outside {self}"),
+        }
     }
 
     /// The position of every element, in row-major order of the indices.
@@ -179,7 +184,9 @@ impl Layout {
             outer[last] = 1;
         }
         let shape = Shape::new(&outer[..self.rank()]).unwrap_or(self.shape);
-        Positions::new(shape, self.strides, self.offset)
+        // Rows without elements all start at the offset: strides of an empty layout may lead anywhere.
+        let strides = if self.is_empty() { [0; MAX_RANK] } else { self.strides };
+        Positions::new(shape, strides, self.offset)
     }
 
     /// The index of the `n`-th element in row-major order.
@@ -226,7 +233,8 @@ impl Iterator for Positions {
                 break;
             }
             self.index[i] = 0;
-            // Wrapping arithmetic: this steps back from one step past the last element, which may not be a valid position.
+            // Wrapping arithmetic: this steps back from one step past the last element, which may not be a valid position. Results
+            // are exact modulo 2^64, and every position returned is valid.
             let span = self.strides[i].wrapping_mul(self.dims[i] as isize);
             self.next = self.next.wrapping_add_signed(span.wrapping_neg());
         }

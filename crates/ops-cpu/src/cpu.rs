@@ -73,6 +73,15 @@ impl Cpu {
     pub fn builder() -> CpuBuilder {
         CpuBuilder::default()
     }
+    /// Threads that a call may use, including the caller's.
+    pub fn threads(&self) -> usize {
+        threads::with_pool(self.pool, threads::count)
+    }
+    /// Why calls have fewer threads than the machine has processors: the system did not start them, because of a limit of the
+    /// process or its container. `None` if nothing failed. Calls then compute on those that there are, at least the caller's.
+    pub fn threads_refused(&self) -> Option<&'static str> {
+        if self.pool.is_some() { None } else { threads::refused() }
+    }
     /// Returns memory that is kept for the next tensors to the system; returns the number of bytes. All
     /// backends in host memory share the kept memory, at most 1 GiB.
     ///

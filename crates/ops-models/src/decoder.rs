@@ -10,6 +10,7 @@ use std::marker::PhantomData;
 
 mod attention;
 mod continuation;
+mod drawn;
 pub(crate) mod feed_forward;
 mod latent;
 pub(crate) mod load;
@@ -174,8 +175,12 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     /// Allocates an empty state for `capacity` tokens.
     ///
     /// # Errors
-    /// Errors of the backend.
+    /// [`Error::Capacity`](crate::Error::Capacity) if `capacity` is more than [`context`](Self::context); errors of the backend.
     pub fn state(&self, backend: &B, capacity: usize) -> Result<State<B::Space, T>> {
+        let max = self.context();
+        if capacity > max {
+            return Err(crate::Error::Capacity { got: capacity, max });
+        }
         State::new(backend, &self.config, capacity)
     }
 
@@ -210,7 +215,8 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     }
 
     /// A step of several texts, as [`forward_batch`](Self::forward_batch): returns the token drawn after
-    /// each, with one counter per text. The logits stay on the backend. `None` if all of them are NaN.
+    /// each, with one counter per text. The logits stay on the backend. `None` for a text if any of its logits is NaN,
+    /// at every temperature; other texts of the step are unaffected.
     ///
     /// # Errors
     /// As [`forward`](Self::forward), and the errors of [`SamplingOps::sample`].
@@ -237,12 +243,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     ) -> Result<Vec<Option<u32>>> {
         let logits = self.capped(b, self.logits_on(b, h.as_ref())?)?;
         let ids = b.sample(&logits, &b.tensor(&[counters.len()], counters)?, sample)?.to_vec(b)?;
-        let check = |(i, id): (usize, u32)| {
-            // If all logits are NaN, the first id is drawn. Only then are the logits inspected.
-            let drawn = id != 0 || logits.as_ref().narrow(0, i, 1)?.to_vec(b)?.iter().any(|v| !v.is_nan());
-            Ok(drawn.then_some(id))
-        };
-        ids.into_iter().enumerate().map(check).collect()
+        drawn::checked(b, &logits, ids)
     }
 
     /// The logits with the softcap.

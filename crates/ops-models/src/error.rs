@@ -54,6 +54,14 @@ pub enum Error {
         /// Tokens that still fit.
         room: usize,
     },
+    /// A state was asked for more tokens than the model was loaded for.
+    #[error("a state for {got} tokens: wanted at most {max}, the context; load the model for a longer one")]
+    Capacity {
+        /// The number of tokens asked for.
+        got: usize,
+        /// The context that the model was loaded for.
+        max: usize,
+    },
     /// A text cannot go back to an earlier token, because layers keep a single state for all of its tokens.
     #[error(
         "a text of {len} tokens cannot go back to {got}: recurrent layers keep no earlier state; truncate it to 0 and read its \

@@ -24,8 +24,9 @@ impl From<hip::Error> for Error {
                 Error::OutOfMemory { backend: NAME, bytes: wanted, detail }
             }
             hip::Error::NotRecorded { call, why } => not_recorded(call, NAME, why),
-            hip::Error::Load(_) => failed("opening ROCm", text),
-            hip::Error::NoDevice(_) | hip::Error::NoSuchDevice { .. } => failed("opening a device", text),
+            hip::Error::Load(_) => Error::NoDevice { backend: NAME, call: "opening ROCm", why: text },
+            hip::Error::NoDevice(_) => Error::NoDevice { backend: NAME, call: "opening a device", why: text },
+            hip::Error::NoSuchDevice { .. } => failed("opening a device", text),
             hip::Error::Hip(hip::HipError::Status { call, code, name }) => {
                 failed(call, format!("{name} ({code}){}", advice(code)))
             }

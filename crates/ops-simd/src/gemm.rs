@@ -53,7 +53,8 @@ pub fn gemm<A: Input, B: Input<Acc = A::Acc>>(
     accumulate: bool,
 ) -> Result<(), Error> {
     dimensions_match(&a, &b, &c)?;
-    A::Acc::product(isa, A::operand(a), B::operand(b), c, accumulate);
+    // SAFETY: the dimensions match.
+    unsafe { A::Acc::product(isa, A::operand(a), B::operand(b), c, accumulate) };
     Ok(())
 }
 
@@ -81,7 +82,8 @@ pub fn gemm_by_row<A: Input, B: Input<Acc = A::Acc>>(
     accumulate: bool,
 ) -> Result<(), Error> {
     dimensions_match(&a, &b, &c)?;
-    A::Acc::product_by_row(isa, A::operand(a), B::operand(b), c, accumulate);
+    // SAFETY: the dimensions match.
+    unsafe { A::Acc::product_by_row(isa, A::operand(a), B::operand(b), c, accumulate) };
     Ok(())
 }
 

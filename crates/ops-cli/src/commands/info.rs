@@ -13,17 +13,22 @@ pub(crate) struct Machine {
     pub(crate) cpu: String,
     pub(crate) features: Vec<&'static str>,
     pub(crate) threads: usize,
+    /// Why there are fewer threads than processors, if the system refused some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) threads_refused: Option<&'static str>,
 }
 
 impl Machine {
     /// This machine.
     pub(crate) fn here() -> Self {
+        let backend = ops_cpu::Cpu::new();
         Machine {
             os: std::env::consts::OS,
             arch: std::env::consts::ARCH,
             cpu: cpu_model().unwrap_or_else(|| "unknown".into()),
             features: [features(), ops_simd::Isa::matrix_units()].concat(),
-            threads: rayon::current_num_threads(),
+            threads: backend.threads(),
+            threads_refused: backend.threads_refused(),
         }
     }
 }
@@ -66,7 +71,7 @@ pub(super) fn run(json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
         json_line(&info, out)?;
         return Ok(Outcome::Fine);
     }
-    let Machine { os, arch, cpu, features, threads } = &info.machine;
+    let Machine { os, arch, cpu, features, threads, threads_refused } = &info.machine;
     writeln!(out, "ops {}", info.version)?;
     writeln!(out, "machine   {os} {arch}, {cpu}")?;
     writeln!(
@@ -74,7 +79,13 @@ pub(super) fn run(json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
         "features  {}",
         if features.is_empty() { "none detected".into() } else { features.join(" ") }
     )?;
-    writeln!(out, "threads   {threads}")?;
+    match threads_refused {
+        None => writeln!(out, "threads   {threads}")?,
+        Some(why) => writeln!(
+            out,
+            "threads   {threads}: the system starts no more ({why}); raise the limit of the process or container"
+        )?,
+    }
     for (i, Backend { name, available, about }) in info.backends.iter().enumerate() {
         let title = if i == 0 { "backends" } else { "" };
         let missing = if *available { "" } else { "not available: " };

@@ -1,6 +1,6 @@
 //! Layouts that may not exist: what makes them returns errors.
 use super::Layout;
-use crate::{Error, MAX_RANK, Result, Shape};
+use crate::{Error, Result, Shape};
 
 impl Layout {
     /// The row-major layout of these extents.
@@ -12,7 +12,8 @@ impl Layout {
         Ok(Self::of(Shape::new(dims)?))
     }
 
-    /// A layout with any strides. Stride 0 repeats an axis; negative strides walk backwards from `offset`.
+    /// A layout with any strides. Stride 0 repeats an axis; negative strides walk backwards from `offset`. Strides of an empty
+    /// layout lead nowhere: it is given row-major ones.
     ///
     /// # Errors
     /// As [`Shape::new`]; also if the number of strides differs from the number of extents, or if a position
@@ -23,12 +24,13 @@ impl Layout {
         if strides.len() != dims.len() {
             return Err(wrong("every axis needs exactly one stride"));
         }
-        let mut layout = Layout { shape, strides: [0; MAX_RANK], offset };
-        layout.strides[..strides.len()].copy_from_slice(strides);
-        let (low, high) = layout.reach().ok_or_else(|| wrong("positions overflow"))?;
-        if low < 0 || isize::try_from(high).is_err() {
-            return Err(wrong("positions must lie between 0 and isize::MAX"));
+        let mut layout = Layout { offset, ..Layout::of(shape) };
+        if !shape.is_empty() {
+            layout.strides[..strides.len()].copy_from_slice(strides);
         }
-        Ok(layout)
+        match layout.reach() {
+            Some(_) => Ok(layout),
+            None => Err(wrong("positions must lie between 0 and isize::MAX")),
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Cache of the keys and values of earlier tokens.
 use crate::ops::{CacheOps, CopyOps, QkNormRopeCacheWrite, RopeCacheWrite, RopeOrder};
-use crate::{AnyRef, Backend, Element, Error, Float, Ref, Result, Space, Tensor, TensorRef, View};
+use crate::{AnyRef, Backend, Element, Error, Float, Layout, Ref, Result, Space, Tensor, TensorRef, View};
 
 /// The keys and values of one layer, each `[b, h_kv, capacity, d]`. The first [`len`](KvCache::len) tokens are filled.
 ///
@@ -72,6 +72,18 @@ impl<S: Space, T: Element> Values<S, T> {
     }
 }
 
+/// Checks that rows of `t` tokens have the other extents of the cache, `[b, h_kv, capacity, d]`.
+fn fits_cache(
+    call: &'static str,
+    operand: &'static str,
+    got: &Layout,
+    cache: &[usize],
+    t: usize,
+) -> Result<()> {
+    let want = [cache[0], cache[1], t, cache[3]];
+    if got.dims() == want { Ok(()) } else { Err(Error::shape(call, operand, got, format!("{want:?}"))) }
+}
+
 impl<S: Space, T: Float> KvCache<S, T> {
     /// Allocates an empty cache for `dims = [b, h_kv, capacity, d]`.
     ///
@@ -127,6 +139,8 @@ impl<S: Space, T: Float> KvCache<S, T> {
     ) -> Result<()> {
         let (t, len) = (self.room_for(&keys)?, self.len);
         let own = self.values.own("kv_cache", "append_keys")?;
+        fits_cache("KvCache::append", "values", values.layout(), own.dims(), t)?;
+        fits_cache("KvCache::append", "keys", keys.layout(), self.keys.dims(), t)?;
         backend.copy_into(values, own.as_mut().narrow(2, len, t)?)?;
         backend.copy_into(keys, self.keys.as_mut().narrow(2, len, t)?)?;
         self.len += t;
@@ -185,6 +199,7 @@ impl<S: Space, T: Float> KvCache<S, T> {
     ) -> Result<()> {
         let t = self.room_for(&keys)?;
         self.values.none("kv_cache", "append")?;
+        fits_cache("KvCache::append_keys", "keys", keys.layout(), self.keys.dims(), t)?;
         backend.copy_into(keys, self.keys.as_mut().narrow(2, self.len, t)?)?;
         self.len += t;
         Ok(())

@@ -106,13 +106,23 @@ impl Axes {
         for (axis, is_reduced) in mask.into_iter().enumerate().take(x.rank()) {
             if is_reduced { reduced.push(axis) } else { kept.push(axis) }
         }
-        let kept_of_x = x.pick(kept.list())?;
+        let kept_of_x = along(x, kept.list())?;
         let y = if self.keep { y.pick(kept.list())? } else { *y };
         super::extents(op, "y", &y, kept_of_x.dims())?;
         let [kept, y] = Layout::merged([&kept_of_x, &y]);
-        let [reduced] = Layout::merged([&x.pick(reduced.list())?]);
+        let [reduced] = Layout::merged([&along(x, reduced.list())?]);
         Ok(Reduction { kept, y, reduced })
     }
+}
+
+/// The layout of `x` along these axes. If `x` is empty, kernels visit no element: every position is the offset.
+fn along(x: &Layout, axes: &[usize]) -> Result<Layout> {
+    if !x.is_empty() {
+        return x.pick(axes);
+    }
+    let mut dims = [0; MAX_RANK];
+    dims.iter_mut().zip(axes).for_each(|(d, a)| *d = x.dims()[*a]);
+    Layout::strided(&dims[..axes.len()], &[0; MAX_RANK][..axes.len()], x.offset())
 }
 
 impl From<isize> for Axes {

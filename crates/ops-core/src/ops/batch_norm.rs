@@ -1,5 +1,5 @@
 //! Batch normalisation with given statistics.
-use super::norm::weights;
+use super::norm::{valid_eps, weights};
 use super::registry::OptionValue;
 use crate::{AnyRef, AsAny, AsView, AsViewMut, Error, Execute, Float, Op, Result, Shape, TensorOf, operands};
 use core::hash::{Hash, Hasher};
@@ -38,6 +38,7 @@ impl<T: Float> Op for BatchNorm<T> {
         eps.to_bits().hash(state);
     }
     fn infer(&self, on: &args::batch_norm::Shapes<'_>) -> Result<[Shape; 1]> {
+        valid_eps(self.name(), self.eps)?;
         let &[_, c, ..] = on.x.dims() else {
             return Err(Error::shape(self.name(), "x", on.x, "[b, c, ..]"));
         };

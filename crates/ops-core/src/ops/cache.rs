@@ -3,7 +3,7 @@
 //! A cache is `[slots, ..]`, a row for each token that it may hold. The slots are data, so that the same call
 //! serves contiguous, rotating and paged caches, and a recorded call can be replayed with other slots.
 use super::extents;
-use super::norm::weights;
+use super::norm::{valid_eps, weights};
 use super::registry::OptionValue;
 use super::{RopeOrder, angles};
 use crate::{
@@ -146,6 +146,7 @@ impl<T: Float> Op for QkNormRopeCacheWrite<T> {
         (eps.to_bits(), order).hash(state);
     }
     fn infer(&self, on: &args::qk_norm_rope_cache_write::Shapes<'_>) -> Result<[Shape; 0]> {
+        valid_eps(self.name(), self.eps)?;
         let rows = Rows {
             op: self.name(),
             k: on.k,

@@ -1,6 +1,6 @@
 //! Gated activations and norms with more options than [`Glu`](super::Glu) and [`RmsNorm`](super::RmsNorm), and the L2 norm.
 use super::extents;
-use super::norm::{last_axis, weights};
+use super::norm::{last_axis, valid_eps, weights};
 use super::registry::OptionValue;
 use crate::{AsAny, AsView, AsViewMut, Execute, Float, Op, Result, Shape, TensorOf, operands};
 use core::hash::{Hash, Hasher};
@@ -41,6 +41,7 @@ impl<T: Float> Op for L2Norm<T> {
         eps.to_bits().hash(state);
     }
     fn infer(&self, on: &args::l2_norm::Shapes<'_>) -> Result<[Shape; 1]> {
+        valid_eps(self.name(), self.eps)?;
         last_axis(self.name(), on.x)?;
         Ok([on.x.shape()])
     }
@@ -74,6 +75,7 @@ impl<T: Float> Op for GatedRmsNorm<T> {
         eps.to_bits().hash(state);
     }
     fn infer(&self, on: &args::gated_rms_norm::Shapes<'_>) -> Result<[Shape; 1]> {
+        valid_eps(self.name(), self.eps)?;
         let n = last_axis(self.name(), on.x)?;
         extents(self.name(), "gate", on.gate, on.x.dims())?;
         weights(self.name(), Some(on.weight), n)?;

@@ -144,7 +144,7 @@ impl<T: Float> Op for Embedding<T> {
     }
     fn hash_options<H: Hasher>(&self, _: &mut H) {}
     fn infer(&self, on: &args::embedding::Shapes<'_>) -> Result<[Shape; 1]> {
-        let name = embedding_by(on.table.dtype);
+        let name = self.name();
         on.table.require(name, DType::is_real, "f16, bf16, f32, f64 or a block format")?;
         on.ids.require(name, DType::is_index, "u8, u32, i32 or i64")?;
         let &[_, _] = on.table.dims() else {

@@ -46,6 +46,7 @@ impl<T: Float> Op for RmsNorm<T> {
     }
     #[inline]
     fn infer(&self, on: &args::rms_norm::Shapes<'_>) -> Result<[Shape; 1]> {
+        valid_eps(self.name(), self.eps)?;
         let n = last_axis(self.name(), on.x)?;
         weights(self.name(), Some(on.weight), n)?;
         Ok([on.x.shape()])
@@ -81,6 +82,7 @@ impl<T: Float> Op for LayerNorm<T> {
         eps.to_bits().hash(state);
     }
     fn infer(&self, on: &args::layer_norm::Shapes<'_>) -> Result<[Shape; 1]> {
+        valid_eps(self.name(), self.eps)?;
         let n = last_axis(self.name(), on.x)?;
         weights(self.name(), on.weight, n)?;
         weights(self.name(), on.bias, n)?;
@@ -116,6 +118,7 @@ impl<T: Float> Op for AddRmsNorm<T> {
         eps.to_bits().hash(state);
     }
     fn infer(&self, on: &args::add_rms_norm::Shapes<'_>) -> Result<[Shape; 2]> {
+        valid_eps(self.name(), self.eps)?;
         let n = last_axis(self.name(), on.x)?;
         extents(self.name(), "residual", on.residual, on.x.dims())?;
         weights(self.name(), Some(on.weight), n)?;
@@ -155,6 +158,7 @@ impl<T: Float> Op for GroupNorm<T> {
         (num_groups, eps.to_bits()).hash(state);
     }
     fn infer(&self, on: &args::group_norm::Shapes<'_>) -> Result<[Shape; 1]> {
+        valid_eps(self.name(), self.eps)?;
         let &[_, c, ..] = on.x.dims() else {
             return Err(Error::shape(self.name(), "x", on.x, "[b, c, ..]"));
         };
@@ -174,6 +178,11 @@ impl<T: Float> Op for GroupNorm<T> {
 
 pub(super) fn last_axis(op: &'static str, x: &crate::Layout) -> Result<usize> {
     x.dims().last().copied().ok_or_else(|| Error::shape(op, "x", x, "[.., n]"))
+}
+
+/// Checks the number that a norm adds inside its root.
+pub(super) fn valid_eps(op: &'static str, eps: f64) -> Result<()> {
+    if eps >= 0.0 { Ok(()) } else { Err(Error::param(op, "eps", eps, "0 or more")) }
 }
 
 /// Checks a weight or bias, if given: `n` numbers of a float type.

@@ -1,6 +1,6 @@
 //! Steps between a decoder's query and key projections and its attention, in one pass.
 use super::angles::Angles;
-use super::norm::weights;
+use super::norm::{valid_eps, weights};
 use super::registry::OptionValue;
 use crate::{AsAny, AsView, AsViewMut, Error, Execute, Float, Op, Result, Shape, TensorOf, operands};
 use core::hash::{Hash, Hasher};
@@ -69,6 +69,7 @@ impl<T: Float> Op for QkNormRope<T> {
         (eps.to_bits(), order).hash(state);
     }
     fn infer(&self, on: &args::qk_norm_rope::Shapes<'_>) -> Result<[Shape; 1]> {
+        valid_eps(self.name(), self.eps)?;
         let op = self.name();
         let &[b, t, _, d] = on.x.dims() else {
             return Err(Error::shape(op, "x", on.x, "[b, t, h, d] with d even"));

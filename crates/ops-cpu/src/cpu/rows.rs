@@ -113,13 +113,14 @@ impl<'a> Sink<'a> {
         Ok(Sink { data, len, size: y.size, layout: y.layout, marker: PhantomData })
     }
 
-    /// The bytes of `n` elements starting at position `p`.
+    /// The bytes of `n` elements starting at position `p`, which may be any number: the check does not rely on the layout.
     ///
     /// # Safety
     /// The elements belong to a row that no other thread accesses during the borrow.
     #[allow(clippy::mut_from_ref)] // This is the purpose of a sink; see the safety contract.
     unsafe fn elements(&self, p: usize, n: usize) -> &mut [u8] {
-        assert!((p + n) * self.size <= self.len);
+        let end = p.checked_add(n).and_then(|end| end.checked_mul(self.size));
+        assert!(end.is_some_and(|end| end <= self.len), "elements {p}..{p}+{n} lie outside the output");
         // SAFETY: the assertion keeps the range inside the slice; the caller guarantees exclusive access.
         unsafe { core::slice::from_raw_parts_mut(self.data.add(p * self.size), n * self.size) }
     }
@@ -531,6 +532,26 @@ mod tests {
         let mut more = [7u8; 64];
         let (y, z) = (output(&mut bytes, &[8, 8], &[8, 1]), output(&mut more, &[4, 16], &[16, 1]));
         assert!(for_each_row_pair("add_rms_norm", y, z, 1 << 20, &other).is_err(), "outputs of two shapes");
+    }
+
+    #[test]
+    fn no_position_leads_outside_an_output() {
+        let mut bytes = [7u8; 8];
+        let layout = Layout::contiguous(&[2]).unwrap();
+        let y = RawMut { bytes: &mut bytes[2..6], size: 2, dtype: DType::F16, layout };
+        let sink = Sink::new(y).unwrap();
+        let far = usize::MAX / 2;
+        for (p, n) in
+            [(usize::MAX, 1), (usize::MAX - 1, 4), (far, 1), (far + 1, 1), (far, far + 2), (2, 1), (0, 3)]
+        {
+            // SAFETY: this is the only thread.
+            let got = std::panic::catch_unwind(core::panic::AssertUnwindSafe(|| {
+                unsafe { sink.elements(p, n) }.len()
+            }));
+            assert!(got.is_err(), "{n} elements at {p}: {got:?}");
+        }
+        // SAFETY: as above.
+        assert_eq!(unsafe { sink.elements(1, 1) }, [7, 7]);
     }
 
     #[test]

@@ -2,14 +2,16 @@
 //!
 //! The pool is the one that the backend was [built](super::CpuBuilder::threads) with. Otherwise it is the one
 //! that the caller runs in, or else the global one, whose size `RAYON_NUM_THREADS` or
-//! `rayon::ThreadPoolBuilder` sets. The caller works too: on a busy machine it may finish before a helper
+//! `rayon::ThreadPoolBuilder` sets. It is built once; if the system starts too few threads for it, calls use a
+//! smaller pool or only the caller's thread. The caller works too: on a busy machine it may finish before a helper
 //! wakes, and then does not wait for any.
 use super::vectors::TaskResult;
 use core::cell::Cell;
 use core::ops::Range;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use rayon::ThreadPool;
-use std::sync::Mutex;
+use std::error::Error as _;
+use std::sync::{Mutex, OnceLock};
 
 mod crew;
 
@@ -17,9 +19,15 @@ mod crew;
 /// microseconds.
 pub(super) const MAX_SERIAL_ELEMENTS: usize = 1 << 15;
 
-/// A pool that belongs to backends.
+/// A pool that is not rayon's global one; `None` has only the caller's thread.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pool(&'static ThreadPool);
+pub(super) struct Pool(Option<&'static ThreadPool>);
+
+impl Pool {
+    fn threads(self) -> usize {
+        self.0.map_or(1, ThreadPool::current_num_threads)
+    }
+}
 
 // A pool catches panics of its jobs, and stays usable.
 impl UnwindSafe for Pool {}
@@ -76,6 +84,59 @@ pub(super) fn with_pool<R>(pool: Option<Pool>, kernel: impl FnOnce() -> R) -> R 
     kernel()
 }
 
+/// What replaces rayon's global pool if the system starts too few threads for it.
+#[derive(Debug)]
+struct Replacement {
+    pool: Pool,
+    /// Why the global pool could not be built.
+    why: String,
+}
+
+/// Builds rayon's global pool, once. Returns what replaces it if that fails: rayon panics whenever it is used then.
+fn replacement() -> Option<&'static Replacement> {
+    static REPLACEMENT: OnceLock<Option<Replacement>> = OnceLock::new();
+    let build = || {
+        let failed = rayon::ThreadPoolBuilder::new().build_global().err()?;
+        // Without a source, the program has built the pool already.
+        let why = failed.source()?.to_string();
+        let wanted = std::env::var("RAYON_NUM_THREADS").ok().and_then(|n| n.parse().ok()).filter(|n| *n > 0);
+        let wanted = wanted.or_else(|| std::thread::available_parallelism().ok().map(usize::from));
+        Some(Replacement { pool: largest(wanted.unwrap_or(1) / 2, start), why })
+    };
+    REPLACEMENT.get_or_init(build).as_ref()
+}
+
+/// The first pool that starts, with `threads` threads, half of them, and so on.
+fn largest<E>(mut threads: usize, start: impl Fn(usize) -> Result<&'static ThreadPool, E>) -> Pool {
+    while threads > 1 {
+        if let Ok(pool) = start(threads) {
+            return Pool(Some(pool));
+        }
+        threads /= 2;
+    }
+    Pool(None)
+}
+
+fn start(threads: usize) -> Result<&'static ThreadPool, rayon::ThreadPoolBuildError> {
+    let name = move |at| format!("ops-cpu {at}/{threads}");
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(name).build()?;
+    Ok(Box::leak(Box::new(pool)))
+}
+
+/// Why the system's limits leave calls fewer threads than usual; `None` if they do not.
+pub(super) fn refused() -> Option<&'static str> {
+    replacement().map(|replacement| replacement.why.as_str())
+}
+
+/// The pool for calls of this thread; `None` for the rayon pool that it runs in or rayon's global one.
+fn current() -> Option<Pool> {
+    let own = || match rayon::current_thread_index() {
+        Some(_) => None,
+        None => replacement().map(|replacement| replacement.pool),
+    };
+    POOL.get().or_else(own)
+}
+
 /// The pool with this number of threads. Backends with the same number share a pool, and pools live as long
 /// as the process.
 ///
@@ -83,26 +144,28 @@ pub(super) fn with_pool<R>(pool: Option<Pool>, kernel: impl FnOnce() -> R) -> R 
 /// The system cannot start more threads.
 pub(super) fn pool(threads: usize) -> Result<Pool, rayon::ThreadPoolBuildError> {
     static POOLS: Mutex<Vec<Pool>> = Mutex::new(Vec::new());
+    if threads == 1 {
+        return Ok(Pool(None));
+    }
     let mut pools = POOLS.lock().unwrap_or_else(|e| e.into_inner());
-    if let Some(pool) = pools.iter().find(|pool| pool.0.current_num_threads() == threads) {
+    if let Some(pool) = pools.iter().find(|pool| pool.threads() == threads) {
         return Ok(*pool);
     }
-    let name = move |at| format!("ops-cpu {at}/{threads}");
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(name).build()?;
-    let pool = Pool(Box::leak(Box::new(pool)));
+    let pool = Pool(Some(start(threads)?));
     pools.push(pool);
     Ok(pool)
 }
 
 /// Threads that a call may use, including the caller's.
 pub(super) fn count() -> usize {
-    POOL.get().map_or_else(rayon::current_num_threads, |pool| pool.0.current_num_threads())
+    current().map_or_else(rayon::current_num_threads, Pool::threads)
 }
 
 /// Starts a job on another thread of the pool.
 fn spawn(job: impl FnOnce() + Send + 'static) {
-    match POOL.get() {
-        Some(pool) => pool.0.spawn(job),
+    match current() {
+        Some(Pool(Some(pool))) => pool.spawn(job),
+        Some(Pool(None)) => job(),
         None => rayon::spawn(job),
     }
 }
@@ -204,7 +267,7 @@ mod tests {
         assert_eq!(with_pool(None, count), outside);
         let panicked = std::panic::catch_unwind(|| with_pool(Some(three), || panic!("a kernel's")));
         assert_eq!((panicked.is_err(), count()), (true, outside));
-        assert!(core::ptr::eq(three.0, pool(3).unwrap().0));
+        assert!(core::ptr::eq(three.0.unwrap(), pool(3).unwrap().0.unwrap()));
         let names = Mutex::new(Vec::new());
         let note = |_| {
             names.lock().unwrap().push(std::thread::current().name().map(str::to_owned));
@@ -213,6 +276,23 @@ mod tests {
         };
         with_pool(Some(three), || split(12, usize::MAX, &note)).unwrap();
         assert!(names.into_inner().unwrap().iter().flatten().any(|name| name.starts_with("ops-cpu")));
+    }
+
+    #[test]
+    fn a_smaller_pool_or_none_replaces_one_that_does_not_start() {
+        let up_to = |most: usize| move |n: usize| if n <= most { start(n).map_err(|_| ()) } else { Err(()) };
+        assert_eq!(largest(16, up_to(5)).threads(), 4);
+        let none = largest(16, up_to(0));
+        assert_eq!((none.threads(), largest(0, up_to(9)).threads()), (1, 1));
+        let sum = AtomicUsize::new(0);
+        with_pool(Some(none), || {
+            split(100, usize::MAX, &|range| {
+                sum.fetch_add(range.len(), Ordering::Relaxed);
+                Ok(())
+            })
+        })
+        .unwrap();
+        assert_eq!(sum.into_inner(), 100);
     }
 
     #[test]

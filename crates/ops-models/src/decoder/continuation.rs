@@ -146,8 +146,8 @@ impl<'s, T: Float, B: Continues<T>> Continuation<'s, T, B> {
         self.left
     }
 
-    /// Makes a step. Returns the token drawn for each text, which the next step reads; `None` if all logits
-    /// are NaN.
+    /// Makes a step. Returns the token drawn for each text, which the next step reads; `None` for a text if any
+    /// of its logits is NaN, at every temperature.
     ///
     /// # Errors
     /// [`Error::Tokens`] if no step is left; those of the backend, after which the value is of no further use.
@@ -168,12 +168,7 @@ impl<'s, T: Float, B: Continues<T>> Continuation<'s, T, B> {
             }
         };
         let ids = self.step.ids.to_vec(&self.backend)?;
-        let check = |(i, id): (usize, u32)| {
-            // As in `Decoder::sample_paged`.
-            let row = || logits.as_ref().narrow(0, i, 1)?.to_vec(&self.backend);
-            Ok((id != 0 || row()?.iter().any(|v| !v.is_nan())).then_some(id))
-        };
-        let tokens = ids.into_iter().enumerate().map(check).collect::<Result<_>>()?;
+        let tokens = super::drawn::checked(&self.backend, logits, ids)?;
         (self.left, self.texts.taken) = (self.left - 1, self.texts.taken + 1);
         Ok(tokens)
     }

@@ -218,7 +218,8 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     }
 
     /// A step of several texts in `pages`, as [`forward_paged`](Self::forward_paged): returns the token drawn
-    /// after each, with one counter per text. The logits stay on the backend. `None` if all of them are NaN.
+    /// after each, with one counter per text. The logits stay on the backend. `None` for a text if any of its logits is NaN,
+    /// at every temperature; other texts of the step are unaffected.
     ///
     /// # Errors
     /// As [`forward_paged`](Self::forward_paged), and the errors of [`SamplingOps::sample`].

@@ -21,6 +21,7 @@ fn without_rocm_there_is_one_line_at_once() {
     let time = begin.elapsed();
     // If ROCm is installed, there is nothing to test here.
     let Err(error) = opened else { return };
+    assert!(matches!(error, ops_core::Error::NoDevice { backend: "rocm", .. }), "{error:?}");
     let text = error.to_string();
     assert!(time < Duration::from_millis(100), "{time:?}");
     assert!(!text.contains('\n'), "{text}");
@@ -34,7 +35,9 @@ fn without_rocm_there_is_one_line_at_once() {
 fn without_a_device_the_driver_is_looked_at() {
     let none = [("HIP_STANDIN_DEVICES", "none")];
     with_standin("absent::without_a_device_the_driver_is_looked_at", &none, |_| {
-        let text = Rocm::new().unwrap_err().to_string();
+        let error = Rocm::new().unwrap_err();
+        assert!(matches!(error, ops_core::Error::NoDevice { .. }), "{error:?}");
+        let text = error.to_string();
         assert!(text.starts_with("opening a device failed on rocm: no AMD GPU: "), "{text}");
         assert!(!text.contains('\n'), "{text}");
     });

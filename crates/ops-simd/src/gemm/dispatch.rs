@@ -23,10 +23,23 @@ use crate::memory::packing_target;
 
 /// A type that products accumulate in: f32 or f64.
 pub trait Scalar: Accumulator {
-    /// C = A·B or C += A·B; the dimensions must match.
-    fn product(isa: Isa, a: Self::Operand<'_>, b: Self::Operand<'_>, c: MatMut<'_, Self>, accumulate: bool);
-    /// As [`product`](Self::product), summed in an order that depends on the depth and the strides of B alone.
-    fn product_by_row(
+    /// C = A·B or C += A·B. Use [`gemm`](super::gemm()), which checks the dimensions.
+    ///
+    /// # Safety
+    /// A has as many columns as B rows, and C has the rows of A and the columns of B.
+    unsafe fn product(
+        isa: Isa,
+        a: Self::Operand<'_>,
+        b: Self::Operand<'_>,
+        c: MatMut<'_, Self>,
+        accumulate: bool,
+    );
+    /// As [`product`](Self::product), summed in an order that depends on the depth and the strides of B alone. Use
+    /// [`gemm_by_row`](super::gemm_by_row), which checks the dimensions.
+    ///
+    /// # Safety
+    /// As [`product`](Self::product).
+    unsafe fn product_by_row(
         isa: Isa,
         a: Self::Operand<'_>,
         b: Self::Operand<'_>,
@@ -52,7 +65,7 @@ pub trait Input: Widen<Acc: Scalar> {
 
 impl Scalar for f32 {
     #[allow(unused_mut, reason = "it is computed in place on some processors")]
-    fn product(isa: Isa, a: Operand<'_>, b: Operand<'_>, mut c: MatMut<'_, f32>, accumulate: bool) {
+    unsafe fn product(isa: Isa, a: Operand<'_>, b: Operand<'_>, mut c: MatMut<'_, f32>, accumulate: bool) {
         #[cfg(target_arch = "x86_64")]
         if let (Operand::Bf16(a), Operand::Bf16(b), false) = (a, b, accumulate)
             && product_bf16(isa, &a, &b, &mut c)
@@ -66,7 +79,7 @@ impl Scalar for f32 {
         }
     }
 
-    fn product_by_row(isa: Isa, a: Operand<'_>, b: Operand<'_>, c: MatMut<'_, f32>, accumulate: bool) {
+    unsafe fn product_by_row(isa: Isa, a: Operand<'_>, b: Operand<'_>, c: MatMut<'_, f32>, accumulate: bool) {
         match a {
             Operand::F32(a) => by_row::in_f32(isa, a, b, c, accumulate),
             Operand::F16(a) => by_row::in_f32(isa, a, b, c, accumulate),
@@ -76,11 +89,17 @@ impl Scalar for f32 {
 }
 
 impl Scalar for f64 {
-    fn product(isa: Isa, a: Mat<'_, f64>, b: Mat<'_, f64>, c: MatMut<'_, f64>, accumulate: bool) {
+    unsafe fn product(isa: Isa, a: Mat<'_, f64>, b: Mat<'_, f64>, c: MatMut<'_, f64>, accumulate: bool) {
         product(isa, a, b, c, accumulate);
     }
 
-    fn product_by_row(isa: Isa, a: Mat<'_, f64>, b: Mat<'_, f64>, c: MatMut<'_, f64>, accumulate: bool) {
+    unsafe fn product_by_row(
+        isa: Isa,
+        a: Mat<'_, f64>,
+        b: Mat<'_, f64>,
+        c: MatMut<'_, f64>,
+        accumulate: bool,
+    ) {
         by_row::product(isa, a, b, c, accumulate);
     }
 }
