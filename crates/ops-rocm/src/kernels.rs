@@ -25,6 +25,7 @@ use helper::Worker;
 use ops_core::Result;
 use ops_kernels::{Arguments, Instance, Unit};
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, mpsc};
 use std::time::Instant;
 
@@ -80,7 +81,7 @@ pub(crate) struct Kernels {
     source: KernelSource,
     objects: CodeObjects,
     compiler: OnceLock<Compiler>,
-    disk: OnceLock<Option<Disk>>,
+    disk: OnceLock<std::result::Result<Disk, String>>,
     folder: CacheFolder,
     limit: CacheLimit,
     /// By index of their instance in the table.
@@ -260,8 +261,8 @@ impl Kernels {
     ) -> Result<(Module, KernelOrigin)> {
         let gfx = &self.device.info().gfx;
         let (text, options) = (unit.text(gfx.full()), options_for(gfx)?);
-        let disk = self.disk.get_or_init(|| Disk::new(&self.folder, compiler, self.limit));
-        let key = disk.as_ref().map(|disk| disk.key(gfx, &options, &text));
+        let disk = self.disk(compiler).as_ref().ok();
+        let key = disk.map(|disk| disk.key(gfx, &options, &text));
         if let (Some(disk), Some(key)) = (disk, key)
             && let Some(code) = disk.read(key)
         {
@@ -287,6 +288,30 @@ impl Kernels {
             disk.write(key, &code);
         }
         Ok((Module::load(&self.device, code)?, origin))
+    }
+
+    /// The cache on disk, or why there is none. The first use logs why a folder is not used.
+    fn disk(&self, compiler: &Compiler) -> &std::result::Result<Disk, String> {
+        self.disk.get_or_init(|| {
+            let disk = Disk::new(&self.folder, compiler, self.limit);
+            if let (Err(why), Some(_)) = (&disk, self.folder.path()) {
+                tracing::warn!("compiled kernels are not cached: {why}");
+            }
+            disk
+        })
+    }
+
+    /// The folder in which later processes find these units, or why they do not.
+    pub(crate) fn kept(&self, units: impl Iterator<Item = Unit>) -> std::result::Result<PathBuf, String> {
+        let mut units = units.peekable();
+        if units.peek().is_none() {
+            return self.folder.usable();
+        }
+        let gfx = &self.device.info().gfx;
+        let compiler = self.compiler().map_err(|error| error.to_string())?;
+        let disk = self.disk(compiler).as_ref().map_err(String::clone)?;
+        let options = options_for(gfx).map_err(|error| error.to_string())?;
+        disk.holds_all(units.map(|unit| disk.key(gfx, &options, &unit.text(gfx.full()))))
     }
 
     fn compiler(&self) -> std::result::Result<&Compiler, hip_sys::LoadError> {

@@ -26,7 +26,7 @@
 //!
 //! A module imports only from its own layer and from those before it; `cargo xtask structure` reads this list.
 //!
-//! 1. `sync`, `fingerprint`, `provider_id`: used by all
+//! 1. `sync`, `fingerprint`, `provider_id`, `own_files`: used by all
 //! 2. `hip`, `error`: devices and memory
 //! 3. `vendor`, `kernels`, `tuned`, `space`, `index_names`: AMD's libraries; this project's compiled kernels; tensors
 //! 4. `choice`: policies and decisions, without knowing any op or list of providers
@@ -103,6 +103,7 @@ pub mod hip;
 mod index_names;
 mod kernels;
 mod matrix_check;
+mod own_files;
 mod prepare;
 mod provider;
 mod provider_id;

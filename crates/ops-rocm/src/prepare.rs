@@ -2,6 +2,7 @@
 use crate::hip::Gfx;
 use crate::{Error, KernelOrigin, LoadedUnit, Rocm};
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The result of [`Rocm::prepare`].
@@ -10,6 +11,7 @@ pub struct Prepared {
     gfx: Gfx,
     units: Vec<LoadedUnit>,
     time: Duration,
+    cache: Result<PathBuf, String>,
 }
 
 impl Prepared {
@@ -25,6 +27,13 @@ impl Prepared {
     pub fn compiled(&self) -> usize {
         self.count(KernelOrigin::Compiled) + self.count(KernelOrigin::CompiledByHelper)
     }
+    /// The folder in which later processes find the units that were compiled, or why they do not.
+    ///
+    /// # Errors
+    /// The folder is not used, or the kernels cannot be stored there or exceed its limit.
+    pub fn cache(&self) -> Result<&Path, &str> {
+        self.cache.as_deref().map_err(String::as_str)
+    }
     /// The time to load all of them, without the calls that used them.
     pub fn time(&self) -> Duration {
         self.time
@@ -33,7 +42,7 @@ impl Prepared {
 
 impl fmt::Display for Prepared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Prepared { gfx, units, time } = self;
+        let Prepared { gfx, units, time, .. } = self;
         write!(f, "{} units of kernels for {gfx} ready in {:.1} s", units.len(), time.as_secs_f64())?;
         let origins = [
             (KernelOrigin::Compiled, "compiled"),
@@ -99,6 +108,13 @@ impl Rocm {
         done?;
         let begin = Instant::now();
         let units = self.kernels().load_all(&names, &mut report)?;
-        Ok(Prepared { gfx: self.device().info().gfx.clone(), units, time: begin.elapsed() })
+        let time = begin.elapsed();
+        let compiled: Vec<&str> = (units.iter())
+            .filter(|unit| matches!(unit.origin, KernelOrigin::Compiled | KernelOrigin::CompiledByHelper))
+            .map(|unit| unit.name.as_str())
+            .collect();
+        let to_find = names.into_iter().filter(|unit| compiled.contains(&unit.name().as_str()));
+        let cache = self.kernels().kept(to_find);
+        Ok(Prepared { gfx: self.device().info().gfx.clone(), units, time, cache })
     }
 }

@@ -17,7 +17,7 @@ pub struct Survey {
     pub targets: Vec<String>,
     /// Size of these kernels in bytes.
     pub embedded_bytes: usize,
-    /// The folder of kernels that hipRTC compiled.
+    /// The folder of kernels that hipRTC compiled, if it is used.
     pub cache: Option<PathBuf>,
     /// Problems, each with advice.
     pub warnings: Vec<String>,
@@ -49,14 +49,18 @@ impl Survey {
     /// Surveys this machine, in this environment.
     pub fn here() -> Survey {
         let objects = CodeObjects::embedded();
+        let cache = CacheFolder::Standard.usable();
         let mut survey = Survey {
             libraries: Vec::new(),
             devices: Vec::new(),
             targets: objects.targets().into_iter().map(String::from).collect(),
             embedded_bytes: objects.size(),
-            cache: CacheFolder::Standard.path(),
+            cache: cache.as_ref().ok().cloned(),
             warnings: Vec::new(),
         };
+        if let (Err(why), Some(_)) = (cache, CacheFolder::Standard.path()) {
+            survey.warnings.push(format!("compiled kernels are not cached: {why}"));
+        }
         let source = KernelSource::from_env().unwrap_or_else(|error| {
             survey.warnings.push(error.to_string());
             KernelSource::default()

@@ -5,11 +5,13 @@
 use crate::error::failed;
 use crate::hip::DeviceInfo;
 use crate::kernels::CacheFolder;
+use crate::own_files;
 use ops_core::Result;
 use ops_kernels::{KNOBS, Tuning};
-use std::fs;
 use std::path::{Path, PathBuf};
 
+/// Maximum size of a file, which has a line for each parameter.
+const MAX_BYTES: u64 = 1 << 16;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Where a device's parameters are stored; `None` if nothing is stored.
@@ -22,8 +24,8 @@ pub(crate) fn file(folder: &CacheFolder, info: &DeviceInfo) -> Option<PathBuf> {
 pub(crate) fn load(folder: &CacheFolder, info: &DeviceInfo) -> Tuning {
     let table = Tuning::of(info.gfx.name());
     let Some(path) = file(folder, info) else { return table };
-    let text = match fs::read_to_string(&path) {
-        Ok(text) => text,
+    let text = match own_files::read(&path, MAX_BYTES) {
+        Ok((_, bytes)) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return table,
         Err(error) => return passed_over(&path, &error.to_string(), table),
     };
@@ -62,12 +64,7 @@ pub(crate) fn store(folder: &CacheFolder, info: &DeviceInfo, tuning: &Tuning) ->
     let doing = "storing the measured values";
     let path =
         file(folder, info).ok_or_else(|| failed(doing, "OPS_ROCM_CACHE is empty; set it to a folder"))?;
-    let part = path.with_extension(format!("part-{}", std::process::id()));
-    let written = fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))
-        .and_then(|()| fs::write(&part, render(info, tuning)))
-        .and_then(|()| fs::rename(&part, &path));
-    written.map_err(|error| {
-        let _gone = fs::remove_file(&part);
+    own_files::write(&path, render(info, tuning).as_bytes()).map_err(|error| {
         failed(doing, format!("{}: {error}; set OPS_ROCM_CACHE to another folder", path.display()))
     })?;
     Ok(path)
@@ -90,6 +87,7 @@ fn render(info: &DeviceInfo, tuning: &Tuning) -> String {
 mod tests {
     use super::*;
     use crate::hip::Gfx;
+    use std::fs;
 
     fn info(name: &str) -> DeviceInfo {
         DeviceInfo {

@@ -7,7 +7,7 @@ use crate::erased::{ErasedCall, Outline, erased};
 use crate::options::CallOptions;
 use crate::{Array, CallError, Case, RunResult};
 use ops_core::ops::registry::{self, AllOps, Refused};
-use ops_core::{AnyTensor, Backend, Error, NamedTensors, OperandSlot, Reason, Role};
+use ops_core::{AnyTensor, Backend, Error, NamedTensors, OperandSlot, Reason, Role, Shape, Tolerance};
 
 /// A backend behind a trait object, so that code using it is compiled once.
 pub(crate) trait Runner {
@@ -42,6 +42,35 @@ pub fn call<B: AllOps>(backend: &B, case: &Case) -> Result<RunResult, CallError>
 /// The ops that a case may name, without in-place forms.
 pub fn op_names() -> impl Iterator<Item = &'static str> {
     registry::entries().iter().map(|entry| entry.name).filter(|name| !name.ends_with("_inplace"))
+}
+
+/// What an op's rule says of an output.
+pub(crate) struct Ruled {
+    pub(crate) name: &'static str,
+    pub(crate) shape: Shape,
+    pub(crate) tolerance: Tolerance,
+}
+
+/// What the op's rule says of the outputs of a case, of which only the element types matter.
+///
+/// # Errors
+/// The case is malformed or unknown, or its inputs break the rule.
+pub(crate) fn rule<B: AllOps>(case: &Case) -> Result<Vec<Ruled>, CallError> {
+    let caller = Caller::new(case);
+    let call = erased::<B, _>(&case.op, case.dtype, &caller.options)?;
+    let mut outline = Outline::default();
+    for slot in call.slots() {
+        if let Some(operand) = caller.elements(slot)? {
+            outline.set(slot.name, operand.array.dtype(), operand.layout);
+        }
+    }
+    let shapes = call.infer(&outline)?;
+    let outputs = call.slots().iter().filter(|slot| slot.role != Role::In);
+    let ruled = |(slot, shape): (&OperandSlot, Shape)| {
+        let dtype = case.dtype_of(slot.name).unwrap_or(case.dtype);
+        Ruled { name: slot.name, shape, tolerance: call.tolerance(slot.name, dtype, &outline) }
+    };
+    Ok(outputs.zip(shapes).map(ruled).collect())
 }
 
 impl From<Refused> for CallError {

@@ -28,6 +28,7 @@ mod copy;
 mod data;
 mod draft;
 mod elementwise;
+mod empties;
 mod exact;
 mod experts;
 mod fused;
@@ -55,6 +56,7 @@ mod sort;
 mod upsample;
 mod where_;
 
+pub use empties::run_empties;
 pub use report::{CaseStatus, Counts, Filter, Outcome, Report, Table};
 pub use rows::{Rows, run_rows};
 

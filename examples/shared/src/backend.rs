@@ -100,7 +100,10 @@ fn print(stats: bool, times: &[OpTime], providers: impl FnOnce() -> Vec<(String,
 fn compile_kernels(rocm: &rocm_ops::Rocm, steps: &mut Steps<'_>) -> Result<()> {
     let prepared = rocm.prepare(steps)?;
     if prepared.compiled() > 0 {
-        eprintln!("{prepared}; later runs find them in the cache");
+        match prepared.cache() {
+            Ok(_) => eprintln!("{prepared}; later runs find them in the cache"),
+            Err(why) => eprintln!("{prepared}; later runs compile them again: {why}"),
+        }
     }
     Ok(())
 }

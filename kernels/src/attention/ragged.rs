@@ -274,7 +274,10 @@ fn arguments(call: &Ragged<'_>, most_keys: u64) -> Result<(AttentionArgs, u64), 
 /// at once.
 fn checkers(call: &Ragged<'_>, args: &RaggedArgs, device: &Device) -> u64 {
     let of_each = 1 + args.attention.s / args.block;
-    let indices = if args.table == 0 { call.sequences } else { call.sequences.saturating_mul(of_each) };
+    let indices = match call.keys {
+        Keys::SideBySide { .. } => call.sequences,
+        Keys::Blocks { .. } => call.sequences.saturating_mul(of_each),
+    };
     indices.div_ceil(1024).clamp(1, device.blocks(1))
 }
 
@@ -287,12 +290,16 @@ pub fn prepare(call: &Ragged<'_>, device: &Device) -> Result<Plan, Refused> {
     let (t, widest) = (call.q.dtype, call.d.max(call.dv));
     let (attention, visible) = arguments(call, most_keys(call)?)?;
     let mut args = places(call, attention)?;
-    let group = args.attention.group;
+    if call.sequences == 0 {
+        // Rows of no sequence are an error of `cu_q`. Without heads, the kernels check it and look for no sequence.
+        args.attention.kv_heads = 0;
+    }
+    let (group, kv_heads) = (args.attention.group, args.attention.kv_heads);
     let rows = call.n.checked_mul(group).ok_or(Refused::Size)?;
     // As many blocks as `Ragged` in the source counts.
     let blocks = |size: u64| {
         let spare = if group.is_multiple_of(size) { 0 } else { call.sequences };
-        (rows / size + spare).checked_mul(call.kv_heads).ok_or(Refused::Size)
+        (rows / size + spare).checked_mul(kv_heads).ok_or(Refused::Size)
     };
     // Even without rows, the indices are checked.
     let launch = |variant, blocks: u64| {
@@ -320,8 +327,8 @@ pub fn prepare(call: &Ragged<'_>, device: &Device) -> Result<Plan, Refused> {
     args.attention.splits = splits;
     args.least = device.tuning.decode_keys();
     let all = blocks(kernel.rows)?;
-    decode::divide(&mut args.attention, t, rows, [all / call.kv_heads.max(1), all])?;
-    if args.table != 0 {
+    decode::divide(&mut args.attention, t, rows, [all / kv_heads.max(1), all])?;
+    if matches!(call.keys, Keys::Blocks { .. }) {
         decode::hold_groups(&mut args.attention, t, args.block);
     }
     args.checkers = checkers(call, &args, device);

@@ -5,7 +5,7 @@ use crate::output::{Progress, json_line};
 use decoder::Decoder;
 use ops_core::{bf16, f16};
 use ops_gguf::Outline;
-use ops_rocm::{CacheFolder, KernelOrigin, LoadedUnit, Rocm};
+use ops_rocm::{KernelOrigin, LoadedUnit, Rocm};
 use serde::Serialize;
 use std::io::Write;
 
@@ -52,9 +52,9 @@ pub(super) fn run(common: Common, args: &WarmArgs, out: &mut dyn Write) -> Resul
     for unit in prepared.units() {
         writeln!(out, "{:<32} {:>5.2} s  {}", unit.name, unit.time.as_secs_f64(), word(unit.origin))?;
     }
-    match CacheFolder::Standard.path() {
-        Some(folder) => writeln!(out, "{prepared}; kept in {}", folder.display())?,
-        None => writeln!(out, "{prepared}; not cached, because OPS_ROCM_CACHE is empty")?,
+    match prepared.cache() {
+        Ok(folder) => writeln!(out, "{prepared}; kept in {}", folder.display())?,
+        Err(why) => writeln!(out, "{prepared}; not cached: {why}")?,
     }
     Ok(Outcome::Fine)
 }

@@ -22,8 +22,7 @@ impl KernelCount {
         objects: &CodeObjects,
         compiler: Option<&Compiler>,
     ) -> Self {
-        let disk =
-            compiler.and_then(|compiler| Disk::new(&CacheFolder::Standard, compiler, CacheLimit::default()));
+        let disk = compiler.and_then(|c| Disk::new(&CacheFolder::Standard, c, CacheLimit::default()).ok());
         let options = options_for(gfx).ok();
         let cached = |unit: &Unit| match (&disk, &options) {
             (Some(disk), Some(options)) => disk.holds(disk.key(gfx, options, &unit.text(gfx.full()))),

@@ -1,21 +1,25 @@
 //! Compiled kernels on disk: one file for each, found by a hash of its inputs.
 //!
 //! Files are written under a temporary name and then renamed, so that processes that share a folder see
-//! complete files or none. Damaged or unrelated files are ignored and written again.
-use super::evict::{self, CacheLimit, KERNEL, PART};
+//! complete files or none. Damaged or unrelated files are ignored and written again, and so are those that another user
+//! may have written: the hash in a file shows that it is complete, not who wrote it.
+use super::evict::{self, CacheLimit, KERNEL};
 use super::identity;
 use crate::fingerprint::Fingerprint;
 use crate::hip::{CodeObject, Compiler, Gfx};
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::own_files;
+use crate::sync::Mutex;
+use std::io;
+use std::path::PathBuf;
 
 /// Where compiled kernels are cached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum CacheFolder {
     /// `OPS_ROCM_CACHE`, or else `rocm-ops` in `XDG_CACHE_HOME` or in `~/.cache`. An empty `OPS_ROCM_CACHE`
     /// means no cache.
+    ///
+    /// As any other, the folder is not used if it belongs to another user or if others can write to it, and neither is
+    /// such a file, because the kernels in it are executed.
     #[default]
     Standard,
     /// This folder.
@@ -40,6 +44,22 @@ impl CacheFolder {
             },
         }
     }
+
+    /// The folder if it can be used.
+    ///
+    /// # Errors
+    /// Why there is none, or why it is not used: other users may have written its files.
+    pub fn usable(&self) -> Result<PathBuf, String> {
+        let folder = self.path().ok_or_else(|| match self {
+            CacheFolder::Nowhere => "this program uses no cache".to_owned(),
+            _ if std::env::var_os("OPS_ROCM_CACHE").is_some() => "OPS_ROCM_CACHE is empty".to_owned(),
+            _ => "there is no home folder; set OPS_ROCM_CACHE to a folder".to_owned(),
+        })?;
+        match own_files::folder_problem(&folder) {
+            None => Ok(folder),
+            Some(why) => Err(format!("{why}; set OPS_ROCM_CACHE to another folder")),
+        }
+    }
 }
 
 /// A folder of compiled kernels, for one compiler.
@@ -48,7 +68,12 @@ pub(super) struct Disk {
     folder: PathBuf,
     compiler: String,
     limit: CacheLimit,
+    /// Why a kernel could not be stored.
+    failure: Mutex<Option<String>>,
 }
+
+/// Maximum size of a file; the largest unit has a few MiB.
+const MAX_BYTES: u64 = 1 << 28;
 
 /// Identifies a file: the name has the architecture for people, the hash covers the rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +84,15 @@ const MAGIC: &[u8; 8] = b"opsrocm1";
 const HEADER: usize = 8 + 16 + 8 + 16;
 
 impl Disk {
-    pub(super) fn new(folder: &CacheFolder, compiler: &Compiler, limit: CacheLimit) -> Option<Disk> {
-        Some(Disk { folder: folder.path()?, compiler: identity::of(compiler), limit })
+    /// # Errors
+    /// As [`CacheFolder::usable`].
+    pub(super) fn new(folder: &CacheFolder, compiler: &Compiler, limit: CacheLimit) -> Result<Disk, String> {
+        Ok(Disk {
+            folder: folder.usable()?,
+            compiler: identity::of(compiler),
+            limit,
+            failure: Mutex::default(),
+        })
     }
 
     pub(super) fn key(&self, gfx: &Gfx, options: &[String], text: &str) -> Key {
@@ -75,19 +107,33 @@ impl Disk {
         self.folder.join(format!("{hash:032x}.{KERNEL}"))
     }
 
-    /// Whether there is a file with this key, damaged or not.
+    /// Whether there is a file with this key, damaged or not, that would be read.
     pub(super) fn holds(&self, key: Key) -> bool {
-        self.file(key).is_file()
+        own_files::open(&self.file(key)).is_ok_and(|(_, meta)| meta.len() <= MAX_BYTES)
+    }
+
+    /// The folder if it has files with all these keys, or else why some were not stored.
+    pub(super) fn holds_all(&self, keys: impl IntoIterator<Item = Key>) -> Result<PathBuf, String> {
+        if keys.into_iter().all(|key| self.holds(key)) {
+            return Ok(self.folder.clone());
+        }
+        Err(self.failure.lock().clone().unwrap_or_else(|| {
+            let (folder, mib) = (self.folder.display(), self.limit.mib());
+            format!("{folder} keeps at most {mib} MiB, less than these kernels; raise OPS_ROCM_CACHE_MIB")
+        }))
     }
 
     /// The code of a file that is undamaged and has this key.
     pub(super) fn read(&self, key: Key) -> Option<CodeObject> {
         let file = self.file(key);
-        let bytes = match read_used(&file) {
-            Ok(bytes) => bytes,
+        let bytes = match own_files::read(&file, MAX_BYTES) {
+            Ok((opened, bytes)) => {
+                evict::used(&opened);
+                bytes
+            }
             Err(error) => {
                 if error.kind() != io::ErrorKind::NotFound {
-                    tracing::warn!("the cached kernel {} cannot be read: {error}", file.display());
+                    tracing::warn!("the cached kernel {} is not used: {error}", file.display());
                 }
                 return None;
             }
@@ -96,7 +142,7 @@ impl Disk {
         if code.is_none() {
             tracing::warn!("the cached kernel {} is damaged and is compiled again", file.display());
         }
-        // SAFETY: the hash proves that these are the bytes a compiler wrote.
+        // SAFETY: the file is complete, and only this user can have written it.
         code.map(|code| unsafe { CodeObject::from_bytes(code) })
     }
 
@@ -104,47 +150,22 @@ impl Disk {
     /// ignored.
     pub(super) fn write(&self, key: Key, code: &CodeObject) {
         let file = self.file(key);
-        if let Err(error) = self.try_write(&file, &pack(key, &code.to_bytes())) {
-            tracing::warn!(
+        let bytes = pack(key, &code.to_bytes());
+        let written = match bytes.len() as u64 {
+            ..=MAX_BYTES => own_files::write(&file, &bytes),
+            bytes => Err(io::Error::other(format!("it has {bytes} bytes; at most {MAX_BYTES} are stored"))),
+        };
+        if let Err(error) = written {
+            let why = format!(
                 "a compiled kernel cannot be stored as {}: {error}; set OPS_ROCM_CACHE to another folder",
                 file.display()
             );
+            tracing::warn!("{why}");
+            self.failure.lock().get_or_insert(why);
         } else if let Err(error) = evict::evict(&self.folder, self.limit, &file) {
             tracing::warn!("old kernels in {} cannot be removed: {error}", self.folder.display());
         }
     }
-
-    fn try_write(&self, file: &Path, bytes: &[u8]) -> io::Result<()> {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        create_folder(&self.folder)?;
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let part = self.folder.join(format!("{PART}{}-{number}", std::process::id()));
-        let written = File::create(&part)
-            .and_then(|mut file| file.write_all(bytes))
-            .and_then(|()| fs::rename(&part, file));
-        if written.is_err() {
-            let _ = fs::remove_file(&part);
-        }
-        written
-    }
-}
-
-/// Reads a complete file and updates its time of last use.
-fn read_used(path: &Path) -> io::Result<Vec<u8>> {
-    let mut file = File::open(path)?;
-    let mut bytes = Vec::new();
-    file.read_to_end(&mut bytes)?;
-    evict::used(&file);
-    Ok(bytes)
-}
-
-/// The folder holds code that will be executed, so only its owner may write to it.
-fn create_folder(folder: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
 }
 
 fn pack(Key(key): Key, code: &[u8]) -> Vec<u8> {
@@ -172,6 +193,14 @@ fn unpack(bytes: &[u8], Key(key): Key) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
+
+    impl Disk {
+        fn of(folder: PathBuf, compiler: &str) -> Disk {
+            let (compiler, limit) = (compiler.to_owned(), CacheLimit::default());
+            Disk { folder, compiler, limit, failure: Mutex::default() }
+        }
+    }
 
     #[test]
     fn a_damaged_or_foreign_file_is_not_taken() {
@@ -193,8 +222,7 @@ mod tests {
     #[test]
     fn writers_of_one_file_leave_a_whole_one_and_nothing_else() {
         let folder = std::env::temp_dir().join(format!("ops-rocm-disk-{}", std::process::id()));
-        let limit = CacheLimit::default();
-        let disk = Disk { folder: folder.join("made/on/demand"), compiler: String::new(), limit };
+        let disk = Disk::of(folder.join("made/on/demand"), "");
         let key = disk.key(&Gfx::parse("gfx1100").unwrap(), &[], "text");
         std::thread::scope(|scope| {
             for _ in 0..8 {
@@ -213,8 +241,7 @@ mod tests {
 
     #[test]
     fn a_key_tells_every_part_apart() {
-        let limit = CacheLimit::default();
-        let disk = |compiler: &str| Disk { folder: PathBuf::new(), compiler: compiler.to_string(), limit };
+        let disk = |compiler: &str| Disk::of(PathBuf::new(), compiler);
         let key = |compiler, gfx, option: &str, text| {
             disk(compiler).key(&Gfx::parse(gfx).unwrap(), &[option.to_string()], text)
         };

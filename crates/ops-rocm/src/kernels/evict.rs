@@ -4,6 +4,7 @@
 //! lists the folder again; a file that another process has removed counts as removed, and one used after the
 //! listing stays. A process that misses a file compiles it again.
 use crate::error::failed;
+use crate::own_files::PART;
 use ops_core::Result;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -30,6 +31,10 @@ impl CacheLimit {
         }
     }
 
+    pub(super) fn mib(self) -> u64 {
+        self.0 >> 20
+    }
+
     #[cfg(test)]
     pub(super) fn bytes(bytes: u64) -> Self {
         CacheLimit(bytes)
@@ -44,8 +49,6 @@ impl Default for CacheLimit {
 
 /// The extension of compiled kernel files.
 pub(super) const KERNEL: &str = "co";
-/// The start of the names of files that are being written.
-pub(super) const PART: &str = "part-";
 /// A partial file older than this was left by a process that died.
 const PART_AGE: Duration = Duration::from_secs(3600);
 
@@ -73,7 +76,8 @@ pub(super) fn evict(folder: &Path, CacheLimit(limit): CacheLimit, keep: &Path) -
         if total <= limit {
             break;
         }
-        let used_since = fs::metadata(&path).and_then(|meta| meta.modified()).is_ok_and(|now| now != used);
+        let used_since =
+            fs::symlink_metadata(&path).and_then(|meta| meta.modified()).is_ok_and(|now| now != used);
         if path == keep || used_since {
             continue;
         }
@@ -88,8 +92,11 @@ fn list(folder: &Path) -> io::Result<Vec<CachedKernel>> {
     let mut kernels = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        // Another process may have removed it since.
-        let Ok(meta) = fs::metadata(&path) else { continue };
+        // Another process may have removed it since. What is not a regular file is not ours.
+        let Ok(meta) = fs::symlink_metadata(&path) else { continue };
+        if !meta.is_file() {
+            continue;
+        }
         let Ok(used) = meta.modified() else { continue };
         if path.extension().is_some_and(|extension| extension == KERNEL) {
             kernels.push(CachedKernel { path, used, bytes: meta.len() });

@@ -1,4 +1,5 @@
 //! Compiled kernels on disk.
+use crate::prepare::Messages;
 use ops_core::ops::*;
 use ops_core::{Backend, Result};
 use ops_rocm::Rocm;
@@ -85,12 +86,63 @@ fn damaged_foreign_and_empty_files_are_made_anew() {
     });
 }
 
+/// Anyone can compute the name and the contents of a file that the cache would accept.
+#[cfg(unix)]
+#[test]
+fn files_that_others_may_have_written_are_not_loaded() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    with_standin("cache::files_that_others_may_have_written_are_not_loaded", &[], |standin| {
+        let folder = empty_folder("cache-planted");
+        let open = || Rocm::builder().cache(&folder).build().unwrap();
+        let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        let compiled = |rocm: &Rocm| {
+            let before = standin.count("hiprtcCompileProgram");
+            assert_eq!(silu(rocm).unwrap(), 0.0);
+            standin.count("hiprtcCompileProgram") - before
+        };
+        assert_eq!(compiled(&open()), 2);
+        let file = fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
+        let copy = empty_folder("cache-planted-copy");
+        fs::copy(&file, &copy).unwrap();
+        let plants: [&dyn Fn(); 3] = [
+            &|| mode(&file, 0o666),
+            &|| fs::remove_file(&file).and_then(|()| symlink(&copy, &file)).unwrap(),
+            &|| {
+                fs::remove_file(&file).unwrap();
+                assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+            },
+        ];
+        for plant in plants {
+            plant();
+            assert_eq!(compiled(&open()), 1);
+            assert!(fs::symlink_metadata(&file).unwrap().is_file(), "it was written again");
+            assert_eq!(compiled(&open()), 0);
+        }
+
+        mode(&folder, 0o777);
+        let messages: &'static Messages = Box::leak(Box::default());
+        tracing::subscriber::with_default(messages, || assert_eq!(compiled(&open()), 2));
+        let (said, rocm) = (messages.take(), open());
+        let prepared = rocm.prepare(|| silu(&rocm).map(drop)).unwrap();
+        assert_eq!(prepared.compiled(), 2);
+        let why = prepared.cache().unwrap_err();
+        assert!(why.contains("cache-planted is not used: others may write it (mode 777;"), "{why}");
+        assert_eq!(said.matches(why).count(), 1, "{said}");
+        mode(&folder, 0o700);
+        assert_eq!(compiled(&open()), 0);
+    });
+}
+
 #[test]
 fn a_folder_that_cannot_be_written_does_no_harm() {
     with_standin("cache::a_folder_that_cannot_be_written_does_no_harm", &[], |_| {
         let file = empty_folder("cache-is-a-file");
         fs::write(&file, "not a folder").unwrap();
-        assert_eq!(silu(&Rocm::builder().cache(&file).build().unwrap()).unwrap(), 0.0);
+        let rocm = Rocm::builder().cache(&file).build().unwrap();
+        assert_eq!(silu(&rocm).unwrap(), 0.0);
+        let prepared = Rocm::builder().cache(&file).build().unwrap();
+        let prepared = prepared.prepare(|| silu(&prepared).map(drop)).unwrap();
+        assert!(prepared.cache().unwrap_err().contains("it is not a folder"), "{prepared:?}");
         fs::remove_file(&file).unwrap();
     });
 }
@@ -206,6 +258,9 @@ fn a_folder_keeps_what_was_used_last() {
             // The remaining file has the unary kernels, which are used second: the first unit evicts it.
             assert_eq!(standin.count("hiprtcCompileProgram") - before, 2);
         }
+        let rocm = Rocm::builder().cache(&folder).build().unwrap();
+        let prepared = rocm.prepare(|| silu(&rocm).map(drop)).unwrap();
+        assert!(prepared.cache().unwrap_err().contains("keeps at most 0 MiB"), "{prepared:?}");
     });
 }
 

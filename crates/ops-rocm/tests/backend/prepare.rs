@@ -34,6 +34,7 @@ fn calls_inside_are_not_launched_and_those_after_it_wait_for_no_compiler() {
         order.sort_by_key(|(_, done, _)| *done);
         assert_eq!(order.iter().map(|(_, done, all)| (*done, *all)).collect::<Vec<_>>(), [(1, 2), (2, 2)]);
         assert_eq!((prepared.units().len(), prepared.compiled()), (2, 2));
+        assert_eq!(prepared.cache(), Err("this program uses no cache"));
         assert!(prepared.to_string().starts_with("2 units of kernels for gfx1100 ready in "), "{prepared}");
 
         assert_eq!(sums(&rocm).unwrap(), [2.0, 4.0, 6.0]);
@@ -85,13 +86,20 @@ fn a_kernel_that_does_not_compile_is_an_error_with_its_log() {
 
 /// The messages of events.
 #[derive(Default)]
-struct Messages(Mutex<String>);
+pub(crate) struct Messages(Mutex<String>);
 
 impl Visit for &Messages {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
         if field.name() == "message" {
             writeln!(self.0.lock().unwrap(), "{value:?}").unwrap();
         }
+    }
+}
+
+impl Messages {
+    /// What was logged since the last call.
+    pub(crate) fn take(&self) -> String {
+        std::mem::take(&mut *self.0.lock().unwrap())
     }
 }
 
@@ -117,7 +125,7 @@ fn a_call_that_waits_for_the_compiler_says_so_and_others_do_not() {
     let no_cache = [("OPS_ROCM_CACHE", "")];
     with_standin("prepare::a_call_that_waits_for_the_compiler_says_so_and_others_do_not", &no_cache, |_| {
         let messages: &'static Messages = Box::leak(Box::default());
-        let said = || std::mem::take(&mut *messages.0.lock().unwrap());
+        let said = || messages.take();
         tracing::subscriber::with_default(messages, || {
             let rocm = Rocm::new().unwrap();
             sums(&rocm).unwrap();

@@ -1,5 +1,6 @@
 //! Golden cases and the suite on the stand-in for ROCm, with waves of 32 and of 64 lanes.
 
+mod empties;
 mod executed;
 mod experts;
 mod golden;

@@ -1,11 +1,12 @@
 #include "engine/host/store.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 
 namespace standin {
 namespace {
@@ -19,6 +20,17 @@ uint64_t hash(const std::string& text, uint64_t start) {
   return h;
 }
 
+// Larger files are not read.
+constexpr off_t kMaxBytes = off_t(1) << 28;
+
+// Whether nobody else can have written it.
+bool is_ours(const struct stat& of) { return of.st_uid == geteuid() && (of.st_mode & 022) == 0; }
+
+bool is_our_folder(const fs::path& path) {
+  struct stat of;
+  return stat(path.c_str(), &of) == 0 && S_ISDIR(of.st_mode) && is_ours(of);
+}
+
 }  // namespace
 
 fs::path CodeStore::place_of(const std::string& text) const {
@@ -29,27 +41,47 @@ fs::path CodeStore::place_of(const std::string& text) const {
 }
 
 std::string CodeStore::find(const std::string& text) const {
-  if (!in_use()) return {};
-  std::ifstream file(place_of(text), std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  if (!in_use() || !is_our_folder(folder_)) return {};
+  const int file = open(place_of(text).c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0) return {};
+  struct stat of;
+  std::string code;
+  if (fstat(file, &of) == 0 && S_ISREG(of.st_mode) && is_ours(of) && of.st_size <= kMaxBytes) {
+    code.resize(size_t(of.st_size));
+    size_t done = 0;
+    while (done < code.size()) {
+      const ssize_t n = read(file, code.data() + done, code.size() - done);
+      if (n <= 0) break;
+      done += size_t(n);
+    }
+    code.resize(done);
+  }
+  close(file);
+  return code;
 }
 
 void CodeStore::keep(const std::string& text, const std::string& code) const {
   if (!in_use()) return;
   static std::atomic<unsigned> count{0};
   std::error_code failed;
-  fs::create_directories(folder_, failed);
-  const fs::path temporary = folder_ / (std::to_string(getpid()) + "-" + std::to_string(count++) + ".tmp");
-  {
-    std::ofstream file(temporary, std::ios::binary);
-    file << code;
-    if (!file.flush()) {
-      fs::remove(temporary, failed);
-      return;
-    }
+  if (fs::create_directories(folder_, failed)) fs::permissions(folder_, fs::perms::owner_all, failed);
+  if (!is_our_folder(folder_)) return;
+  fs::path temporary;
+  int file = -1;
+  do {
+    temporary = folder_ / (std::to_string(getpid()) + "-" + std::to_string(count++) + ".tmp");
+    file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  } while (file < 0 && errno == EEXIST);
+  if (file < 0) return;
+  size_t done = 0;
+  while (done < code.size()) {
+    const ssize_t n = write(file, code.data() + done, code.size() - done);
+    if (n <= 0) break;
+    done += size_t(n);
   }
-  fs::rename(temporary, place_of(text), failed);
-  if (failed) fs::remove(temporary, failed);
+  const bool whole = close(file) == 0 && done == code.size();
+  if (whole) fs::rename(temporary, place_of(text), failed);
+  if (!whole || failed) fs::remove(temporary, failed);
 }
 
 }  // namespace standin

@@ -17,6 +17,10 @@ pub(crate) struct Bound {
     pub(crate) layout: Layout,
 }
 
+/// The address of an operand in memory without bytes, which has none. To a kernel, null means that an operand is absent.
+/// Nothing is ever at this address, and it is aligned as device memory is.
+const NO_BYTES: u64 = 256;
+
 // A layout's sizes are passed on in place, as words of 64 bits.
 const _: () = assert!(usize::BITS == 64, "ROCm runs on 64-bit machines only");
 
@@ -108,7 +112,10 @@ impl<'s> Binding<'s> {
             let Some(info) = info else { return Ok(()) };
             let purpose = if slot.role == Role::In { Purpose::Read } else { Purpose::Write };
             let access = info.memory.memory().access(rocm.stream(), purpose)?;
-            let address = (access.address() as u64).wrapping_add(info.memory.offset() as u64);
+            let address = match access.address() as u64 {
+                0 => NO_BYTES,
+                address => address.wrapping_add(info.memory.offset() as u64),
+            };
             let dtype =
                 kernel_type(&info.operand).map_err(|why| crate::error::failed("launching a kernel", why))?;
             self.operands[place] = Some(Bound::of(&info.operand, dtype, address));
