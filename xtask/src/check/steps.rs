@@ -104,7 +104,7 @@ pub(super) const STEPS: &[Step] = &[
         ..slow("suite with avx2", 20, SUITE_ON_CPU)
     },
     Step {
-        env: &[("OPS_SIMD", "portable"), ("OPS_TEST_ONE_CASE_IN", "8")],
+        env: &[("OPS_SIMD", "scalar"), ("OPS_TEST_ONE_CASE_IN", "8")],
         ..slow("suite without vectors", 40, SUITE_ON_CPU)
     },
     // Compiles what `aot` includes, too, and leaves it where the build script finds it.
