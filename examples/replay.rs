@@ -1,11 +1,14 @@
 //! Decodes twice: with a step that is recorded once and replayed, and with steps prepared by the host: `cargo
 //! run --release --example replay -- --backend rocm`.
 use clap::{Parser, ValueEnum, value_parser};
+use examples_shared::command;
+use examples_shared::command::memory::{self, Copies};
 use rocm_ops::gguf::Gguf;
 use rocm_ops::model::Sequence;
 use rocm_ops::models::{self, Config, Continuation, Continues, Decoder, Pages};
 use rocm_ops::ops::*;
 use rocm_ops::{Cpu, Determinism, f16};
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -56,14 +59,8 @@ enum On {
 fn main() -> ExitCode {
     #[cfg(feature = "rocm")]
     rocm_ops::rocm::compile_helper();
-    match run(&Args::parse()) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(1),
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::from(2)
-        }
-    }
+    let args = Args::parse();
+    command::end(command::start(None).and_then(|()| run(&args)).map(|same| u8::from(!same)))
 }
 
 fn run(args: &Args) -> Result<bool> {
@@ -76,6 +73,8 @@ fn run(args: &Args) -> Result<bool> {
 
 /// Whether both ways draw the same tokens.
 fn compare<B: Continues<f16>>(b: &B, args: &Args) -> Result<bool> {
+    let copies = Copies { read: true, packed: matches!(args.backend, On::Cpu) };
+    memory::check(&models::files(&args.model)?, copies)?;
     let gguf = models::open(&args.model)?;
     let (prompt, tokens) = (args.prompt as usize, args.tokens as usize);
     let (context, trained) = (prompt + tokens, Config::new(gguf.metadata())?.context);
@@ -105,23 +104,31 @@ fn compare<B: Continues<f16>>(b: &B, args: &Args) -> Result<bool> {
     let run = Run { b, model: &model, first, tokens };
     let (prepared, host) = run.prepared(&mut pages, &mut text)?;
     let (continued, device, recorded) = run.continued(&mut pages, &mut fork)?;
-    let line = |name, time: Duration| {
-        println!("{name:<24} {:>9.3} ms a token", time.as_secs_f64() * 1e3);
-    };
-    line("reading the prompt", prefill / args.prompt);
-    line("step, host-prepared", host);
-    line(if recorded { "step, recorded" } else { "step, not recorded" }, device);
+    let mut out = std::io::stdout();
+    let mut line =
+        |name, time: Duration| writeln!(out, "{name:<24} {:>9.3} ms a token", time.as_secs_f64() * 1e3);
+    line("reading the prompt", prefill / args.prompt)?;
+    line("step, host-prepared", host)?;
+    line(if recorded { "step, recorded" } else { "step, not recorded" }, device)?;
     let same = prepared == continued;
-    println!("{tokens} tokens in each run, {}", if same { "the same" } else { "but different ones" });
+    if !same {
+        command::failed(1);
+    }
+    writeln!(
+        std::io::stdout(),
+        "{tokens} tokens in each run, {}",
+        if same { "the same" } else { "but different ones" }
+    )?;
     // The median step has half of the tokens before it.
     let bytes = weights(&gguf, model.config()) + keys(model.config(), prompt + tokens / 2);
     let copy = copy_time(b, bytes)?;
-    line("copy of the same bytes", copy);
+    line("copy of the same bytes", copy)?;
     let share = copy.as_secs_f64() / device.as_secs_f64() * 100.0;
-    println!(
+    writeln!(
+        std::io::stdout(),
         "the second kind of step reads {:.2} GB, at {share:.0} % of the copy's rate",
         bytes as f64 / 1e9
-    );
+    )?;
     Ok(same)
 }
 
@@ -158,7 +165,7 @@ impl<B: Continues<f16>> Run<'_, B> {
         let texts = vec![(text, self.first, 0)];
         let mut more = Continuation::new(self.b, self.model, pages, texts, Sample::greedy(), self.tokens)?;
         if let Some(why) = more.refusal() {
-            println!("the step is not recorded: {why}");
+            writeln!(std::io::stdout(), "the step is not recorded: {why}")?;
         }
         let recorded = more.refusal().is_none();
         let (tokens, time) = timed(self.tokens, |_| Ok(more.next_tokens()?[0].ok_or("all logits are NaN")?))?;

@@ -98,10 +98,12 @@ Output: text is printed as [NUMBER] LINE, each line as soon as it is complete. W
   {\"sequence\":1,\"event\":\"token\",\"id\":262,\"text\":\" the\"}
   {\"sequence\":1,\"event\":\"done\",\"reason\":\"end\",\"ids\":[262,..],\"text\":\" the ..\",\"preemptions\":0}
 Reasons: end (the model ended the text), length (--max-tokens), context (it is full), cancelled, interrupted (Ctrl-C), refused (a \
-prompt that does not fit; the message says why, and the exit status is 1).
+prompt that does not fit or is not UTF-8; the message says why, and the exit status is 1), failed (its next token cannot be computed, \
+likewise).
 
 Cancelling: the line `:cancel NUMBER` on standard input ends that sequence after the current step and frees its blocks. Write \
-`::` for a prompt that begins with a colon. Closing standard input lets all sequences finish. Ctrl-C ends all sequences after the \
+`::` for a prompt that begins with a colon. Standard input is read one prompt \
+further than --max-batch. Closing standard input lets all sequences finish. Ctrl-C ends all sequences after the \
 current step, with the summary; a second Ctrl-C ends the program.
 
 Blocks: keys and values are in blocks of --block-size tokens, and a sequence takes blocks as it grows. A sequence joins if there are \

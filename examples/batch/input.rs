@@ -1,11 +1,12 @@
 //! The model's files, and the lines that are the prompts.
 use crate::args::Args;
-use examples_shared::{Result, chat};
-use rocm_ops::gguf::{Bytes, EncodeOptions, Gguf, Tokenizer};
-use rocm_ops::models::{self, Config};
-use std::io::BufRead;
+use examples_shared::{chat, open};
+use rocm_ops::gguf::{EncodeOptions, Gguf, Tokenizer};
+use rocm_ops::models::Config;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 /// The inputs of a run.
@@ -20,16 +21,9 @@ pub(crate) struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    pub(crate) fn new(args: &'a Args) -> Result<Self> {
+    pub(crate) fn new(args: &'a Args) -> examples_shared::Result<Self> {
         let begin = Instant::now();
-        if args.model.is_dir() && !args.model.join("tokenizer.json").is_file() {
-            return Err(format!("{} has no tokenizer.json", args.model.display()).into());
-        }
-        let model = models::open_with(&args.model, &mut |file| match args.mmap {
-            // SAFETY: the user requested it with `--mmap`, whose help says that the files must not change.
-            true => unsafe { Bytes::map(file) },
-            false => Bytes::read(file),
-        })?;
+        let model = open(&args.model, args.mmap, args.backend)?;
         let tokenizer = model.tokenizer()?;
         let trained = Config::new(model.metadata())?.context;
         let asked = args.context.map_or(trained, |n| trained.min(n as usize));
@@ -38,7 +32,7 @@ impl<'a> Input<'a> {
     }
 
     /// The text printed before the generated text, and the tokens, whose ids must be below `known`.
-    pub(crate) fn prompt(&self, text: &str, known: usize) -> Result<(String, Vec<u32>)> {
+    pub(crate) fn prompt(&self, text: &str, known: usize) -> examples_shared::Result<(String, Vec<u32>)> {
         let (shown, ids) = match self.args.chat {
             false => (text.to_owned(), self.tokenizer.encode(text)?),
             true => {
@@ -63,89 +57,137 @@ impl<'a> Input<'a> {
 #[derive(Debug, PartialEq)]
 pub(crate) enum Line {
     Prompt(String),
+    /// A prompt that cannot be read, and why.
+    Unreadable(String),
     /// End the sequence with this number.
     Cancel(usize),
-    /// An invalid line, or the reason why there are no more lines.
+    /// An invalid command, or the reason why there are no more lines.
     Wrong(String),
 }
 
 impl Line {
-    /// Parses a line of standard input, where lines that begin with a colon are commands. None if the line is
-    /// empty.
-    fn of(text: &str) -> Option<Line> {
-        let text = text.trim_end_matches(['\r', '\n']);
-        match text.strip_prefix(':') {
+    /// Parses a line. On standard input, lines that begin with a colon are commands. None if the line is empty.
+    fn of((number, line): (usize, Result<String, String>), commands: bool) -> Option<Line> {
+        let text = match line {
+            Ok(text) => text,
+            Err(why) => return Some(Line::Unreadable(why)),
+        };
+        match text.strip_prefix(':').filter(|_| commands) {
             _ if text.trim().is_empty() => None,
-            None => Some(Line::Prompt(text.to_owned())),
+            None => Some(Line::Prompt(text.clone())),
             Some(prompt) if prompt.starts_with(':') => Some(Line::Prompt(prompt.to_owned())),
             Some(command) => Some(match command.trim().split_once(' ') {
                 Some(("cancel", number)) if number.trim().parse::<usize>().is_ok() => {
                     Line::Cancel(number.trim().parse().unwrap_or(0))
                 }
-                _ => Line::Wrong(format!("`{text}`: wanted `:cancel NUMBER`, or `::` before a colon")),
+                _ => {
+                    let wanted = "wanted `:cancel NUMBER`, or `::` before a prompt with a colon";
+                    Line::Wrong(format!("line {number} is no command: {wanted}"))
+                }
             }),
         }
     }
+
+    fn is_prompt(&self) -> bool {
+        matches!(self, Line::Prompt(_) | Line::Unreadable(_))
+    }
 }
 
-/// Lines as they arrive.
+/// Lines as they arrive, read by a thread that reads only as many prompts as it was asked for.
 pub(crate) struct Lines {
     lines: Receiver<Line>,
+    /// One message for each prompt that may be read.
+    wanted: Sender<()>,
+    /// Prompts that may be read and have not arrived.
+    pending: usize,
+    /// A line that has arrived.
+    first: Option<Line>,
     is_open: bool,
 }
 
 impl Lines {
-    pub(crate) fn open(args: &Args, standard: Option<Box<dyn BufRead + Send>>) -> Result<Self> {
-        let (sender, lines) = channel();
-        let prompts: Vec<String> = if !args.prompt.is_empty() {
-            args.prompt.clone()
-        } else if args.prompts == Path::new("-") {
-            let mut standard = standard.ok_or("there is no standard input; give --prompts or --prompt")?;
-            // This thread ends with the program: it may wait for a line forever.
-            std::thread::spawn(move || {
-                let mut bytes = Vec::new();
+    pub(crate) fn open(
+        args: &Args,
+        standard: Option<Box<dyn BufRead + Send>>,
+    ) -> examples_shared::Result<Self> {
+        if !args.prompt.is_empty() {
+            let prompts = args.prompt.clone().into_iter();
+            return Self::start(Box::new(prompts.map(|prompt| Ok(Some(Line::Prompt(prompt))))));
+        }
+        let name = args.prompts.display().to_string();
+        let is_standard = args.prompts == Path::new("-");
+        let reader: Box<dyn BufRead + Send> = match is_standard {
+            true => standard.ok_or("there is no standard input; give --prompts or --prompt")?,
+            false => match File::open(&args.prompts) {
+                Ok(file) => Box::new(BufReader::new(file)),
+                Err(error) => return Err(format!("cannot read {name}: {error}").into()),
+            },
+        };
+        let what = if is_standard { "standard input".to_owned() } else { name.clone() };
+        let lines = examples_shared::Lines::new(reader).map(move |line| match line {
+            Ok(line) => Ok(Line::of(line, is_standard)),
+            Err(error) => Err(format!("cannot read {what}: {error}")),
+        });
+        let mut lines = Self::start(Box::new(lines))?;
+        if !is_standard {
+            lines.allow(1);
+            match lines.lines.recv() {
+                Ok(Line::Wrong(why)) => return Err(why.into()),
+                Ok(line) => lines.first = Some(line),
+                Err(_) => return Err(format!("{name} has no line with a prompt").into()),
+            }
+        }
+        Ok(lines)
+    }
+
+    /// Reads on a thread, which ends with the program: it may wait for a line forever.
+    fn start(
+        mut lines: Box<dyn Iterator<Item = Result<Option<Line>, String>> + Send>,
+    ) -> examples_shared::Result<Self> {
+        let (sender, receiver) = channel();
+        let (wanted, demand) = channel::<()>();
+        let read = move || {
+            while demand.recv().is_ok() {
                 loop {
-                    bytes.clear();
-                    let line = match standard.read_until(b'\n', &mut bytes) {
-                        Ok(0) => return,
-                        Ok(_) => match std::str::from_utf8(&bytes) {
-                            Ok(text) => Line::of(text),
-                            Err(_) => Some(Line::Wrong("a line is not UTF-8".to_owned())),
-                        },
-                        Err(error) => {
-                            drop(sender.send(Line::Wrong(format!("cannot read standard input: {error}"))));
-                            return;
-                        }
+                    let line = match lines.next() {
+                        None => return,
+                        Some(Ok(None)) => continue,
+                        Some(Ok(Some(line))) => line,
+                        Some(Err(why)) => return drop(sender.send(Line::Wrong(why))),
                     };
-                    if line.is_some_and(|line| sender.send(line).is_err()) {
+                    let is_prompt = line.is_prompt();
+                    if sender.send(line).is_err() {
                         return;
                     }
+                    if is_prompt {
+                        break;
+                    }
                 }
-            });
-            return Ok(Lines { lines, is_open: true });
-        } else {
-            let file = args.prompts.display();
-            let text =
-                std::fs::read_to_string(&args.prompts).map_err(|e| format!("cannot read {file}: {e}"))?;
-            text.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect()
+            }
         };
-        if prompts.is_empty() {
-            return Err(format!("{} has no line with a prompt", args.prompts.display()).into());
+        std::thread::Builder::new().name("lines".into()).spawn(read)?;
+        Ok(Lines { lines: receiver, wanted, pending: 0, first: None, is_open: true })
+    }
+
+    /// Allows reading until this many prompts have arrived.
+    pub(crate) fn allow(&mut self, prompts: usize) {
+        while self.pending < prompts && self.wanted.send(()).is_ok() {
+            self.pending += 1;
         }
-        // The receiver still exists, so nothing is lost.
-        prompts.into_iter().for_each(|prompt| drop(sender.send(Line::Prompt(prompt))));
-        Ok(Lines { lines, is_open: true })
     }
 
     /// The next line, if one has arrived. If `idle`, waits a moment for one.
     pub(crate) fn next(&mut self, idle: bool) -> Option<Line> {
-        let line = match idle && self.is_open {
-            true => {
+        let line = match self.first.take() {
+            Some(line) => Ok(line),
+            None if idle && self.is_open => {
                 self.lines.recv_timeout(Duration::from_millis(20)).map_err(|e| e == RecvTimeoutError::Timeout)
             }
-            false => self.lines.try_recv().map_err(|e| e == TryRecvError::Empty),
+            None => self.lines.try_recv().map_err(|e| e == TryRecvError::Empty),
         };
-        line.map_err(|may_come| self.is_open = may_come).ok()
+        let line = line.map_err(|may_come| self.is_open = may_come).ok()?;
+        self.pending -= usize::from(line.is_prompt());
+        Some(line)
     }
     /// Whether more lines may come.
     pub(crate) fn is_open(&self) -> bool {

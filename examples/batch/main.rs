@@ -11,12 +11,11 @@ mod tests;
 
 use args::Args;
 use clap::Parser;
-use examples_shared::Result;
 use examples_shared::backend::{self, Job, Prepare};
+use examples_shared::{Result, command};
 use input::{Input, Lines};
 use rocm_ops::Float;
 use rocm_ops::model::Transformer;
-use signal_hook::consts::SIGINT;
 use std::io::{BufRead, BufReader, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -40,22 +39,11 @@ fn main() -> ExitCode {
         out: &mut std::io::stdout(),
         stop: stop.clone(),
     };
-    match on_interrupt(&stop).and_then(|()| run(&args, &mut terminal)) {
-        Ok(_) if stop.load(Ordering::Relaxed) => ExitCode::from(130),
-        Ok(stats) if stats.refused > 0 => ExitCode::from(1),
-        Ok(_) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::from(2)
-        }
-    }
-}
-
-/// Ctrl-C sets `stop`; once it is set, Ctrl-C ends the program.
-fn on_interrupt(stop: &Arc<AtomicBool>) -> Result<()> {
-    signal_hook::flag::register_conditional_shutdown(SIGINT, 130, stop.clone())?;
-    signal_hook::flag::register(SIGINT, stop.clone())?;
-    Ok(())
+    let done = command::start(Some(&stop)).and_then(|()| run(&args, &mut terminal));
+    command::end(done.map(|stats| match stats {
+        _ if stop.load(Ordering::Relaxed) => 130,
+        stats => u8::from(stats.faults > 0),
+    }))
 }
 
 fn run(args: &Args, terminal: &mut Terminal<'_>) -> Result<stats::Stats> {

@@ -1,28 +1,31 @@
 //! Output of generated tokens: lines with the number of their sequence, or JSON.
 use crate::schedule::Job;
 use examples_shared::Result;
+use examples_shared::command::stderr;
 use rocm_ops::gguf::{DecodeStream, Tokenizer};
 use serde_json::{Value, json};
 use std::io::Write;
 
 /// Why a sequence is finished.
-#[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Done {
     End,
     Length,
     Context,
     Cancelled,
     Interrupted,
+    /// Its next token cannot be computed, for this reason.
+    Failed(String),
 }
 
 impl Done {
-    fn name(self) -> &'static str {
+    fn name(&self) -> &'static str {
         match self {
             Done::End => "end",
             Done::Length => "length",
             Done::Context => "context",
             Done::Cancelled => "cancelled",
             Done::Interrupted => "interrupted",
+            Done::Failed(_) => "failed",
         }
     }
 }
@@ -37,6 +40,10 @@ pub(crate) struct Text<'a> {
 }
 
 impl<'a> Text<'a> {
+    /// What a new token adds to the text.
+    pub(crate) fn piece(&mut self, id: u32) -> Result<String> {
+        Ok(self.stream.push(id)?.unwrap_or_default())
+    }
     pub(crate) fn new(tokenizer: &'a Tokenizer, shown: String, prompt: &[u32]) -> Result<Self> {
         Ok(Text { stream: tokenizer.decode_stream_after(prompt)?, text: String::new(), line: shown })
     }
@@ -64,13 +71,13 @@ impl Printer<'_> {
             &json!({"sequence": number, "event": "start", "prompt_tokens": prompt, "shared_tokens": shared}),
         )
     }
-    pub(crate) fn token(&mut self, job: &mut Job<Text<'_>>, id: u32) -> Result<()> {
-        let piece = job.output.stream.push(id)?.unwrap_or_default();
-        job.output.text.push_str(&piece);
+    /// Prints what a new token adds to the text.
+    pub(crate) fn token(&mut self, job: &mut Job<Text<'_>>, id: u32, piece: &str) -> Result<()> {
+        job.output.text.push_str(piece);
         if self.json {
             return self.object(&json!({"sequence": job.number, "event": "token", "id": id, "text": piece}));
         }
-        job.output.line.push_str(&piece);
+        job.output.line.push_str(piece);
         while let Some(end) = job.output.line.find('\n') {
             let rest = job.output.line.split_off(end + 1);
             let line = std::mem::replace(&mut job.output.line, rest);
@@ -83,22 +90,29 @@ impl Printer<'_> {
         Ok(self.out.flush()?)
     }
     pub(crate) fn done(&mut self, job: Job<Text<'_>>, why: Done) -> Result<()> {
+        if let Done::Failed(message) = &why {
+            writeln!(stderr(), "[{}] failed: {message}", job.number);
+        }
         if self.json {
-            return self.object(&json!({
+            let mut object = json!({
                 "sequence": job.number, "event": "done", "reason": why.name(), "text": job.output.text,
                 "ids": job.tokens[job.prompt..], "preemptions": job.preemptions,
-            }));
+            });
+            if let Done::Failed(message) = why {
+                object["message"] = message.into();
+            }
+            return self.object(&object);
         }
         if !job.output.line.is_empty() {
             self.line(job.number, &job.output.line)?;
         }
         if matches!(why, Done::Cancelled | Done::Context) {
-            eprintln!("[{}] {}", job.number, why.name());
+            writeln!(stderr(), "[{}] {}", job.number, why.name());
         }
         Ok(())
     }
     pub(crate) fn refused(&mut self, number: usize, why: &str) -> Result<()> {
-        eprintln!("[{number}] refused: {why}");
+        writeln!(stderr(), "[{number}] refused: {why}");
         if self.json {
             let reason = "refused";
             self.object(&json!({"sequence": number, "event": "done", "reason": reason, "message": why}))?;

@@ -5,6 +5,7 @@ use crate::output::{Done, Printer, Text};
 use crate::schedule::{Event, Job, Limits, Schedule};
 use crate::stats::Stats;
 use examples_shared::backend::Prepare;
+use examples_shared::command::stderr;
 use examples_shared::{Progress, Result};
 use rocm_ops::Float;
 use rocm_ops::model::Transformer;
@@ -42,7 +43,7 @@ pub(crate) fn serve<T: Float, B: Transformer<T>>(
     let loaded = input.begin.elapsed();
     engine.run(lines, terminal)?;
     let stopped = if terminal.stop.load(Ordering::Relaxed) { "; stopped by Ctrl-C" } else { "" };
-    eprintln!("{}, on {name} in {}{stopped}", engine.stats.summary(), T::DTYPE.name());
+    writeln!(stderr(), "{}, on {name} in {}{stopped}", engine.stats.summary(), T::DTYPE.name());
     if args.stats {
         engine.stats.print(engine.pages.blocks(), loaded);
     }
@@ -60,7 +61,10 @@ impl<'m, T: Float, B: Transformer<T>> Engine<'m, T, B> {
         let mut schedule = Schedule::new(self.pages.blocks().clone(), limits);
         let mut printer = Printer { out: terminal.out, json: args.json };
         while !terminal.stop.load(Ordering::Relaxed) {
-            while let Some(line) = lines.next(schedule.is_idle()) {
+            // No more lines than sequences, so that lines without an end do not keep the sequences waiting.
+            for _ in 0..=args.max_batch {
+                lines.allow(schedule.room());
+                let Some(line) = lines.next(schedule.is_idle()) else { break };
                 self.take(line, &mut schedule, &mut printer)?;
             }
             if schedule.is_idle() {
@@ -82,27 +86,44 @@ impl<'m, T: Float, B: Transformer<T>> Engine<'m, T, B> {
         printer: &mut Printer<'_>,
     ) -> Result<()> {
         match line {
-            Line::Wrong(why) => eprintln!("{why}"),
+            Line::Wrong(why) => {
+                self.stats.fault();
+                writeln!(stderr(), "{why}");
+            }
             Line::Cancel(number) => match schedule.remove(number) {
                 Some(job) => printer.done(job, Done::Cancelled)?,
-                None => eprintln!("[{number}] there is no such sequence to cancel"),
+                None => writeln!(stderr(), "[{number}] there is no such sequence to cancel"),
             },
             Line::Prompt(text) => {
-                self.stats.sequences += 1;
-                let number = self.stats.sequences;
-                match self.input.prompt(&text, self.model.vocabulary()) {
-                    Ok((shown, tokens)) => {
-                        let output = Text::new(&self.input.tokenizer, shown, &tokens)?;
-                        schedule.submit(Job { number, prompt: tokens.len(), tokens, preemptions: 0, output });
-                    }
-                    Err(why) => {
-                        self.stats.refused += 1;
-                        printer.refused(number, &why.to_string())?;
-                    }
+                let number = self.number();
+                match self.job(number, &text) {
+                    Ok(job) => schedule.submit(job),
+                    Err(why) => self.refuse(number, &why.to_string(), printer)?,
                 }
+            }
+            Line::Unreadable(why) => {
+                let number = self.number();
+                self.refuse(number, &why, printer)?;
             }
         }
         Ok(())
+    }
+
+    /// The number of the next sequence.
+    fn number(&mut self) -> usize {
+        self.stats.sequences += 1;
+        self.stats.sequences
+    }
+
+    fn job(&self, number: usize, text: &str) -> Result<Job<Text<'m>>> {
+        let (shown, tokens) = self.input.prompt(text, self.model.vocabulary())?;
+        let output = Text::new(&self.input.tokenizer, shown, &tokens)?;
+        Ok(Job { number, prompt: tokens.len(), tokens, preemptions: 0, output })
+    }
+
+    fn refuse(&mut self, number: usize, why: &str, printer: &mut Printer<'_>) -> Result<()> {
+        self.stats.fault();
+        printer.refused(number, why)
     }
 
     /// A step of all sequences for which there is room.
@@ -131,27 +152,49 @@ impl<'m, T: Float, B: Transformer<T>> Engine<'m, T, B> {
             numbers.push(job.number);
         }
         let counts: Vec<usize> = rows.iter().map(|(_, tokens)| tokens.len()).collect();
-        let next = self.next(&mut rows, &counters)?;
+        let next = self.next_of_each(&mut rows, &counters);
         self.stats.step(&counts, self.pages.blocks(), begin.elapsed());
         for (number, token) in numbers.into_iter().zip(next) {
             let at = schedule.running.iter().position(|running| running.job.number == number);
             let Some(running) = at.and_then(|at| schedule.running.get_mut(at)) else { continue };
-            // If a prompt is only partly read, its next token is already known.
-            if running.text.len() < running.job.tokens.len() {
-                continue;
+            let len = running.text.len();
+            let why = match token {
+                // If a prompt is only partly read, its next token is already known.
+                Ok(_) if len < running.job.tokens.len() => continue,
+                Ok(None) => Some(Done::Failed("all logits of the model are NaN".to_owned())),
+                Ok(Some(token)) => match running.job.output.piece(token) {
+                    Ok(piece) => {
+                        running.job.tokens.push(token);
+                        self.stats.generated += 1;
+                        printer.token(&mut running.job, token, &piece)?;
+                        self.done(&running.job, len)
+                    }
+                    Err(error) => Some(Done::Failed(error.to_string())),
+                },
+                Err(error) => Some(Done::Failed(error.to_string())),
+            };
+            let Some(why) = why else { continue };
+            if matches!(why, Done::Failed(_)) {
+                self.stats.fault();
             }
-            let token = token.ok_or_else(|| format!("[{number}] all logits of the model are NaN"))?;
-            let (job, len) = (&mut running.job, running.text.len());
-            job.tokens.push(token);
-            self.stats.generated += 1;
-            printer.token(job, token)?;
-            if let Some(why) = self.done(job, len)
-                && let Some(job) = schedule.remove(number)
-            {
+            if let Some(job) = schedule.remove(number) {
                 printer.done(job, why)?;
             }
         }
         Ok(())
+    }
+
+    /// The token after each text, none if all logits are NaN, or an error. If a step fails, which changes no text, it is repeated with each text alone,
+    /// so that a fault of one does not end the others.
+    fn next_of_each(&mut self, rows: &mut [PagedRow<'_>], counters: &[i64]) -> Vec<Result<Option<u32>>> {
+        match self.next(rows, counters) {
+            Ok(tokens) => tokens.into_iter().map(Ok).collect(),
+            Err(error) if rows.len() == 1 => vec![Err(error)],
+            Err(_) => {
+                let each = rows.chunks_mut(1).zip(counters.chunks(1));
+                each.flat_map(|(row, counter)| self.next_of_each(row, counter)).collect()
+            }
+        }
     }
 
     /// Whether a sequence of `len` tokens in the cache ends with its newest token.

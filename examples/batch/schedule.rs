@@ -61,6 +61,10 @@ impl<O> Schedule<O> {
     pub(crate) fn submit(&mut self, job: Job<O>) {
         self.waiting.push_back(job);
     }
+    /// How many more jobs it takes: as many as can run, and one that waits for the next place.
+    pub(crate) fn room(&self) -> usize {
+        (self.limits.batch + 1).saturating_sub(self.waiting.len() + self.running.len())
+    }
     pub(crate) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.running.is_empty()
     }

@@ -1,11 +1,13 @@
 //! Statistics of a run.
+use examples_shared::command::{self, stderr};
 use rocm_ops::model::Blocks;
 use std::time::Duration;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stats {
     pub(crate) sequences: usize,
-    pub(crate) refused: usize,
+    /// Sequences that were refused or failed, and lines that have no meaning.
+    pub(crate) faults: usize,
     pub(crate) steps: usize,
     /// Number of sequences summed over all steps, and in the largest step.
     rows: usize,
@@ -25,6 +27,11 @@ pub(crate) struct Stats {
 }
 
 impl Stats {
+    /// Counts a fault, which decides the exit status.
+    pub(crate) fn fault(&mut self) {
+        self.faults += 1;
+        command::failed(1);
+    }
     /// Counts a step with this many tokens per sequence.
     pub(crate) fn step(&mut self, rows: &[usize], blocks: &Blocks, time: Duration) {
         self.steps += 1;
@@ -48,23 +55,28 @@ impl Stats {
     pub(crate) fn print(&self, blocks: &Blocks, loaded: Duration) {
         let mean = self.rows as f64 / self.steps.max(1) as f64;
         let (count, size) = (blocks.count(), blocks.size());
-        eprintln!(
+        writeln!(
+            stderr(),
             "loading {:.2} s, {} steps in {:.3} s",
             loaded.as_secs_f64(),
             self.steps,
             self.time.as_secs_f64()
         );
-        eprintln!(
+        writeln!(
+            stderr(),
             "tokens computed {} ({:.0}/s), of prompts shared {}, computed again {}",
             self.computed,
             self.per_second(self.computed),
             self.shared,
             self.recomputed
         );
-        eprintln!("sequences in a step: {mean:.1} on average, {} at most", self.largest);
-        eprintln!(
+        writeln!(stderr(), "sequences in a step: {mean:.1} on average, {} at most", self.largest);
+        writeln!(
+            stderr(),
             "blocks of {size} tokens: at most {} of {count} in use, at most {} shared; {} preemptions",
-            self.used, self.shared_blocks, self.preemptions
+            self.used,
+            self.shared_blocks,
+            self.preemptions
         );
     }
 }

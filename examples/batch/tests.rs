@@ -3,10 +3,11 @@ use crate::args::Args;
 use crate::stats::Stats;
 use crate::{Terminal, run};
 use clap::Parser;
+use rocm_ops::gguf::Gguf;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Cursor, Read, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 
 /// With weights in f16. With weights in blocks, the CPU rounds activations to 8 bits.
@@ -40,7 +41,8 @@ fn watched(
     stop: Arc<AtomicBool>,
     seen: &mut dyn FnMut(&str),
 ) -> Result<(String, Stats), String> {
-    let args = Args::try_parse_from([&["batch"][..], &MODEL, words].concat()).map_err(|e| e.to_string())?;
+    let model = if words.contains(&"--model") { &[][..] } else { &MODEL };
+    let args = Args::try_parse_from([&["batch"][..], model, words].concat()).map_err(|e| e.to_string())?;
     let mut out = Watched { bytes: Vec::new(), line: Vec::new(), seen };
     let stats = run(&args, &mut Terminal { input, out: &mut out, stop }).map_err(|e| e.to_string())?;
     Ok((String::from_utf8(out.bytes).unwrap(), stats))
@@ -198,7 +200,7 @@ fn what_does_not_fit_is_refused_and_the_rest_goes_on() {
     let (text, stats) = on(&words, &lines).unwrap();
     let all = done(&text);
     let reasons: Vec<_> = all.iter().map(|event| event["reason"].as_str().unwrap()).collect();
-    assert_eq!((reasons, stats.refused), (vec!["context", "refused", "context"], 1));
+    assert_eq!((reasons, stats.faults), (vec!["context", "refused", "context"], 1));
     assert!(all[1]["message"].as_str().unwrap().contains("1 to 12"), "{}", all[1]);
     // The last token is not in the cache.
     let prompt = |event: &Value| {
@@ -249,6 +251,113 @@ fn every_backend_says_the_same() {
     assert_eq!(run("checked"), reference);
 }
 
+/// Logits that are NaN, as of a text with a token whose embedding is, end this text only.
+#[test]
+fn a_fault_of_one_sequence_ends_no_other() {
+    let gguf = Gguf::open(MODEL[1]).unwrap();
+    let (bad, other) = ("And God saw the light", "The LORD");
+    let (bad_ids, other_ids) =
+        (gguf.tokenizer().unwrap().encode(bad).unwrap(), gguf.tokenizer().unwrap().encode(other).unwrap());
+    let id = *bad_ids.iter().find(|id| !other_ids.contains(id)).unwrap() as usize;
+    let table = gguf.tensor("token_embd.weight").unwrap();
+    let width = 2 * table.dims()[1];
+    let row = &table.bytes().unwrap()[id * width..][..width];
+    let mut file = std::fs::read(MODEL[1]).unwrap();
+    let at = file.windows(width).position(|bytes| bytes == row).unwrap();
+    file[at..at + width].as_chunks_mut().0.fill(0x7e00_u16.to_le_bytes());
+    let path = std::env::temp_dir().join(format!("batch-nan-{}.gguf", std::process::id()));
+    std::fs::write(&path, file).unwrap();
+    for temperature in ["0", "0.8"] {
+        let words = ["--json", "--temperature", temperature, "--max-tokens", "4", "--ignore-eos"];
+        let lines = format!("{other}\n{bad}\n{other}\n");
+        let (text, stats) = on(&[&words[..], &["--model", path.to_str().unwrap()]].concat(), &lines).unwrap();
+        let all = done(&text);
+        let reasons: Vec<_> = all.iter().map(|event| event["reason"].as_str().unwrap()).collect();
+        assert_eq!((reasons, stats.faults), (vec!["length", "failed", "length"], 1));
+        assert!(all[1]["message"].as_str().unwrap().contains("NaN"), "{}", all[1]);
+    }
+    std::fs::remove_file(path).unwrap();
+}
+
+/// Bytes that are counted as they are read.
+struct Counted(Box<dyn Read + Send>, Arc<AtomicUsize>);
+impl Read for Counted {
+    fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+        let n = self.0.read(to)?;
+        self.1.fetch_add(n, Ordering::Relaxed);
+        Ok(n)
+    }
+}
+
+#[test]
+fn lines_that_cannot_be_read_are_reported_and_end_no_other() {
+    let lines = b"The LORD\nAn\xffd\n\n:what\nAnd God\n\xe2\x82".to_vec();
+    let words = ["--json", "--temperature", "0", "--max-tokens", "3", "--ignore-eos"];
+    let check = |words: &[&str], input: Option<Box<dyn BufRead + Send>>, reasons: &[&str], faults: usize| {
+        let (text, stats) = watched(words, input, Arc::default(), &mut |_| ()).unwrap();
+        let all = done(&text);
+        assert_eq!(all.iter().map(|event| event["reason"].as_str().unwrap()).collect::<Vec<_>>(), reasons);
+        assert_eq!((stats.sequences, stats.faults), (reasons.len(), faults));
+        assert!(all[1]["message"].as_str().unwrap().starts_with("line 2 is not UTF-8"), "{}", all[1]);
+        assert!(all.last().unwrap()["message"].as_str().unwrap().starts_with("line 6 is not UTF-8"));
+    };
+    // The unknown command is a fault, too.
+    let input = Box::new(Cursor::new(lines.clone()));
+    check(&words, Some(input), &["length", "refused", "length", "refused"], 3);
+    // In a file, lines that begin with a colon are prompts.
+    let file = std::env::temp_dir().join(format!("batch-lines-{}", std::process::id()));
+    std::fs::write(&file, lines).unwrap();
+    let words = [&words[..], &["--prompts", file.to_str().unwrap()]].concat();
+    check(&words, None, &["length", "refused", "length", "length", "refused"], 2);
+    std::fs::write(&file, "\n \n").unwrap();
+    assert!(on(&words, "").unwrap_err().contains("no line with a prompt"));
+    std::fs::remove_file(file).unwrap();
+}
+
+/// An error of the input ends the run once all sequences are done, and is a fault.
+#[test]
+fn an_input_that_fails_is_a_fault() {
+    struct Failing;
+    impl Read for Failing {
+        fn read(&mut self, _: &mut [u8]) -> std::io::Result<usize> {
+            Err(std::io::Error::other("broken"))
+        }
+    }
+    let input = Box::new(BufReader::new(Cursor::new(b"The LORD\n").chain(Failing)));
+    let words = ["--json", "--max-tokens", "2", "--ignore-eos"];
+    let (text, stats) = watched(&words, Some(input), Arc::default(), &mut |_| ()).unwrap();
+    assert_eq!((done(&text)[0]["reason"].as_str(), stats.faults), (Some("length"), 1));
+}
+
+#[test]
+fn input_without_end_is_read_no_further_than_sequences_need() {
+    let read = Arc::new(AtomicUsize::new(0));
+    let stop = Arc::new(AtomicBool::new(false));
+    // A buffer of one line, so that nothing is read ahead.
+    let endless = Cursor::new(b"The LORD\n".repeat(100_000));
+    let input = Box::new(BufReader::with_capacity(9, Counted(Box::new(endless), read.clone())));
+    let (flag, mut finished) = (stop.clone(), 0);
+    let mut seen = |line: &str| {
+        finished += usize::from(line.contains("\"length\""));
+        // Two sequences run and one waits; the reader may hold one more line.
+        let lines = read.load(Ordering::Relaxed) / 9;
+        assert!(lines <= finished + 5, "{lines} lines were read for {finished} sequences");
+        flag.store(finished >= 4, Ordering::Relaxed);
+    };
+    let words = ["--json", "--temperature", "0", "--max-tokens", "3", "--ignore-eos", "--max-batch", "2"];
+    let (_, stats) = watched(&words, Some(input), stop, &mut seen).unwrap();
+    assert!(stats.sequences <= 8, "{stats:?}");
+}
+
+/// While as many sequences run as can, a command that follows is still seen.
+#[test]
+fn a_full_batch_can_be_cancelled() {
+    let words = ["--json", "--temperature", "0", "--max-tokens", "200", "--ignore-eos", "--max-batch", "1"];
+    let (text, _) = on(&words, "The LORD\n:cancel 1\nAnd God\n:cancel 2\n").unwrap();
+    let reasons: Vec<_> = done(&text).iter().map(|event| event["reason"].clone()).collect();
+    assert_eq!(reasons, ["cancelled", "cancelled"]);
+}
+
 #[test]
 fn what_is_wrong_is_an_error() {
     for words in [
@@ -265,6 +374,8 @@ fn what_is_wrong_is_an_error() {
         assert!(on(words, "x\n").is_err(), "{words:?}");
     }
     assert!(watched(&[], None, Arc::default(), &mut |_| ()).is_err());
-    // Having nothing to do is not an error.
-    assert_eq!(on(&[], "\n \n:what\n").unwrap().1.sequences, 0);
+    // Having nothing to do is not an error; a line that is no command is a fault.
+    assert_eq!(on(&[], "\n \n").unwrap().1.faults, 0);
+    let stats = on(&[], "\n \n:what\n").unwrap().1;
+    assert_eq!((stats.sequences, stats.faults), (0, 1));
 }

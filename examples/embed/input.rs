@@ -1,7 +1,8 @@
 //! The model's files and the texts.
 use crate::args::Args;
-use examples_shared::Result;
-use rocm_ops::gguf::{self, Bytes, Gguf, Tokenizer};
+use examples_shared::command::stderr;
+use examples_shared::{Result, open, prompts};
+use rocm_ops::gguf::{Gguf, Tokenizer};
 use rocm_ops::models::{self, EncoderConfig};
 use std::io::Read;
 use std::path::Path;
@@ -24,10 +25,7 @@ pub(crate) struct Text {
 impl<'a> Input<'a> {
     /// Opens the model, and reads texts from where the arguments say; `standard` is standard input.
     pub(crate) fn new(args: &'a Args, standard: &mut dyn Read) -> Result<Self> {
-        if args.model.is_dir() && !args.model.join("tokenizer.json").is_file() {
-            return Err(format!("{} has no tokenizer.json", args.model.display()).into());
-        }
-        let model = models::open_with(&args.model, &mut |file| read(file, args.mmap))?;
+        let model = open(&args.model, args.mmap, args.backend)?;
         let config = EncoderConfig::new(model.metadata())?;
         let tokenizer = model.tokenizer()?;
         let texts = texts(args, standard)?.into_iter().map(|text| tokenize(text, &tokenizer, &config));
@@ -35,7 +33,8 @@ impl<'a> Input<'a> {
         let cut = texts.iter().filter(|text| text.truncated).count();
         if cut > 0 {
             let (all, max) = (texts.len(), config.max_tokens);
-            eprintln!(
+            writeln!(
+                stderr(),
                 "{cut} of {all} texts are longer than this model's maximum of {max} tokens and were truncated"
             );
         }
@@ -48,18 +47,7 @@ fn texts(args: &Args, standard: &mut dyn Read) -> Result<Vec<String>> {
         return Ok(args.prompt.clone());
     }
     let file = args.prompts.as_deref().filter(|file| *file != Path::new("-"));
-    let name = file.map_or("standard input".to_owned(), |file| file.display().to_string());
-    let mut all = String::new();
-    let read = match file {
-        Some(file) => std::fs::read_to_string(file).map(|text| all = text),
-        None => standard.read_to_string(&mut all).map(drop),
-    };
-    read.map_err(|error| format!("cannot read {name}: {error}"))?;
-    let lines: Vec<String> = all.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned).collect();
-    if lines.is_empty() {
-        return Err(format!("{name} has no line with a text").into());
-    }
-    Ok(lines)
+    Ok(prompts(file, standard)?.into_iter().map(|(_, text)| text).collect())
 }
 
 fn tokenize(text: String, tokenizer: &Tokenizer, config: &EncoderConfig) -> Result<Text> {
@@ -69,12 +57,4 @@ fn tokenize(text: String, tokenizer: &Tokenizer, config: &EncoderConfig) -> Resu
     };
     let truncated = models::truncate(&mut ids, config.max_tokens);
     Ok(Text { text, ids, truncated })
-}
-
-fn read(file: &Path, map: bool) -> gguf::Result<Bytes> {
-    if map {
-        // SAFETY: the user requested it with `--mmap`, whose help says that the files must not change.
-        return unsafe { Bytes::map(file) };
-    }
-    Bytes::read(file)
 }

@@ -8,8 +8,8 @@ mod tests;
 
 use args::Args;
 use clap::Parser;
-use examples_shared::Result;
 use examples_shared::backend::{self, Job, Prepare};
+use examples_shared::{Result, command};
 use input::Input;
 use rocm_ops::model::Transformer;
 use rocm_ops::{Determinism, Float};
@@ -19,13 +19,9 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     #[cfg(feature = "rocm")]
     rocm_ops::rocm::compile_helper();
-    match run(&Args::parse(), &mut std::io::stdin(), &mut std::io::stdout()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::from(2)
-        }
-    }
+    let args = Args::parse();
+    let run = || run(&args, &mut std::io::stdin(), &mut std::io::stdout());
+    command::end(command::start(None).and_then(|()| run()).map(|()| 0))
 }
 
 fn run(args: &Args, standard: &mut dyn Read, out: &mut dyn Write) -> Result<()> {

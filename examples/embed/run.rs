@@ -1,6 +1,7 @@
 //! Embeds texts in batches.
 use crate::input::Input;
 use examples_shared::backend::Prepare;
+use examples_shared::command::stderr;
 use examples_shared::{Progress, Result};
 use rocm_ops::Float;
 use rocm_ops::model::Transformer;
@@ -38,7 +39,8 @@ pub(crate) fn embed<T: Float, B: Transformer<T>>(
         fastest = fastest.min(begin.elapsed());
     }
     let (tokens, seconds) = (lengths.iter().sum::<usize>(), fastest.as_secs_f64());
-    eprintln!(
+    writeln!(
+        stderr(),
         "{} texts of {tokens} tokens in {} batches: {seconds:.6} s, {:.0} tokens/s, on {name} in {}",
         texts.len(),
         batches.len(),
@@ -46,7 +48,7 @@ pub(crate) fn embed<T: Float, B: Transformer<T>>(
         T::DTYPE.name(),
     );
     if args.stats {
-        eprintln!("loading {:.2} s", loaded.as_secs_f64());
+        writeln!(stderr(), "loading {:.2} s", loaded.as_secs_f64());
     }
     Ok(embeddings)
 }

@@ -1,10 +1,8 @@
 //! The model's files and the prompts.
 use crate::args::Args;
-use examples_shared::Result;
-use examples_shared::chat;
-use rocm_ops::gguf::{self, Bytes, EncodeOptions, Gguf, Tokenizer};
-use rocm_ops::models::{self, Config};
-use std::path::Path;
+use examples_shared::{Result, chat, open};
+use rocm_ops::gguf::{EncodeOptions, Gguf, Tokenizer};
+use rocm_ops::models::Config;
 use std::time::Instant;
 
 /// The inputs of a run.
@@ -20,6 +18,8 @@ pub(crate) struct Input<'a> {
 
 /// A text to continue.
 pub(crate) struct Prompt {
+    /// Its line in a file.
+    pub(crate) line: Option<usize>,
     /// The text printed before the generated text.
     pub(crate) shown: String,
     pub(crate) ids: Vec<u32>,
@@ -28,31 +28,25 @@ pub(crate) struct Prompt {
 impl<'a> Input<'a> {
     pub(crate) fn new(args: &'a Args) -> Result<Self> {
         let begin = Instant::now();
-        if args.model.is_dir() && !args.model.join("tokenizer.json").is_file() {
-            return Err(format!("{} has no tokenizer.json", args.model.display()).into());
-        }
-        let model = models::open_with(&args.model, &mut |file| read(file, args.mmap))?;
+        let model = open(&args.model, args.mmap, args.backend)?;
         let tokenizer = model.tokenizer()?;
         let trained = Config::new(model.metadata())?.context;
         let context = args.context.map_or(trained, |n| trained.min(n as usize));
         let mut prompts = Vec::new();
         match (&args.prompts, &args.prompt_ids) {
             (Some(file), _) => {
-                let text = std::fs::read_to_string(file)
-                    .map_err(|error| format!("cannot read {}: {error}", file.display()))?;
-                for line in text.lines().filter(|line| !line.trim().is_empty()) {
-                    prompts.push(prompt(args, &tokenizer, line)?);
-                }
-                if prompts.is_empty() {
-                    return Err(format!("{} has no line with a prompt", file.display()).into());
+                for (number, line) in examples_shared::prompts(Some(file), &mut std::io::empty())? {
+                    prompts.push(Prompt { line: Some(number), ..prompt(args, &tokenizer, &line)? });
                 }
             }
-            (None, Some(ids)) => prompts.push(Prompt { shown: tokenizer.decode(ids)?, ids: ids.clone() }),
+            (None, Some(ids)) => {
+                prompts.push(Prompt { line: None, shown: tokenizer.decode(ids)?, ids: ids.clone() })
+            }
             (None, None) => prompts.push(prompt(args, &tokenizer, &args.prompt)?),
         }
         let fits = |prompt: &&Prompt| prompt.ids.is_empty() || prompt.ids.len() > context;
-        if let Some(Prompt { shown, ids }) = prompts.iter().find(fits) {
-            let which = if args.prompts.is_some() { format!(" {shown:?}") } else { String::new() };
+        if let Some(Prompt { line, ids, .. }) = prompts.iter().find(fits) {
+            let which = line.map_or(String::new(), |number| format!(" on line {number}"));
             let n = ids.len();
             return Err(format!("the prompt{which} has {n} tokens; this model accepts 1 to {context}").into());
         }
@@ -62,22 +56,10 @@ impl<'a> Input<'a> {
 
 fn prompt(args: &Args, tokenizer: &Tokenizer, text: &str) -> Result<Prompt> {
     if !args.chat {
-        return Ok(Prompt { shown: text.to_owned(), ids: tokenizer.encode(text)? });
+        return Ok(Prompt { line: None, shown: text.to_owned(), ids: tokenizer.encode(text)? });
     }
     // The template writes all special tokens, including the first one.
     let rendered = chat::render(tokenizer, args.system.as_deref(), text)?;
     let options = EncodeOptions { bos: Some(false), eos: Some(false), special: true };
-    Ok(Prompt { shown: String::new(), ids: tokenizer.encode_with(&rendered, options)? })
-}
-
-fn read(file: &Path, map: bool) -> gguf::Result<Bytes> {
-    if map {
-        // SAFETY: the user requested it with `--mmap`, whose help says that the files must not change.
-        return unsafe { Bytes::map(file) };
-    }
-    let gigabytes = std::fs::metadata(file).map_or(0, |about| about.len() >> 30);
-    if gigabytes > 0 {
-        eprintln!("reading {gigabytes} GiB of {}", file.display());
-    }
-    Bytes::read(file)
+    Ok(Prompt { line: None, shown: String::new(), ids: tokenizer.encode_with(&rendered, options)? })
 }

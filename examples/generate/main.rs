@@ -9,12 +9,10 @@ mod tests;
 
 use args::Args;
 use clap::Parser;
-use examples_shared::Result;
 use examples_shared::backend::{self, Job, Prepare};
+use examples_shared::{Result, command};
 use rocm_ops::model::Transformer;
 use rocm_ops::{Determinism, Float};
-
-use signal_hook::consts::SIGINT;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -31,23 +29,9 @@ fn main() -> ExitCode {
     rocm_ops::rocm::compile_helper();
     let args = Args::parse();
     let stop = Arc::new(AtomicBool::new(false));
-    let done = on_interrupt(&stop)
-        .and_then(|()| run(&args, &mut Terminal { out: &mut std::io::stdout(), stop: stop.clone() }));
-    match done {
-        Ok(()) if stop.load(Ordering::Relaxed) => ExitCode::from(130),
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::from(2)
-        }
-    }
-}
-
-/// Ctrl-C sets `stop`; once it is set, Ctrl-C ends the program.
-fn on_interrupt(stop: &Arc<AtomicBool>) -> Result<()> {
-    signal_hook::flag::register_conditional_shutdown(SIGINT, 130, stop.clone())?;
-    signal_hook::flag::register(SIGINT, stop.clone())?;
-    Ok(())
+    let mut terminal = Terminal { out: &mut std::io::stdout(), stop: stop.clone() };
+    let done = command::start(Some(&stop)).and_then(|()| run(&args, &mut terminal));
+    command::end(done.map(|()| if stop.load(Ordering::Relaxed) { 130 } else { 0 }))
 }
 
 fn run(args: &Args, terminal: &mut Terminal<'_>) -> Result<()> {

@@ -1,14 +1,17 @@
 //! Prefills prompts and decodes token by token.
 use crate::Terminal;
-use crate::args::{Args, Overflow};
+use crate::args::Overflow;
 use crate::input::{Input, Prompt};
 use crate::output::Output;
 use crate::sampler;
 use examples_shared::backend::Prepare;
+use examples_shared::command::stderr;
 use examples_shared::{Progress, Result};
+use rocm_ops::gguf::AtomicFile;
 use rocm_ops::model::Transformer;
 use rocm_ops::models::{Decoder, Row, State};
 use rocm_ops::{Float, Space};
+use std::io::Write;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -33,6 +36,7 @@ pub(crate) fn generate<T: Float, B: Transformer<T>>(
     terminal: &mut Terminal<'_>,
 ) -> Result<()> {
     let Input { args, context, prompts, .. } = input;
+    let logits = args.logits.as_ref().map(AtomicFile::create).transpose()?;
     let room = |prompt: &Prompt| {
         // The last generated token is never fed back, so the cache needs no room for it.
         prompt.ids.len().saturating_add(args.max_tokens).min(*context)
@@ -59,8 +63,8 @@ pub(crate) fn generate<T: Float, B: Transformer<T>>(
     };
     prepare(&mut first_steps)?;
     let loaded = input.begin.elapsed();
-    if args.top1 || args.logits.is_some() {
-        return read_prompt(args, backend, &model, &prompts[0].ids, terminal);
+    if args.top1 || logits.is_some() {
+        return read_prompt((args.top1, logits), backend, &model, &prompts[0].ids, terminal);
     }
     if args.warm_up {
         first_steps()?;
@@ -151,7 +155,7 @@ impl Run<'_> {
         if kept > 1 && text.tokens.first().is_some_and(|first| tokenizer.bos() == Some(*first)) {
             fresh[0] = text.tokens[0];
         }
-        eprintln!("\nthe context of {context} tokens is full: dropped the oldest {dropped}");
+        writeln!(stderr(), "\nthe context of {context} tokens is full: dropped the oldest {dropped}");
         text.state.truncate(0)?;
         text.tokens.clone_from(&fresh);
         text.fresh = fresh;
@@ -187,12 +191,15 @@ impl Run<'_> {
             },
         };
         let of = if texts.len() > 1 { format!(" of {} prompts", texts.len()) } else { String::new() };
-        eprintln!(
+        writeln!(
+            stderr(),
             "{given} prompt tokens{of} at {read:.0}/s, {made} tokens at {wrote:.0}/s, on {} in {}{stopped}",
-            self.name, self.dtype
+            self.name,
+            self.dtype
         );
         if args.stats {
-            eprintln!(
+            writeln!(
+                stderr(),
                 "loading {:.2} s, prefill {:.3} s, decode {:.3} s",
                 self.loaded.as_secs_f64(),
                 prefill.as_secs_f64(),
@@ -205,7 +212,7 @@ impl Run<'_> {
 
 /// Prints the most likely tokens after each token of the prompt, or writes the logits after the last.
 fn read_prompt<T: Float, B: Transformer<T>>(
-    args: &Args,
+    (top1, file): (bool, Option<AtomicFile>),
     backend: &B,
     model: &Decoder<T, B>,
     prompt: &[u32],
@@ -214,14 +221,39 @@ fn read_prompt<T: Float, B: Transformer<T>>(
     let mut state = model.state(backend, prompt.len())?;
     let logits = model.forward_all(backend, &mut state, prompt)?;
     let rows = logits.chunks(model.vocabulary());
-    if let Some(file) = &args.logits {
-        let last = rows.clone().next_back().unwrap_or_default();
-        let json = serde_json::to_vec(last)?;
-        std::fs::write(file, json).map_err(|e| format!("cannot write {}: {e}", file.display()))?;
+    if let Some(mut file) = file {
+        write_logits(rows.clone().next_back().unwrap_or_default(), &mut file)?;
+        file.commit()?;
     }
-    if args.top1 {
+    if top1 {
         let ids: Option<Vec<String>> = rows.map(|row| Some(sampler::most_likely(row)?.to_string())).collect();
         writeln!(terminal.out, "{}", ids.ok_or("all logits of the model are NaN")?.join(" "))?;
     }
     Ok(())
+}
+
+/// A JSON array. JSON has neither NaN nor infinity.
+fn write_logits(logits: &[f32], out: &mut dyn Write) -> Result<()> {
+    if let Some((id, logit)) = logits.iter().enumerate().find(|(_, logit)| !logit.is_finite()) {
+        return Err(
+            format!("the logit of token {id} after the prompt is {logit}, wanted a finite number").into()
+        );
+    }
+    Ok(serde_json::to_writer(out, logits)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::write_logits;
+
+    #[test]
+    fn logits_that_json_cannot_represent_are_an_error() {
+        let mut out = Vec::new();
+        write_logits(&[1.0, -2.5], &mut out).unwrap();
+        assert_eq!(out, b"[1.0,-2.5]");
+        for wrong in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+            let error = write_logits(&[1.0, wrong], &mut Vec::new()).unwrap_err().to_string();
+            assert!(error.contains("token 1") && error.contains(&wrong.to_string()), "{error}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Whole runs, on models that come with the project.
 use crate::args::Args;
-use crate::{Terminal, on_interrupt, run};
+use crate::{Terminal, run};
 use clap::Parser;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -121,7 +121,7 @@ fn a_warm_up_changes_no_text() {
 #[test]
 fn an_interrupt_stops_after_the_token_at_hand() {
     let stop = Arc::new(AtomicBool::new(false));
-    on_interrupt(&stop).unwrap();
+    examples_shared::command::start(Some(&stop)).unwrap();
     signal_hook::low_level::raise(signal_hook::consts::SIGINT).unwrap();
     assert!(stop.load(Ordering::Relaxed));
     let ids = interrupted(&["--temperature", "0", "--ids"], stop).unwrap();
@@ -145,6 +145,50 @@ fn folders_run_with_their_own_tokenizer_and_template() {
     assert!(none.contains("chat template"), "{none}");
     let untokenized = printed(&["--model", &folder("qwen2")]).unwrap_err();
     assert!(untokenized.contains("tokenizer.json"), "{untokenized}");
+}
+
+/// Output whose reader has exited.
+struct Closed;
+impl std::io::Write for Closed {
+    fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+        Err(std::io::ErrorKind::BrokenPipe.into())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    for words in [&["--max-tokens", "3"][..], &["--ids"], &["--json", "--max-tokens", "1"], &["--top1"]] {
+        let args = Args::try_parse_from([&["generate"][..], words].concat()).unwrap();
+        let error = run(&args, &mut Terminal { out: &mut Closed, stop: Arc::default() }).unwrap_err();
+        assert_eq!(examples_shared::command::closed_pipe(&*error), Some(0), "{words:?}: {error}");
+    }
+}
+
+#[test]
+fn a_prompt_that_is_too_long_is_not_repeated() {
+    let long = "secret ".repeat(2000);
+    let file = lines("long", &format!("short\n\n{long}\n"));
+    let error = printed(&["--prompts", &file]).unwrap_err();
+    assert!(error.starts_with("the prompt on line 3 has ") && !error.contains("secret"), "{error}");
+    std::fs::remove_file(file).unwrap();
+    let error = printed(&["--prompt", &long]).unwrap_err();
+    assert!(error.starts_with("the prompt has ") && !error.contains("secret"), "{error}");
+}
+
+#[test]
+fn logits_are_a_whole_file_or_none() {
+    let path = std::env::temp_dir().join(format!("generate-logits-{}.json", std::process::id()));
+    let file = path.to_str().unwrap();
+    assert_eq!(printed(&["--logits", file]).unwrap(), "");
+    let logits: Vec<f32> = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    assert!(logits.len() > 100);
+    std::fs::remove_file(&path).unwrap();
+    for refused in ["/dev/null", "/", "/no/such/folder/file"] {
+        assert!(printed(&["--logits", refused]).unwrap_err().contains("cannot create"), "{refused}");
+    }
 }
 
 #[test]

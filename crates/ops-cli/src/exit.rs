@@ -1,4 +1,5 @@
 //! Exit status and error messages.
+use ops_command::{closed_pipe, stderr};
 use ops_core::ops::registry::Refused;
 use std::fmt;
 use std::io;
@@ -32,19 +33,21 @@ impl Outcome {
     }
 }
 
-impl Failure {
-    /// Whether the reader of the output has exited, as `head` does. That is not an error.
-    fn is_closed_pipe(&self) -> bool {
-        matches!(self, Failure::Write(_, e) if e.kind() == io::ErrorKind::BrokenPipe)
-    }
-}
-
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Usage(message) => f.write_str(message),
             Failure::Write(what, e) => write!(f, "cannot write {what}: {e}"),
             Failure::Op(e) => e.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Failure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Failure::Write(_, e) => Some(e),
+            Failure::Usage(_) | Failure::Op(_) => None,
         }
     }
 }
@@ -71,20 +74,18 @@ impl From<io::Error> for Failure {
 }
 
 /// The exit status: 0 fine, 1 a check failed, 2 bad usage or unreadable input.
-pub(crate) fn code(result: &Result<Outcome, Failure>) -> ExitCode {
+///
+/// A failure is written to standard error, in one line. That the reader of the output has exited, as `head` does, is none.
+pub(crate) fn end(result: Result<Outcome, Failure>) -> ExitCode {
+    if let Err(e) = &result {
+        if let Some(status) = closed_pipe(e) {
+            return ExitCode::from(status);
+        }
+        writeln!(stderr(), "ops: {e}");
+    }
     match result {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,
-        Err(e) if e.is_closed_pipe() => ExitCode::SUCCESS,
         Ok(Outcome::CheckFailed) | Err(Failure::Op(_)) => ExitCode::from(1),
         Ok(Outcome::Unreadable) | Err(_) => ExitCode::from(2),
-    }
-}
-
-/// Writes a failure to standard error, in one line.
-pub(crate) fn report(result: &Result<Outcome, Failure>) {
-    if let Err(e) = result
-        && !e.is_closed_pipe()
-    {
-        eprintln!("ops: {e}");
     }
 }

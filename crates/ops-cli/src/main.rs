@@ -34,8 +34,8 @@ fn main() -> ExitCode {
     ops_rocm::compile_helper();
     let cli = args::Cli::parse();
     let mut out = BufWriter::new(std::io::stdout().lock());
-    let result = commands::run(&cli, &mut out);
+    let started = ops_command::start(None).map_err(|error| exit::Failure::Usage(error.to_string()));
+    let result = started.and_then(|()| commands::run(&cli, &mut out));
     let result = result.and_then(|outcome| Ok(out.flush().map(|()| outcome)?));
-    exit::report(&result);
-    exit::code(&result)
+    exit::end(result)
 }

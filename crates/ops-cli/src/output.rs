@@ -1,4 +1,5 @@
 //! Tables and JSON lines for standard output; progress for standard error.
+use ops_command::stderr;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
@@ -89,8 +90,8 @@ impl Progress {
         }
         self.last = Some(now);
         let end = if self.rewrites { "" } else { "\n" };
-        eprint!("{}[{done}/{all}] {what}{end}", self.start_of_line());
-        let _ = io::stderr().flush();
+        write!(stderr(), "{}[{done}/{all}] {what}{end}", self.start_of_line());
+        stderr().flush();
     }
 
     /// If progress was requested, writes each next step as a line: the last line shows what a process died
@@ -98,14 +99,14 @@ impl Progress {
     pub(crate) fn detail(&mut self, what: &str) {
         if self.always {
             self.clear();
-            eprintln!("{what}");
+            writeln!(stderr(), "{what}");
         }
     }
 
     /// Clears the line so that something else can be written.
     pub(crate) fn clear(&mut self) {
         if self.last.take().is_some() {
-            eprint!("{}", self.start_of_line());
+            write!(stderr(), "{}", self.start_of_line());
         }
     }
 

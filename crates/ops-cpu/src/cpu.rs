@@ -6,6 +6,7 @@
 //! crate, and not again in every program that calls it.
 use crate::host::{execute_kernels, host_backend};
 use ops_core::{Determinism, Error, Result};
+use ops_simd::Isa;
 
 mod activation;
 mod angles;
@@ -66,6 +67,9 @@ pub struct Cpu {
 
 impl Cpu {
     /// Creates the backend. It runs on rayon's current thread pool.
+    ///
+    /// If the environment variable `OPS_SIMD` names no instruction set of this processor, a line on standard error says so, and the
+    /// best one is used; [`CpuBuilder::build`] returns an error instead.
     pub fn new() -> Self {
         Cpu::default()
     }
@@ -131,8 +135,12 @@ impl CpuBuilder {
     /// Creates the backend.
     ///
     /// # Errors
-    /// [`Error::Param`] for 0 threads; [`Error::Device`] if the system starts no more.
+    /// [`Error::Param`] for 0 threads, and if `OPS_SIMD` names no instruction set of this processor; [`Error::Device`] if the system starts no more.
     pub fn build(self) -> Result<Cpu> {
+        if let Err(unknown) = Isa::from_env() {
+            let wanted = format!("one of {}", unknown.wanted.join(", "));
+            return Err(Error::param("cpu", "OPS_SIMD", unknown.got, wanted));
+        }
         let wanted = self.determinism;
         let Some(threads) = self.threads else { return Ok(Cpu { pool: None, wanted }) };
         if threads == 0 {

@@ -60,6 +60,11 @@ impl Outline {
         }
     }
 
+    /// The model's files; one if it is not split.
+    pub fn files(&self) -> &[PathBuf] {
+        &self.files
+    }
+
     /// The key-value pairs.
     pub fn metadata(&self) -> &Metadata {
         &self.front.metadata

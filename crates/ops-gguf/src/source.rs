@@ -1,6 +1,6 @@
 //! The owner of a file's bytes: a mapping or heap memory.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::Read;
 use std::ops::{Deref, Range};
 use std::path::Path;
@@ -126,15 +126,18 @@ impl Deref for Bytes {
     }
 }
 
-/// Opens a regular file and returns its length. Pipes and directories have no reliable length.
+/// Opens a regular file and returns its length. Pipes and directories have no reliable length, and opening a pipe may wait forever.
 pub(crate) fn open(path: &Path) -> Result<(File, u64)> {
-    let file = File::open(path).map_err(|e| Error::io("open", path, e))?;
-    let meta = file.metadata().map_err(|e| Error::io("inspect", path, e))?;
-    if !meta.is_file() {
-        let kind = std::io::Error::new(std::io::ErrorKind::InvalidInput, "not a regular file");
-        return Err(Error::io("open", path, kind));
-    }
-    Ok((file, meta.len()))
+    let failed = |e| Error::io("open", path, e);
+    let regular = |meta: Metadata| match meta.is_file() {
+        true => Ok(meta.len()),
+        false => Err(failed(std::io::Error::new(std::io::ErrorKind::InvalidInput, "not a regular file"))),
+    };
+    regular(std::fs::metadata(path).map_err(failed)?)?;
+    let file = File::open(path).map_err(failed)?;
+    // Again, because the path may lead elsewhere by now.
+    let len = regular(file.metadata().map_err(failed)?)?;
+    Ok((file, len))
 }
 
 /// Heap memory aligned to a cache line, so that a tensor aligned in the file is aligned in memory.

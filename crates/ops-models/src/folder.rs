@@ -4,8 +4,8 @@
 //! and the tensors under its names and in their own memory. Families are therefore written once, and
 //! everything that reads a [`Gguf`] reads folders.
 use crate::Result;
-use ops_gguf::{Assembly, Bytes, Gguf};
-use std::path::Path;
+use ops_gguf::{Assembly, Bytes, Gguf, Outline};
+use std::path::{Path, PathBuf};
 
 pub use encoder::encoder_families;
 pub use families::folder_families;
@@ -42,7 +42,19 @@ pub fn open(path: impl AsRef<Path>) -> Result<Gguf> {
     open_with(path, &mut |file| Bytes::read(file))
 }
 
-/// The same, with the weight files opened by `read`, which may for example map them.
+/// The files with a model's weights, without reading the weights: that of [`open`], all parts of a split one, or those in the folder.
+///
+/// # Errors
+/// As [`open`].
+pub fn files(path: impl AsRef<Path>) -> Result<Vec<PathBuf>> {
+    let path = path.as_ref();
+    Ok(match path.is_dir() {
+        true => tensors::files(path)?.into_keys().collect(),
+        false => Outline::open(path)?.files().to_vec(),
+    })
+}
+
+/// [`open`], with the weight files opened by `read`, which may for example map them.
 ///
 /// # Errors
 /// As [`open`], and errors of `read`.

@@ -82,4 +82,4 @@ pub use decoder::{Continuation, Continues, Decoder, PagedRow, PagedStep, Pages, 
 pub use encoder::{Encoder, EncoderConfig, Pooling, batches, truncate};
 pub use error::{Error, Result};
 pub use families::families;
-pub use folder::{encoder_families, folder_families, open, open_with};
+pub use folder::{encoder_families, files, folder_families, open, open_with};

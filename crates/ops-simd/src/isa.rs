@@ -1,6 +1,7 @@
 //! Run-time choice of the instruction set.
 
 use std::fmt;
+use std::io::Write;
 use std::sync::OnceLock;
 
 use crate::simd::portable::Portable;
@@ -32,32 +33,55 @@ impl Isa {
     /// (see [`Isa::name`]) or a prefix of one, which stands for the best set whose name begins with it. Both
     /// are read once per process.
     ///
+    /// A value that names no set of this processor has no effect. Then the first call says so on standard error;
+    /// [`Isa::from_env`] returns it as an error.
+    ///
     /// Matrix units (AMX) belong to no instruction set: products on `avx512vnni` use them unless `OPS_SIMD`
     /// names a set.
     pub fn best() -> Self {
         static BEST: OnceLock<Isa> = OnceLock::new();
         *BEST.get_or_init(|| {
-            let best = Self::available().last().copied();
-            Self::named().or(best).unwrap_or(Self::portable())
+            let best = Self::available().last().copied().unwrap_or(Self::portable());
+            match Self::from_env() {
+                Ok(named) => named.unwrap_or(best),
+                Err(error) => {
+                    // Not `eprintln!`, which panics if standard error is closed.
+                    let _ = writeln!(std::io::stderr(), "{error}; using {best}");
+                    best
+                }
+            }
         })
     }
 
-    /// The instruction set that `OPS_SIMD` names, if this processor has it. Read once per process.
-    fn named() -> Option<Self> {
-        static NAMED: OnceLock<Option<Isa>> = OnceLock::new();
-        *NAMED.get_or_init(|| {
-            let wanted = std::env::var("OPS_SIMD").ok().filter(|wanted| !wanted.is_empty())?;
-            let all = Self::available();
-            // A whole name means that set, except "avx512": scripts use it for the best set with AVX-512.
-            let exact = all.iter().find(|isa| isa.name() == wanted && wanted != "avx512");
-            exact.or_else(|| all.iter().rev().find(|isa| isa.name().starts_with(&wanted))).copied()
+    /// The instruction set that the environment variable `OPS_SIMD` names, if it is set and not empty. Read once
+    /// per process.
+    ///
+    /// # Errors
+    /// It names no instruction set, or one that this processor does not have.
+    pub fn from_env() -> Result<Option<Self>, UnknownIsa> {
+        static NAMED: OnceLock<Result<Option<Isa>, UnknownIsa>> = OnceLock::new();
+        let named = NAMED.get_or_init(|| match std::env::var_os("OPS_SIMD") {
+            Some(wanted) if !wanted.is_empty() => Self::of_name(&wanted.to_string_lossy()).map(Some),
+            _ => Ok(None),
+        });
+        named.clone()
+    }
+
+    fn of_name(wanted: &str) -> Result<Self, UnknownIsa> {
+        let all = Self::available();
+        // A whole name means that set, except "avx512": scripts use it for the best set with AVX-512.
+        let exact = all.iter().find(|isa| isa.name() == wanted && wanted != "avx512");
+        let found = exact.or_else(|| all.iter().rev().find(|isa| isa.name().starts_with(wanted)));
+        found.copied().ok_or_else(|| UnknownIsa {
+            got: wanted.to_owned(),
+            wanted: all.into_iter().map(Self::name).collect(),
         })
     }
 
     /// Whether `OPS_SIMD` names an instruction set.
     #[cfg(target_arch = "x86_64")]
     pub(crate) fn limited() -> bool {
-        Self::named().is_some()
+        matches!(Self::from_env(), Ok(Some(_)))
     }
 
     /// Whether 256-bit integer kernels may use AVX-VNNI. It is not an instruction set of its own, so that the
@@ -199,8 +223,48 @@ impl Run for Native {
     }
 }
 
+/// The value of `OPS_SIMD`, if it names no instruction set of this processor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnknownIsa {
+    /// The value.
+    pub got: String,
+    /// The names of this processor's instruction sets.
+    pub wanted: Vec<&'static str>,
+}
+
+impl fmt::Display for UnknownIsa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (got, wanted) = (&self.got, self.wanted.join(", "));
+        write!(
+            f,
+            "OPS_SIMD is {got:?}, which this processor does not have; name one of {wanted}, or unset it"
+        )
+    }
+}
+
+impl std::error::Error for UnknownIsa {}
+
 impl fmt::Display for Isa {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_their_beginnings_are_known_and_others_are_errors() {
+        for isa in Isa::available() {
+            let found = Isa::of_name(isa.name()).unwrap();
+            assert!(found.name().starts_with(isa.name()), "{isa}: {found}");
+        }
+        assert_eq!(Isa::of_name("sca"), Ok(Isa::portable()));
+        for wrong in ["portable", "avx3", "Scalar", "scalar ", "sse2"] {
+            let error = Isa::of_name(wrong).unwrap_err().to_string();
+            assert!(error.contains(&format!("OPS_SIMD is {wrong:?}")) && error.contains("scalar"), "{error}");
+        }
     }
 }

@@ -45,7 +45,7 @@
 //! | `avx512` | also AVX-512 F, BW, DQ and VL | 16 |
 //! | `avx512vnni` | also VNNI, for [`quant`] | 16 |
 //!
-//! The environment variable `OPS_SIMD` limits what [`Isa::best`] returns. [`Isa::available`] lists every instruction set of
+//! The environment variable `OPS_SIMD` limits what [`Isa::best`] returns; [`Isa::from_env`] checks it. [`Isa::available`] lists every instruction set of
 //! the processor, so that tests can cover them all.
 //!
 //! With `avx512vnni`, products of quantized and of bf16 weights with many rows use the processor's matrix units (AMX) where Linux
@@ -105,7 +105,7 @@ pub use compare::{Compare, Number, compare};
 pub use element::{Element, TypedOperands, View, ViewMut};
 pub use error::Error;
 pub use gated::{SwigluClamped, swiglu_clamped};
-pub use isa::Isa;
+pub use isa::{Isa, UnknownIsa};
 pub use map::Map;
 pub use parametric::{Parametric, parametric};
 pub use simd::{MAX_LANES, Simd, TileKernel, VectorFn};

@@ -23,10 +23,11 @@
 //! Files are not trusted: sizes and views are checked before use.
 use crate::dispatch::Runner;
 use crate::judge::Want;
-use crate::{CallError, Case, SuiteBackend};
+use crate::{CallError, Case, SuiteBackend, open_regular};
 use ops_core::DType;
 use ops_core::ops::registry;
 use std::fmt;
+use std::io::Read;
 use std::path::Path;
 
 mod compare;
@@ -66,7 +67,9 @@ impl Golden {
     /// The file cannot be read, is in another format, or does not name an op. [`replay`](Golden::replay) reports all other
     /// problems of a case.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, FileError> {
-        Self::parse(&std::fs::read(path)?)
+        let mut bytes = Vec::new();
+        open_regular(path.as_ref())?.read_to_end(&mut bytes)?;
+        Self::parse(&bytes)
     }
 
     /// Reads the contents of a file.

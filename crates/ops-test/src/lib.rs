@@ -38,6 +38,7 @@ mod array;
 mod case;
 mod dispatch;
 mod error;
+mod input;
 mod judge;
 mod options;
 mod types;
@@ -46,6 +47,7 @@ pub use array::Array;
 pub use case::{Case, Operand, Params, RunResult};
 pub use dispatch::{call, op_names};
 pub use error::CallError;
+pub use input::open_regular;
 /// What a backend must implement to run the suite: every op, in every type.
 pub use ops_core::ops::registry::AllOps as SuiteBackend;
 pub use options::CallOptions;

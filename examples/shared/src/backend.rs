@@ -1,4 +1,5 @@
 //! Runs a job with the backend and the element type chosen on the command line.
+use crate::command::stderr;
 use crate::{Result, stats};
 use clap::ValueEnum;
 use rocm_ops::combine::{OpTime, Timed};
@@ -14,6 +15,13 @@ pub enum On {
     Checked,
     #[cfg(feature = "rocm")]
     Rocm,
+}
+
+impl On {
+    /// Whether the backend copies a model's weights to a layout of its own in host memory.
+    pub(crate) fn packs(self) -> bool {
+        matches!(self, On::Cpu | On::Checked)
+    }
 }
 
 /// What `--dtype` names.
@@ -69,7 +77,7 @@ pub fn run<J: Job>(
             };
             let output = with_type(job, dtype, name, &cpu, prepare)?;
             if stats && checks {
-                eprintln!("{} calls agree with the reference", cpu.calls());
+                writeln!(stderr(), "{} calls agree with the reference", cpu.calls());
             }
             print(stats && !checks, &cpu.primary().times(), Vec::new);
             Ok(output)
@@ -101,8 +109,8 @@ fn compile_kernels(rocm: &rocm_ops::Rocm, steps: &mut Steps<'_>) -> Result<()> {
     let prepared = rocm.prepare(steps)?;
     if prepared.compiled() > 0 {
         match prepared.cache() {
-            Ok(_) => eprintln!("{prepared}; later runs find them in the cache"),
-            Err(why) => eprintln!("{prepared}; later runs compile them again: {why}"),
+            Ok(_) => writeln!(stderr(), "{prepared}; later runs find them in the cache"),
+            Err(why) => writeln!(stderr(), "{prepared}; later runs compile them again: {why}"),
         }
     }
     Ok(())

@@ -3,9 +3,15 @@
 
 pub mod backend;
 pub mod chat;
+mod lines;
+mod model;
 mod progress;
 mod stats;
 
+pub use lines::{Lines, prompts};
+pub use model::open;
+/// How commands start and end.
+pub use ops_command as command;
 pub use progress::Progress;
 
 /// What a program that only prints its errors returns.

@@ -1,4 +1,5 @@
 //! Progress of loading.
+use crate::command::stderr;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
@@ -22,12 +23,12 @@ impl Progress {
         let pause = Duration::from_millis(if terminal { 200 } else { 10_000 });
         if done == all {
             if self.last.is_some() && terminal {
-                eprint!("\r\x1b[K");
+                write!(stderr(), "\r\x1b[K");
             }
         } else if !quiet && self.last.is_none_or(|last| last.elapsed() > pause) {
             self.last = Some(Instant::now());
             let text = format!("loading the model: {done} of {all} layers");
-            if terminal { eprint!("\r{text}") } else { eprintln!("{text}") }
+            if terminal { write!(stderr(), "\r{text}") } else { writeln!(stderr(), "{text}") }
         }
     }
 }

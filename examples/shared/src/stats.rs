@@ -1,22 +1,23 @@
 //! Statistics of a run.
+use crate::command::stderr;
 use rocm_ops::combine::OpTime;
 
 /// Writes a line for each op, the slowest first, and which provider computed it, to standard error.
 pub(crate) fn print(times: &[OpTime], providers: &[(String, String)]) {
     if let Some(peak) = peak_memory() {
-        eprintln!("peak memory of this process: {:.0} MiB", peak as f64 / 1024.0);
+        writeln!(stderr(), "peak memory of this process: {:.0} MiB", peak as f64 / 1024.0);
     }
     let all: f64 = times.iter().map(|time| time.time.as_secs_f64()).sum();
     let mut times = times.to_vec();
     times.sort_by_key(|time| std::cmp::Reverse(time.time));
-    eprintln!("{:<20} {:>9} {:>10} {:>6}", "op", "calls", "ms", "share");
+    writeln!(stderr(), "{:<20} {:>9} {:>10} {:>6}", "op", "calls", "ms", "share");
     for time in times {
         let seconds = time.time.as_secs_f64();
         let share = 100.0 * seconds / all.max(1e-12);
-        eprintln!("{:<20} {:>9} {:>10.2} {share:>5.1}%", time.op, time.calls, 1e3 * seconds);
+        writeln!(stderr(), "{:<20} {:>9} {:>10.2} {share:>5.1}%", time.op, time.calls, 1e3 * seconds);
     }
     for (problem, who) in providers {
-        eprintln!("{who:<10} {problem}");
+        writeln!(stderr(), "{who:<10} {problem}");
     }
 }
 

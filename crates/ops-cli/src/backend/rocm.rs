@@ -3,6 +3,7 @@ use super::Purpose;
 use super::observed::Candidates;
 use crate::exit::Failure;
 use crate::problem::Candidate;
+use ops_command::stderr;
 use ops_core::{Backend, Call, Element, Error, Execute, Op, Operands, Reason, Result};
 use ops_rocm::hip::{Event, Gfx};
 use ops_rocm::{Decision, HipBuffer, HipMut, HipRef, HipSpace, Policy, Providers, Rocm, Target, Verdict};
@@ -38,7 +39,8 @@ impl Gpu {
                 Ok(rocm) => Ok(Gpu::Present(rocm)),
                 Err(_) => {
                     let version = Target::ASSUMED_ROCM;
-                    eprintln!(
+                    writeln!(
+                        stderr(),
                         "ops: no GPU here (`ops info` says why); the answers are for {ASSUMED} with ROCm {version}"
                     );
                     Gpu::assume(ASSUMED)

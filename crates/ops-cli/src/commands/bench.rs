@@ -6,6 +6,7 @@ use crate::catalogue::{Fixed, Shapes, Spec, Types, entries, find_op, parse_dtype
 use crate::exit::{Failure, Outcome};
 use crate::output::{Progress, Table, json_line};
 use crate::units::{parse_size, time};
+use ops_command::stderr;
 use ops_core::DType;
 use std::io::Write;
 use std::time::Duration;
@@ -45,10 +46,11 @@ pub(super) fn run(
         match measured {
             Measured::Row(row) if common.json => json_line(&row, out)?,
             Measured::Row(row) => writeln!(out, "{}", table.line(&cells(case, &row)))?,
-            Measured::Declined(reason) => eprintln!("ops: {what}: unsupported: {reason}"),
+            Measured::Declined(reason) => writeln!(stderr(), "ops: {what}: unsupported: {reason}"),
             Measured::Failed(why) => {
                 passed = false;
-                eprintln!("ops: {what}: FAILED: {why}");
+                ops_command::failed(1);
+                writeln!(stderr(), "ops: {what}: FAILED: {why}");
             }
         }
         // Flushed, so that a long run can be followed line by line.

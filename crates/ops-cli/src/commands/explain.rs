@@ -5,6 +5,7 @@ use crate::catalogue::{Spec, Types, find_op, notation};
 use crate::exit::{Failure, Outcome};
 use crate::output::{Table, json_line};
 use crate::problem::Explanation;
+use ops_command::stderr;
 use ops_core::Determinism;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -80,7 +81,7 @@ pub(super) fn check_gfx(backend: Choice, name: Option<&str>) -> Result<(), Failu
         )));
     }
     if backend != Choice::Rocm {
-        eprintln!("ops: --gfx {name} has no effect: this backend runs on the CPU");
+        writeln!(stderr(), "ops: --gfx {name} has no effect: this backend runs on the CPU");
     }
     Ok(())
 }

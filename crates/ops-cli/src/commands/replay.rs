@@ -4,11 +4,12 @@ use crate::backend::Engine;
 use crate::exit::{Failure, Outcome};
 use crate::output::{Progress, json_line};
 use crate::units::parse_size;
+use ops_command::stderr;
 use ops_test::golden::{CaseResult, Golden, Status};
+use ops_test::open_regular;
 use ops_test::trace::is_trace;
 use serde::Serialize;
 use std::borrow::Cow;
-use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
 use trace::Replay;
@@ -77,12 +78,18 @@ pub(super) fn run(
             }
             case.err().map(|e| e.to_string())
         };
+        if !counts.passed(args.strict) {
+            ops_command::failed(1);
+        }
+        if unread.is_some() {
+            ops_command::failed(2);
+        }
         // The next case may end the process.
         out.flush()?;
         if let Some(why) = unread {
             unreadable = true;
             progress.clear();
-            eprintln!("ops: {} {why}", path.display());
+            writeln!(stderr(), "ops: {} {why}", path.display());
         }
     }
     progress.clear();
@@ -99,7 +106,7 @@ pub(super) fn run(
 /// one.
 fn starts_as_trace(path: &Path) -> bool {
     let mut start = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(64).read_to_end(&mut start));
+    let read = open_regular(path).and_then(|file| file.take(64).read_to_end(&mut start));
     read.is_ok() && (is_trace(&start) || path.extension().is_some_and(|name| name == "optrace"))
 }
 

@@ -6,6 +6,7 @@ use crate::catalogue::{Entry, entries, find_op};
 use crate::exit::{Failure, Outcome};
 use crate::output::{Progress, json_line};
 use document::{Cell, Document, Timing};
+use ops_command::stderr;
 use ops_test::suite::Filter;
 use results::Results;
 use std::io::Write;
@@ -79,7 +80,7 @@ fn check_matrix_units(engine: &dyn Engine, args: &TestArgs, document: &mut Docum
     match engine.matrix_units() {
         Ok(checks) => {
             if checks.is_empty() && args.op.as_deref() == Some(MATRIX_UNITS) {
-                eprintln!("ops: {} has no matrix units that its kernels use", engine.name());
+                writeln!(stderr(), "ops: {} has no matrix units that its kernels use", engine.name());
             }
             document.add_units(checks);
         }
@@ -115,6 +116,9 @@ fn run_suite(
         }
         document.timings.push(Timing { op: entry.name, seconds: start.elapsed().as_secs_f64() });
         progress.clear();
+        if document.total.fail > 0 {
+            ops_command::failed(1);
+        }
         each(document)?;
     }
     progress.clear();

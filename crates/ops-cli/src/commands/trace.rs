@@ -3,6 +3,7 @@ use crate::args::{Activations, Choice, Common, TraceArgs};
 use crate::backend::host;
 use crate::exit::{Failure, Outcome};
 use crate::output::{Progress, json_line};
+use ops_command::memory::{self, Copies};
 use ops_core::combine::Traced;
 use ops_core::model::Transformer;
 use ops_core::{Determinism, Float, bf16, f16};
@@ -38,9 +39,11 @@ pub(super) fn run(common: Common, args: &TraceArgs, out: &mut dyn Write) -> Resu
         let advice = "leave out --backend rocm, and pass it to `ops replay`";
         return Err(Failure::Usage(format!("runs are recorded on the CPU: {advice}")));
     }
+    let file = AtomicFile::create(&args.out).map_err(|error| Failure::Usage(error.to_string()))?;
+    let copies = Copies { read: true, packed: common.backend == Choice::Cpu };
+    memory::check(&ops_models::files(&args.model).map_err(failed)?, copies)?;
     let gguf = ops_models::open(&args.model).map_err(failed)?;
     let prompt = if args.prompt_ids.is_empty() { PROMPT.collect() } else { args.prompt_ids.clone() };
-    let file = AtomicFile::create(&args.out).map_err(|error| Failure::Usage(error.to_string()))?;
     let unwritten = |error| Failure::Write(args.out.display().to_string(), error);
     let recorder = TraceRecorder::new(file, about(&gguf, args, &prompt), args.inputs).map_err(unwritten)?;
     let recorder = Arc::new(recorder);

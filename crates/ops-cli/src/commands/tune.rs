@@ -3,6 +3,7 @@ use crate::args::{Choice, Common, TuneArgs};
 use crate::exit::{Failure, Outcome};
 use crate::output::{Table, json_line};
 use crate::timing::median_ns;
+use ops_command::stderr;
 use ops_rocm::{KNOBS, Knob, Policy, Rocm, Tuning};
 use serde::Serialize;
 use std::io::Write;
@@ -57,7 +58,7 @@ pub(super) fn run(common: Common, args: &TuneArgs, out: &mut dyn Write) -> Resul
     let mut findings = Vec::new();
     for (knob, number) in knobs.iter().zip(1..) {
         if common.progress || !common.json {
-            eprintln!("ops: [{number}/{}] {} ({})", knobs.len(), knob.name, knob.op);
+            writeln!(stderr(), "ops: [{number}/{}] {} ({})", knobs.len(), knob.name, knob.op);
         }
         let finding = best_value(&rocm, knob, &best, Duration::from_millis(args.budget_ms))?;
         best.set(knob.name, finding.after.value);

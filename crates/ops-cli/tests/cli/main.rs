@@ -5,6 +5,8 @@ use std::process::{Command, Output, Stdio};
 
 mod bench;
 mod explain;
+#[cfg(target_os = "linux")]
+mod hostile;
 mod quantize;
 mod replay;
 mod rocm;

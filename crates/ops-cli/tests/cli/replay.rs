@@ -13,7 +13,7 @@ fn golden(part: &str) -> Vec<String> {
 }
 
 /// Writes a case of `op` on zeros with the result `want`.
-fn silu_of_zeros(name: &str, op: &str, want: [f64; 2]) -> PathBuf {
+pub(super) fn silu_of_zeros(name: &str, op: &str, want: [f64; 2]) -> PathBuf {
     case(name, op, "{}", "in.x", want)
 }
 

@@ -74,7 +74,7 @@ pub(super) fn add(
 }
 
 /// The files, and the tensors that each contains according to the index.
-fn files(folder: &Path) -> Result<BTreeMap<PathBuf, Vec<String>>> {
+pub(super) fn files(folder: &Path) -> Result<BTreeMap<PathBuf, Vec<String>>> {
     let path = folder.join(INDEX);
     let Some(index) = Options::read(&path)? else {
         let single = folder.join(SINGLE);

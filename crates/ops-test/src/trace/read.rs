@@ -2,6 +2,7 @@
 //! the record.
 use super::parse::{Record, record};
 use super::{MAX_RECORD, NotRecorded, TraceError, TracedCall, VERSION, is_trace};
+use crate::open_regular;
 use serde_json::{Map, Value};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
@@ -38,7 +39,7 @@ impl Trace<BufReader<File>> {
     /// # Errors
     /// See [`TraceError`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, TraceError> {
-        Trace::read(BufReader::new(File::open(path)?))
+        Trace::read(BufReader::new(open_regular(path.as_ref())?))
     }
 }
 

@@ -4,12 +4,11 @@ use super::super::info::Machine;
 use super::MATRIX_UNITS;
 use crate::exit::Failure;
 use ops_core::DType;
+use ops_gguf::AtomicFile;
 use ops_rocm::MatrixCheck;
 use ops_test::suite::{self, CaseStatus, Counts};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufWriter, Write};
 use std::path::Path;
 
 /// All results so far.
@@ -175,13 +174,10 @@ impl Document {
     /// process.
     pub(super) fn save(&self, path: Option<&Path>) -> Result<(), Failure> {
         let Some(path) = path else { return Ok(()) };
-        let write = || {
-            let mut file = BufWriter::new(File::create(path)?);
-            serde_json::to_writer_pretty(&mut file, self)?;
-            writeln!(file)?;
-            file.flush()
-        };
-        write().map_err(|e| Failure::Write(path.display().to_string(), e))
+        let mut text = serde_json::to_vec_pretty(self)
+            .map_err(|e| Failure::Write(path.display().to_string(), e.into()))?;
+        text.push(b'\n');
+        AtomicFile::save(path, &text).map_err(|e| Failure::Usage(e.to_string()))
     }
 }
 
