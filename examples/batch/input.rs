@@ -6,7 +6,7 @@ use rocm_ops::models::Config;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel, sync_channel};
 use std::time::{Duration, Instant};
 
 /// The inputs of a run.
@@ -96,8 +96,8 @@ impl Line {
 /// Lines as they arrive, read by a thread that reads only as many prompts as it was asked for.
 pub(crate) struct Lines {
     lines: Receiver<Line>,
-    /// One message for each prompt that may be read.
-    wanted: Sender<()>,
+    /// How many more prompts may be read.
+    wanted: Sender<usize>,
     /// Prompts that may be read and have not arrived.
     pending: usize,
     /// A line that has arrived.
@@ -112,7 +112,7 @@ impl Lines {
     ) -> examples_shared::Result<Self> {
         if !args.prompt.is_empty() {
             let prompts = args.prompt.clone().into_iter();
-            return Self::start(Box::new(prompts.map(|prompt| Ok(Some(Line::Prompt(prompt))))));
+            return Self::start(Box::new(prompts.map(|prompt| Ok(Some(Line::Prompt(prompt))))), args);
         }
         let name = args.prompts.display().to_string();
         let is_standard = args.prompts == Path::new("-");
@@ -128,9 +128,8 @@ impl Lines {
             Ok(line) => Ok(Line::of(line, is_standard)),
             Err(error) => Err(format!("cannot read {what}: {error}")),
         });
-        let mut lines = Self::start(Box::new(lines))?;
+        let mut lines = Self::start(Box::new(lines), args)?;
         if !is_standard {
-            lines.allow(1);
             match lines.lines.recv() {
                 Ok(Line::Wrong(why)) => return Err(why.into()),
                 Ok(line) => lines.first = Some(line),
@@ -140,39 +139,43 @@ impl Lines {
         Ok(lines)
     }
 
-    /// Reads on a thread, which ends with the program: it may wait for a line forever.
+    /// Reads on a thread, which ends with the program: it may wait for a line forever. The prompts of the first step are read while
+    /// the model is loaded.
     fn start(
         mut lines: Box<dyn Iterator<Item = Result<Option<Line>, String>> + Send>,
+        args: &Args,
     ) -> examples_shared::Result<Self> {
-        let (sender, receiver) = channel();
-        let (wanted, demand) = channel::<()>();
+        // Bounded, because commands are not counted.
+        let (sender, receiver) = sync_channel(256);
+        let (wanted, demand) = channel::<usize>();
         let read = move || {
-            while demand.recv().is_ok() {
-                loop {
+            while let Ok(mut prompts) = demand.recv() {
+                while prompts > 0 {
                     let line = match lines.next() {
                         None => return,
                         Some(Ok(None)) => continue,
                         Some(Ok(Some(line))) => line,
                         Some(Err(why)) => return drop(sender.send(Line::Wrong(why))),
                     };
-                    let is_prompt = line.is_prompt();
+                    prompts -= usize::from(line.is_prompt());
                     if sender.send(line).is_err() {
                         return;
-                    }
-                    if is_prompt {
-                        break;
                     }
                 }
             }
         };
         std::thread::Builder::new().name("lines".into()).spawn(read)?;
-        Ok(Lines { lines: receiver, wanted, pending: 0, first: None, is_open: true })
+        let mut lines = Lines { lines: receiver, wanted, pending: 0, first: None, is_open: true };
+        lines.allow((args.max_batch as usize).saturating_add(1));
+        Ok(lines)
     }
 
     /// Allows reading until this many prompts have arrived.
     pub(crate) fn allow(&mut self, prompts: usize) {
-        while self.pending < prompts && self.wanted.send(()).is_ok() {
-            self.pending += 1;
+        let more = prompts.saturating_sub(self.pending);
+        // If the reader has ended, there is nothing to ask for.
+        if more > 0 && self.wanted.send(more).is_ok() {
+            self.pending += more;
         }
     }
 

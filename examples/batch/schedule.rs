@@ -63,7 +63,7 @@ impl<O> Schedule<O> {
     }
     /// How many more jobs it takes: as many as can run, and one that waits for the next place.
     pub(crate) fn room(&self) -> usize {
-        (self.limits.batch + 1).saturating_sub(self.waiting.len() + self.running.len())
+        self.limits.batch.saturating_add(1).saturating_sub(self.waiting.len() + self.running.len())
     }
     pub(crate) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.running.is_empty()

@@ -258,7 +258,7 @@ fn a_fault_of_one_sequence_ends_no_other() {
     let (bad, other) = ("And God saw the light", "The LORD");
     let (bad_ids, other_ids) =
         (gguf.tokenizer().unwrap().encode(bad).unwrap(), gguf.tokenizer().unwrap().encode(other).unwrap());
-    let id = *bad_ids.iter().find(|id| !other_ids.contains(id)).unwrap() as usize;
+    let id = *bad_ids.iter().rfind(|id| !other_ids.contains(id)).unwrap() as usize;
     let table = gguf.tensor("token_embd.weight").unwrap();
     let width = 2 * table.dims()[1];
     let row = &table.bytes().unwrap()[id * width..][..width];
