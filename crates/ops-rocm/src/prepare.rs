@@ -27,7 +27,7 @@ impl Prepared {
     pub fn compiled(&self) -> usize {
         self.count(KernelOrigin::Compiled) + self.count(KernelOrigin::CompiledByHelper)
     }
-    /// The folder in which later processes find the units that were compiled, or why they do not.
+    /// The folder in which later processes find the units that were compiled or read from it, or why they do not.
     ///
     /// # Errors
     /// The folder is not used, or the kernels cannot be stored there or exceed its limit.
@@ -109,11 +109,12 @@ impl Rocm {
         let begin = Instant::now();
         let units = self.kernels().load_all(&names, &mut report)?;
         let time = begin.elapsed();
-        let compiled: Vec<&str> = (units.iter())
-            .filter(|unit| matches!(unit.origin, KernelOrigin::Compiled | KernelOrigin::CompiledByHelper))
+        // Units that were found in the cache count, too: a unit that was compiled may have evicted them.
+        let in_cache: Vec<&str> = (units.iter())
+            .filter(|unit| !matches!(unit.origin, KernelOrigin::Embedded | KernelOrigin::Loaded))
             .map(|unit| unit.name.as_str())
             .collect();
-        let to_find = names.into_iter().filter(|unit| compiled.contains(&unit.name().as_str()));
+        let to_find = names.into_iter().filter(|unit| in_cache.contains(&unit.name().as_str()));
         let cache = self.kernels().kept(to_find);
         Ok(Prepared { gfx: self.device().info().gfx.clone(), units, time, cache })
     }

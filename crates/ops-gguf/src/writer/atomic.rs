@@ -67,7 +67,7 @@ impl AtomicFile {
                 }
                 // Left by an earlier process with the same number.
                 Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
-                Err(e) => return Err(Error::io("create", &temporary, e)),
+                Err(e) => return Err(failed(e)),
             }
         };
         // Tells other processes that the file is in use. Not every file system has locks.
