@@ -17,8 +17,8 @@ const MAX_TOGETHER: usize = 4;
 /// Maximum number of sets of axes that are tried for each axis.
 const MAX_TRIED: usize = 3000;
 
-/// Runs every op that the filter selects with empty operands, on a backend and on `oracle`, whose results and index
-/// errors must agree. `before` is called with each case's name before it runs.
+/// Runs every op that the filter selects with empty operands, on a backend and on `oracle`, whose results and errors must
+/// agree, except that the backend need not report an index that leads to no element. `before` is called with each case's name before it runs.
 pub fn run_empties<B: SuiteBackend, O: SuiteBackend>(
     backend: &B,
     oracle: &O,
@@ -32,6 +32,7 @@ pub fn run_empties<B: SuiteBackend, O: SuiteBackend>(
     for case in smallest.0.into_inner().into_values() {
         for cuts in sets_of_cuts(&case, &rule::<O>) {
             let (name, status) = match emptied(&case, &cuts, &rule::<O>) {
+                Ok((part, _)) if has_heads_of_nothing(&part) => continue,
                 Ok((part, rules)) => {
                     let name = name(&part);
                     before(&name);
@@ -44,6 +45,12 @@ pub fn run_empties<B: SuiteBackend, O: SuiteBackend>(
         }
     }
     report
+}
+
+/// Whether it is attention over heads without elements, whose default scale is infinite and whose products are NaN.
+fn has_heads_of_nothing(case: &Case) -> bool {
+    let query = case.operand("q").filter(|_| case.op.starts_with("attention"));
+    query.is_some_and(|q| q.layout.dims().last() == Some(&0))
 }
 
 /// Runs nothing: collects the smallest case of every op with the same operands and ranks.
@@ -210,6 +217,8 @@ fn compare(
         (Err(Error::Index { op: want, .. }), Err(Error::Index { op: got, .. })) if want == got => {
             Ok(CaseStatus::Pass)
         }
+        // An index that leads to no element may go unnoticed: a launch without work is left out.
+        (Err(Error::Index { .. }), Ok(())) => Ok(CaseStatus::Pass),
         (Err(want), Err(got)) if want.to_string() == got.to_string() => Ok(CaseStatus::Pass),
         (want, got) => {
             let show = |result: &Result<(), Error>| match result {
