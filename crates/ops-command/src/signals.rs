@@ -18,13 +18,14 @@ pub(crate) fn handle(stop: Option<&Arc<AtomicBool>>) -> io::Result<()> {
         flag::register(SIGINT, stop.clone())?;
     }
     let mut signals = Signals::new(&wanted)?;
-    let mut first = stop.is_some();
+    let stops_first = stop.is_some();
+    let mut first = stops_first;
     // A thread, because files cannot be removed in a signal handler.
     let thread = std::thread::Builder::new().name("signals".into()).spawn(move || {
         for signal in signals.forever() {
             match signal {
                 SIGINT if first => first = false,
-                signal => end(signal, !first),
+                signal => end(signal, stops_first && !first),
             }
         }
     });
