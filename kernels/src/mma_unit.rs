@@ -32,7 +32,7 @@ pub(crate) fn declare(table: &mut Table) {
 }
 
 /// Prepares the kernel that tests one instruction: d\[size, size\] = a\[size, depth\] b\[depth, size\] + c, all row-major. `c`
-/// and `d` are f32, or i32 for products of i8. `size` is 16, or also 32 with MFMA. The depth is [`Matrix::depth`].
+/// and `d` are f32, or i32 for products of i8. `size` is 16, or also 32 with MFMA. The depth is [`Matrix::depth`](crate::Matrix::depth).
 pub fn prepare_unit(t: ElementType, size: u64, device: &Device) -> Result<Launch, Refused> {
     let variant = match (device.matrix, size) {
         (Some(_), 16) => "16",
