@@ -280,7 +280,8 @@ mod tests {
 
     #[test]
     fn a_smaller_pool_or_none_replaces_one_that_does_not_start() {
-        let up_to = |most: usize| move |n: usize| if n <= most { start(n).map_err(|_| ()) } else { Err(()) };
+        let up_to =
+            |most: usize| move |n: usize| if n <= most { Ok(pool(n).unwrap().0.unwrap()) } else { Err(()) };
         assert_eq!(largest(16, up_to(5)).threads(), 4);
         let none = largest(16, up_to(0));
         assert_eq!((none.threads(), largest(0, up_to(9)).threads()), (1, 1));
