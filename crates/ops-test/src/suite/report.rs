@@ -46,6 +46,7 @@ impl Filter {
     ///
     /// An op or type that it names stays. Without a type, `OPS_TEST_ONE_TYPE_IN` replaces what it says of types; `OPS_TEST_ONE_CASE_IN`
     /// always replaces what it says of cases. `OPS_TEST_OP` and `OPS_TEST_DTYPE` name an op and a type.
+    /// `OPS_TEST_UNTIL_FAILURE` stops at the first case that fails.
     ///
     /// # Panics
     ///
