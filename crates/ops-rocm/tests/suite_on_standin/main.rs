@@ -23,6 +23,8 @@ const OWN_PRODUCTS: (&str, &str) = ("OPS_ROCM_POLICY", "matmul=hip;linear=hip");
 
 const ONE_COMPUTE_UNIT: (&str, &str) = ("HIP_STANDIN_COMPUTE_UNITS", "1");
 
+const SHUFFLED: (&str, &str) = ("HIP_STANDIN_ORDER", "shuffled");
+
 const WAVES_OF_64: &[(&str, &str)] = &[("HIP_STANDIN_WAVE", "64")];
 
 fn suite() {
@@ -37,7 +39,10 @@ fn suite_of(op: &str) {
 /// The cases selected by `filter` and the environment variables. With `OPS_TEST_PART=2/12`, the second
 /// twelfth of all ops: several processes share the work.
 fn suite_where(filter: Filter) {
-    let (rocm, filter) = (Rocm::new().unwrap(), filter.with_variables());
+    suite_on_all_parts(&Rocm::new().unwrap(), filter.with_variables());
+}
+
+fn suite_on_all_parts(rocm: &Rocm, filter: Filter) {
     let part = std::env::var("OPS_TEST_PART").ok().filter(|_| filter.op.is_none());
     let ops = match (&filter.op, part) {
         (Some(list), _) => list.split(',').map(|op| Some(op.to_owned())).collect(),
@@ -46,7 +51,7 @@ fn suite_where(filter: Filter) {
     };
     let mut failures = Vec::new();
     for op in ops {
-        failures.extend(failures_on(&rocm, &Filter { op, ..filter.clone() }));
+        failures.extend(failures_on(rocm, &Filter { op, ..filter.clone() }));
         if filter.until_failure && !failures.is_empty() {
             break;
         }
@@ -204,13 +209,19 @@ fn golden_cases_on_waves_of_64() {
     with_standin("golden_cases_on_waves_of_64", WAVES_OF_64, |_| replay(64));
 }
 
-/// With libraries, where they come first, on a device with one compute unit: grids are smaller than the work there, so that
-/// kernels loop over it. Each op runs in about one in four of its types, because `any_order_of_waves_passes_the_suite` runs all on
-/// waves of 32; `OPS_TEST_ONE_TYPE_IN=1` runs all here.
+/// With libraries, where they come first, on a device with one compute unit and one block on it: grids are smaller than the
+/// work, so kernels loop over it, and waves run in random order, so one that runs ahead into the next turn is noticed. Each op runs
+/// in about one in four of its types, because `any_order_of_waves_passes_the_suite` runs all on waves of 32;
+/// `OPS_TEST_ONE_TYPE_IN=1` runs all here.
 #[test]
 fn suite_on_waves_of_32() {
-    with_standin("suite_on_waves_of_32", &[ONE_COMPUTE_UNIT], |_| {
-        suite_where(Filter { one_type_in: Some(4), ..Filter::all() });
+    with_standin("suite_on_waves_of_32", &[ONE_COMPUTE_UNIT, SHUFFLED], |_| {
+        let mut tuning = *Rocm::new().unwrap().tuning();
+        for knob in ["element_blocks", "row_blocks", "dot_blocks"] {
+            assert!(tuning.set(knob, 1), "{knob}");
+        }
+        let rocm = Rocm::builder().tuning(tuning).build().unwrap();
+        suite_on_all_parts(&rocm, Filter { one_type_in: Some(4), ..Filter::all() }.with_variables());
     });
 }
 
@@ -309,7 +320,7 @@ const ELSEWHERE: [Except; 3] = [
 /// `all_ops_on_waves_of_64`.
 #[test]
 fn any_order_of_waves_passes_the_suite() {
-    let variables = [OWN_PRODUCTS, ("HIP_STANDIN_GFX", "gfx1201"), ("HIP_STANDIN_ORDER", "shuffled")];
+    let variables = [OWN_PRODUCTS, ("HIP_STANDIN_GFX", "gfx1201"), SHUFFLED];
     with_standin("any_order_of_waves_passes_the_suite", &variables, |standin| {
         suite();
         instructions(&Rocm::new().unwrap());
