@@ -160,6 +160,47 @@ fn kernel_sources_and_their_launches_are_named_after_the_family() {
     }
 }
 
+/// What vector kernels share, and faults that many ops have.
+const SHARED: [(&str, &[&str]); 2] = [
+    (
+        "crates/ops-simd/src",
+        &[
+            "amx",
+            "element",
+            "error",
+            "gemm",
+            "isa",
+            "lib",
+            "map",
+            "math",
+            "matrix_units",
+            "memory",
+            "rows",
+            "scratch",
+            "simd",
+            "stencil",
+            "store",
+            "x86",
+        ],
+    ),
+    ("tests/conformance/mutants", &["backend", "elementwise", "exact", "float64", "formats", "tools"]),
+];
+
+#[test]
+fn vector_kernels_and_mutants_are_in_files_named_after_the_family() {
+    let all = all_names();
+    for (folder, shared) in SHARED {
+        for (path, _) in files(folder) {
+            let top = path.split('/').next().unwrap();
+            let named = all.iter().any(|names| names.files.iter().any(|name| name == top));
+            assert!(
+                named || shared.contains(&top),
+                "{folder}/{path}.rs is not named after an op or its family"
+            );
+        }
+    }
+}
+
 /// The path of the op's type.
 struct TypeName;
 
