@@ -34,6 +34,13 @@ pub enum LoadErrorKind {
         /// The HIP runtime of the other major version.
         other: PathBuf,
     },
+    /// The library would bring a second copy of the HIP runtime into the process.
+    TwoCopies {
+        /// The HIP runtime that the process has loaded.
+        loaded: PathBuf,
+        /// The copy that the library would bring.
+        other: PathBuf,
+    },
     /// ROCm's libraries are opened only on Linux.
     Platform,
 }
@@ -132,6 +139,13 @@ impl fmt::Display for LoadError {
                 write!(
                     f,
                     "{other} is of another major version than {loaded}, which this process has loaded"
+                )?;
+            }
+            LoadErrorKind::TwoCopies { loaded, other } => {
+                let (loaded, other) = (loaded.display(), other.display());
+                write!(
+                    f,
+                    "it would load {other} beside {loaded}, a second copy of the HIP runtime, which this process has"
                 )?;
             }
             LoadErrorKind::Platform => write!(f, "this platform is {}", std::env::consts::OS)?,

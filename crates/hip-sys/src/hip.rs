@@ -14,7 +14,7 @@ pub use generated::*;
 /// The open HIP runtime.
 pub type Lib = Library<Functions>;
 
-/// Opens the HIP runtime of ROCm 7 or 6. After the first success, later calls return the same library.
+/// Opens the HIP runtime of version 7 or 6, or else a newer one that has all functions that this crate knows. After the first success, later calls return the same library.
 ///
 /// # Errors
 ///
@@ -37,9 +37,10 @@ fn description() -> Description<Functions> {
     Description {
         name: "the HIP runtime",
         sonames: [7, 6].map(|major| (format!("libamdhip64.so.{major}"), major)).into(),
+        newer: Some(("libamdhip64.so.8".to_string(), 8)),
         required: None,
-        advice: "install ROCm 6 or 7 (AMD's package hip-runtime-amd, Debian's libamdhip64-6 or -7), or set OPS_ROCM_PATH \
-                 to the folder that holds its libraries"
+        advice: "install ROCm (AMD's package hip-runtime-amd or amdrocm-runtime, Debian's libamdhip64-6 or -7, or \
+                 `pip install rocm`), or set OPS_ROCM_PATH to the folder that holds its libraries"
             .to_string(),
         version,
     }

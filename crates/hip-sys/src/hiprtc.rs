@@ -47,7 +47,8 @@ pub fn load_from(hip: &hip::Lib, search: &Search) -> Result<Lib, LoadError> {
     );
     // A runtime of ROCm 6 built without hipRTC has the soname too.
     let required = Some("hiprtcVersion");
-    Description { name: "hipRTC", sonames, required, advice, version }.open(&search.after(hip.folders()))
+    Description { name: "hipRTC", sonames, newer: None, required, advice, version }
+        .open(&search.after(hip.folders()))
 }
 
 /// The file of hipRTC's compiler, `libamd_comgr`. Distributions update it independently of hipRTC, and it

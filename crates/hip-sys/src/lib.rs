@@ -23,16 +23,21 @@
 //!
 //! # Search order
 //!
-//! Libraries are searched in the folder in `OPS_ROCM_PATH`, the folder in `ROCM_PATH`, `/opt/rocm*` (newest version
-//! first), and finally by the system's loader. A folder is either the root of an installation, with `lib` or `lib64` in
-//! it, or the folder of the libraries itself. In each place ROCm 7 is preferred to ROCm 6. If a library in
-//! `OPS_ROCM_PATH` exists but does not load, the search ends with an error, so that a broken choice is noticed.
+//! 1. What the process has loaded, as Python packages do, is used whatever the search would find.
+//! 2. `OPS_ROCM_PATH`, `ROCM_PATH`, `ROCM_HOME` and `HIP_PATH`, each a list of folders separated by colons. If a library in
+//!    `OPS_ROCM_PATH` exists but does not load, the search ends with an error, so that a broken choice is noticed.
+//! 3. ROCm's Python packages in the environments `VIRTUAL_ENV` and `CONDA_PREFIX`, and `$CONDA_PREFIX/lib`.
+//! 4. `/opt/rocm/core-*`, `/opt/rocm-*` and `/opt/rocm`, newest version first.
+//! 5. The system's loader, which knows `LD_LIBRARY_PATH` and the packages of distributions.
 //!
-//! A library that the process has already loaded, as Python packages do, is used whatever the search would
-//! find. Two major versions of `libamdhip64` in one process do not work, so a loaded HIP 6 is used even if
-//! `OPS_ROCM_PATH` names ROCm 7; if both are loaded, that is an error. hipRTC, rocBLAS and hipBLASLt must
-//! have the HIP runtime's major version. MIOpen has one soname for both majors, so it is taken only from the
-//! HIP runtime's folder.
+//! A folder is an installation's root, `/opt/rocm` with installations in it, the folder of the libraries itself, a
+//! `site-packages` folder, or an environment. In each place ROCm 7 is preferred to ROCm 6. HIP 8 is tried after all places, and
+//! used only if it has all functions that this crate knows.
+//!
+//! Two copies of `libamdhip64` in one process do not work. So a loaded HIP 6 is used even if `OPS_ROCM_PATH` names ROCm 7, and
+//! [`Library::note`] says so. hipRTC, rocBLAS and hipBLASLt must have the HIP runtime's major version. They and MIOpen are
+//! searched first beside the runtime, where Python's packages are several folders, and are refused if they would load another
+//! copy of the runtime.
 //!
 //! # Safety of loading
 //!
@@ -52,4 +57,4 @@ mod symbol;
 
 pub use error::{Attempt, LoadError, LoadErrorKind, MissingSymbol, Outcome};
 pub use loader::{Functions, Library, Version};
-pub use search::Search;
+pub use search::{Search, rocm_version};

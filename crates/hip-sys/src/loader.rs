@@ -47,6 +47,7 @@ struct Inner<F> {
     soname: String,
     major: u32,
     version: Option<Version>,
+    note: Option<String>,
     /// Never closed: ROCm's libraries start threads and register exit handlers, and do not survive unloading.
     _library: ManuallyDrop<libloading::Library>,
 }
@@ -70,6 +71,19 @@ impl<F> Library<F> {
     /// The version that the library reports, if it does.
     pub fn version(&self) -> Option<Version> {
         self.inner.version
+    }
+
+    /// What the user should know of how it was found: `OPS_ROCM_PATH` has another copy than the one that the process had loaded.
+    pub fn note(&self) -> Option<&str> {
+        self.inner.note.as_deref()
+    }
+
+    /// Other files of this library that the process has loaded. Two copies keep separate state, so one does not know the
+    /// handles and streams of the other.
+    pub fn copies(&self) -> Vec<PathBuf> {
+        let stem = self.soname().split(".so").next().unwrap_or_default();
+        let others = process_libraries::files_of(stem).into_iter();
+        others.filter(|file| !process_libraries::same_file(file, self.path())).collect()
     }
 
     /// The folder of the library and, if it is a link to another folder, the folder of its target.
@@ -141,6 +155,9 @@ pub struct Description<F> {
     pub name: &'static str,
     /// Its sonames, preferred first, each with the major version of ROCm that it belongs to.
     pub sonames: Vec<(String, u32)>,
+    /// A newer soname, with the major version of ROCm that it belongs to, which is tried after all others. A file with this name
+    /// must have all functions.
+    pub newer: Option<(String, u32)>,
     /// A function without which a file is not this library, even though it has one of the sonames.
     pub required: Option<&'static str>,
     /// The remedy if it cannot be opened.
@@ -155,7 +172,7 @@ impl<F: Functions> Description<F> {
     ///
     /// # Errors
     ///
-    /// [`LoadError`] if the library is not found, the system's loader rejects it, or the process would then have two majors
+    /// [`LoadError`] if the library is not found, the system's loader rejects it, or the process would then have two copies
     /// of the HIP runtime.
     pub fn open(&self, search: &Search) -> Result<Library<F>, LoadError> {
         let mut attempts = Vec::new();
@@ -166,7 +183,7 @@ impl<F: Functions> Description<F> {
             Err(kind) => kind,
         };
         let advice = match &kind {
-            LoadErrorKind::TwoMajors { loaded, .. } => {
+            LoadErrorKind::TwoMajors { loaded, .. } | LoadErrorKind::TwoCopies { loaded, .. } => {
                 format!("set OPS_ROCM_PATH to {}", loaded.parent().unwrap_or(loaded).display())
             }
             LoadErrorKind::Platform => "ROCm is supported on Linux only".to_string(),
@@ -187,13 +204,31 @@ impl<F: Functions> Description<F> {
             .sonames
             .iter()
             .partition(|(soname, _)| process_libraries::is_hip_runtime(soname) && !self.is_runtime());
-        if let Some(library) = self.resident(&own)? {
+        let known: Vec<_> = own.into_iter().chain(&self.newer).collect();
+        if let Some(library) = self.resident(&known, search)? {
             return Ok(Some(library));
         }
+        if let Some(library) = self.found(&self.sonames, &[], search, tried)? {
+            return Ok(Some(library));
+        }
+        if let Some(library) = self.found(self.newer.as_slice(), F::SYMBOLS, search, tried)? {
+            return Ok(Some(library));
+        }
+        self.resident(&substitutes, search)
+    }
+
+    /// The first of these libraries in the places of the search that has all `required` functions.
+    fn found(
+        &self,
+        sonames: &[(String, u32)],
+        required: &[&'static str],
+        search: &Search,
+        tried: &mut Vec<Attempt>,
+    ) -> Result<Option<Library<F>>, LoadErrorKind> {
         for place in search.places() {
-            for (soname, major) in &self.sonames {
+            for (soname, major) in sonames {
                 let file = place.map_or_else(|| PathBuf::from(soname), |folder| folder.path.join(soname));
-                let outcome = match self.attempt(place, file.clone(), soname, *major)? {
+                let outcome = match self.attempt(place, file.clone(), (soname, *major), required)? {
                     Ok(library) => return Ok(Some(library)),
                     Err(outcome) => outcome,
                 };
@@ -205,7 +240,7 @@ impl<F: Functions> Description<F> {
                 }
             }
         }
-        self.resident(&substitutes)
+        Ok(None)
     }
 
     fn is_runtime(&self) -> bool {
@@ -214,16 +249,39 @@ impl<F: Functions> Description<F> {
 
     /// The first of these libraries that the process has already loaded. A second copy, or another major
     /// version, would not work with it.
-    fn resident(&self, sonames: &[&(String, u32)]) -> Result<Option<Library<F>>, LoadErrorKind> {
+    fn resident(
+        &self,
+        sonames: &[&(String, u32)],
+        search: &Search,
+    ) -> Result<Option<Library<F>>, LoadErrorKind> {
         for (soname, major) in sonames {
             let Some(library) = process_libraries::loaded(soname) else { continue };
             if self.required.is_some_and(|name| address(&library, name).is_null()) {
                 continue;
             }
             one_major()?;
-            return Ok(Some(self.describe(library, PathBuf::from(soname), soname, *major)));
+            let mut library = self.describe(library, PathBuf::from(soname), soname, *major);
+            let note = self.other_choice(&library, search);
+            if let Some(inner) = Arc::get_mut(&mut library.inner) {
+                inner.note = note;
+            }
+            return Ok(Some(library));
         }
         Ok(None)
+    }
+
+    /// The copy that the user chose although the process has loaded this one.
+    fn other_choice(&self, loaded: &Library<F>, search: &Search) -> Option<String> {
+        let chosen = search.user_choice().flat_map(|folder| {
+            self.sonames.iter().map(|(soname, _)| folder.join(soname)).filter(|file| file.exists())
+        });
+        let other =
+            chosen.into_iter().next().filter(|file| !process_libraries::same_file(file, loaded.path()))?;
+        Some(format!(
+            "OPS_ROCM_PATH names {}, but this process had loaded {} before, which is used",
+            other.display(),
+            loaded.path().display()
+        ))
     }
 
     /// Opens a file in a folder, or, without a folder, the soname through the system's loader.
@@ -231,15 +289,20 @@ impl<F: Functions> Description<F> {
         &self,
         place: Option<&Folder>,
         file: PathBuf,
-        soname: &str,
-        major: u32,
+        (soname, major): (&str, u32),
+        all_of: &[&'static str],
     ) -> Result<Result<Library<F>, Outcome>, LoadErrorKind> {
         let mut file = file;
+        let resident = process_libraries::hip_runtimes();
         if place.is_some() {
             if !file.exists() {
                 return Ok(Err(Outcome::Absent));
             }
-            let resident = process_libraries::hip_runtimes();
+            if let Some(other) =
+                file.parent().and_then(|folder| process_libraries::other_runtime(folder, major))
+            {
+                return Ok(Err(Outcome::Refused(format!("it belongs to {}", other.display()))));
+            }
             if let Some(other) = resident.iter().find(|runtime| runtime.major != major) {
                 return Err(LoadErrorKind::TwoMajors { loaded: other.path.clone(), other: file });
             }
@@ -252,11 +315,13 @@ impl<F: Functions> Description<F> {
             Ok(library) => library,
             Err(error) => return Ok(Err(outcome(&file, place.is_none(), &error))),
         };
-        if let Some(required) = self.required.filter(|name| address(&library, name).is_null()) {
+        let mut required = self.required.iter().chain(all_of);
+        if let Some(required) = required.find(|name| address(&library, name).is_null()) {
             return Ok(Err(Outcome::Lacks(required)));
         }
         // The library may have loaded a runtime of its own. Returning drops it, which closes it again.
         one_major()?;
+        no_further_copy(&resident)?;
         Ok(Ok(self.describe(library, file, soname, major)))
     }
 
@@ -271,7 +336,15 @@ impl<F: Functions> Description<F> {
         let version = (self.version)(&functions);
         let _library = ManuallyDrop::new(library);
         Library {
-            inner: Arc::new(Inner { functions, path, soname: soname.to_string(), major, version, _library }),
+            inner: Arc::new(Inner {
+                functions,
+                path,
+                soname: soname.to_string(),
+                major,
+                version,
+                note: None,
+                _library,
+            }),
         }
     }
 }
@@ -284,6 +357,16 @@ fn one_major() -> Result<(), LoadErrorKind> {
         return Err(LoadErrorKind::TwoMajors { loaded: first.path.clone(), other: other.path.clone() });
     }
     Ok(())
+}
+
+/// Checks that a library just opened has loaded no second copy of the HIP runtime beside those that were there before.
+fn no_further_copy(before: &[process_libraries::Runtime]) -> Result<(), LoadErrorKind> {
+    let Some(first) = before.first() else { return Ok(()) };
+    let known = |path: &Path| before.iter().any(|runtime| process_libraries::same_file(&runtime.path, path));
+    match process_libraries::hip_runtimes().into_iter().find(|runtime| !known(&runtime.path)) {
+        Some(other) => Err(LoadErrorKind::TwoCopies { loaded: first.path.clone(), other: other.path }),
+        None => Ok(()),
+    }
 }
 
 /// Returns the library that was opened first. A failure is not cached, so the next call tries again.

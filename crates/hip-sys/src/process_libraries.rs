@@ -43,12 +43,39 @@ pub(crate) fn hip_runtimes() -> Vec<Runtime> {
     let mut runtimes: Vec<Runtime> = by_soname.collect();
     for mapping in mappings().iter().filter_map(|line| Mapping::parse(line)) {
         if let Some(major) = hip_major(&mapping.path)
-            && !runtimes.iter().any(|r| r.path == mapping.path)
+            && !runtimes.iter().any(|r| same_file(&r.path, &mapping.path))
         {
             runtimes.push(Runtime { path: mapping.path, major });
         }
     }
     runtimes
+}
+
+/// The files that the process has loaded whose names start with a library's, such as `libamdhip64`, each once.
+pub(crate) fn files_of(stem: &str) -> Vec<PathBuf> {
+    let is_of = |path: &Path| {
+        let name = path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+        name.strip_prefix(stem).is_some_and(|rest| rest.starts_with(".so"))
+    };
+    let mut files: Vec<PathBuf> = Vec::new();
+    for mapping in
+        mappings().iter().filter_map(|line| Mapping::parse(line)).filter(|mapping| is_of(&mapping.path))
+    {
+        if !files.iter().any(|file| same_file(file, &mapping.path)) {
+            files.push(mapping.path);
+        }
+    }
+    files
+}
+
+/// Whether two paths lead to one file.
+pub(crate) fn same_file(a: &Path, b: &Path) -> bool {
+    #[cfg(unix)]
+    if let (Ok(a), Ok(b)) = (std::fs::metadata(a), std::fs::metadata(b)) {
+        use std::os::unix::fs::MetadataExt;
+        return (a.dev(), a.ino()) == (b.dev(), b.ino());
+    }
+    a == b
 }
 
 /// The file that is mapped at an address.
@@ -61,6 +88,12 @@ pub(crate) fn file_at(address: *const c_void) -> Option<PathBuf> {
 fn mappings() -> Vec<String> {
     let text = std::fs::read("/proc/self/maps").unwrap_or_default();
     String::from_utf8_lossy(&text).lines().map(str::to_string).collect()
+}
+
+/// The HIP runtime in a folder if it has only those of other major versions.
+pub(crate) fn other_runtime(folder: &Path, major: u32) -> Option<PathBuf> {
+    let runtime = |major| Some(folder.join(format!("{HIP_RUNTIME}{major}"))).filter(|file| file.exists());
+    HIP_MAJORS.filter(|other| *other != major).find_map(runtime).filter(|_| runtime(major).is_none())
 }
 
 /// Whether a soname is that of the HIP runtime.

@@ -18,7 +18,7 @@ fn an_empty_folder_gives_a_quick_error_that_names_everything() {
     assert_eq!(error.sonames(), ["libamdhip64.so.7", "libamdhip64.so.6"]);
     let tried: Vec<_> = error.attempts().iter().map(|a| (a.path.clone(), a.outcome.clone())).collect();
     let absent = |name| (folder.path().join(name), Outcome::Absent);
-    assert_eq!(tried, [absent("libamdhip64.so.7"), absent("libamdhip64.so.6")]);
+    assert_eq!(tried, ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.8"].map(absent));
     let text = error.to_string();
     let folder = folder.path().display().to_string();
     for part in ["HIP runtime", "libamdhip64.so.7", "libamdhip64.so.6", &folder, "OPS_ROCM_PATH", "install"] {
@@ -301,6 +301,87 @@ fn a_runtime_that_the_process_holds_is_not_opened_again_from_elsewhere() {
         isolated("a_runtime_that_the_process_holds_is_not_opened_again_from_elsewhere", &[], || {
             hip::load_from(&Search::new().folder(first.path())).unwrap();
             assert_eq!(hip::load_from(&Search::new().folder(second.path())).unwrap().path(), held);
+        });
+    }
+}
+
+/// As in a process in which PyTorch has loaded its own.
+#[test]
+fn a_choice_that_comes_too_late_is_noted() {
+    let (held, chosen) = (Scratch::new(), Scratch::new());
+    if have_compiler() {
+        let (held, _) = (held.hip(7, 1), chosen.hip(7, 2));
+        isolated("a_choice_that_comes_too_late_is_noted", &[("OPS_ROCM_PATH", chosen.path())], || {
+            opened_by_others(&held);
+            let hip = hip::load().unwrap();
+            assert_eq!(hip.path(), held);
+            let (note, chosen) = (hip.note().unwrap(), std::env::var("OPS_ROCM_PATH").unwrap());
+            assert!(note.contains(&chosen) && note.contains(&held.display().to_string()), "{note}");
+            assert_eq!(hip.copies(), [std::path::PathBuf::new(); 0]);
+        });
+    }
+}
+
+#[test]
+fn two_copies_of_one_version_are_found() {
+    let (first, second) = (Scratch::new(), Scratch::new());
+    if have_compiler() {
+        let (one, two) = (first.hip(7, 1), second.hip(7, 1));
+        isolated("two_copies_of_one_version_are_found", &[], || {
+            opened_by_others(&one);
+            opened_by_others(&two);
+            let hip = hip::load_from(&Search::new()).unwrap();
+            assert_eq!((hip.path(), hip.copies()), (one.as_path(), vec![two.clone()]));
+        });
+    }
+}
+
+#[test]
+fn a_library_that_would_load_a_second_runtime_is_refused() {
+    let (first, second) = (Scratch::new(), Scratch::new());
+    if have_compiler() {
+        first.hip(7, 1);
+        // A copy with another soname is not replaced by the one that is loaded.
+        let source = "int hipRuntimeGetVersion(int *v) { *v = 70226015; return 0; }";
+        let other = second.library("libamdhip64.so.7.2.1", source, &[]);
+        second.library("libhiprtc.so.7", HIPRTC, std::slice::from_ref(&other));
+        isolated("a_library_that_would_load_a_second_runtime_is_refused", &[], || {
+            let hip = hip::load_from(&Search::new().folder(first.path())).unwrap();
+            let error = hiprtc::load_from(&hip, &Search::new().folder(second.path())).unwrap_err();
+            let loaded = hip.path().to_path_buf();
+            assert_eq!(*error.kind(), LoadErrorKind::TwoCopies { loaded, other: other.clone() });
+            assert!(error.to_string().contains("a second copy of the HIP runtime"), "{error}");
+        });
+    }
+}
+
+#[test]
+fn a_newer_runtime_comes_last_and_needs_all_functions() {
+    let (newer, seven) = (Scratch::new(), Scratch::new());
+    if have_compiler() {
+        let eight = newer.path().join("libamdhip64.so.8");
+        std::fs::rename(newer.hip(7, 1), &eight).unwrap();
+        let old = seven.hip(7, 1);
+        isolated("a_newer_runtime_comes_last_and_needs_all_functions", &[], || {
+            let error = hip::load_from(&Search::new().folder(newer.path())).unwrap_err();
+            let lacks = error.attempts().iter().find(|attempt| attempt.path == eight).unwrap();
+            assert!(matches!(lacks.outcome, Outcome::Lacks(_)), "{lacks:?}");
+            let both = Search::new().folder(newer.path()).folder(seven.path());
+            assert_eq!(hip::load_from(&both).unwrap().path(), old);
+        });
+    }
+}
+
+#[test]
+fn a_newer_runtime_with_all_functions_is_used() {
+    let folder = Scratch::new();
+    if have_compiler() {
+        use hip_sys::Functions as _;
+        let functions = hip::Functions::SYMBOLS.iter().map(|name| format!("int {name}() {{ return 0; }}\n"));
+        let eight = folder.library("libamdhip64.so.8", &functions.collect::<String>(), &[]);
+        isolated("a_newer_runtime_with_all_functions_is_used", &[], || {
+            let hip = hip::load_from(&Search::new().folder(folder.path())).unwrap();
+            assert_eq!((hip.path(), hip.rocm_major()), (eight.as_path(), 8));
         });
     }
 }

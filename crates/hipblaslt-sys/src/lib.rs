@@ -84,6 +84,6 @@ pub fn load_from(hip: &hip::Lib, search: &Search) -> Result<Lib, LoadError> {
         hip.path().display()
     );
     // The library reports its version only through a handle, which requires a device.
-    Description { name: "hipBLASLt", sonames, required: None, advice, version: |_| None }
+    Description { name: "hipBLASLt", sonames, newer: None, required: None, advice, version: |_| None }
         .open(&search.after(hip.folders()))
 }

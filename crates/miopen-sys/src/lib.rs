@@ -1,7 +1,7 @@
 //! Generated bindings of MIOpen, opened at run time, on top of [`hip_sys`].
 //!
 //! Nothing is linked, so this crate builds and documents without ROCm. MIOpen has one soname for ROCm 6 and 7, so
-//! [`load`] opens it only from the HIP runtime's folder.
+//! [`load`] refuses one that would bring a second HIP runtime into the process.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -43,7 +43,7 @@ pub use generated::*;
 /// The open MIOpen.
 pub type Lib = Library<Functions>;
 
-/// Opens MIOpen from the folder of the HIP runtime, which is opened first. After the first success, later calls return the
+/// Opens the MIOpen that belongs to the HIP runtime, which is opened first. After the first success, later calls return the
 /// same library.
 ///
 /// # Errors
@@ -51,23 +51,23 @@ pub type Lib = Library<Functions>;
 /// [`LoadError`] if the runtime or MIOpen cannot be opened.
 pub fn load() -> Result<Lib, LoadError> {
     static LIB: OnceLock<Lib> = OnceLock::new();
-    loader::once(&LIB, || load_from(&hip::load()?))
+    loader::once(&LIB, || load_from(&hip::load()?, &Search::standard()))
 }
 
-/// Opens MIOpen from the folder of a HIP runtime.
+/// Opens the MIOpen that belongs to a HIP runtime: from the runtime's folder, or else by the search.
 ///
 /// # Errors
 ///
-/// [`LoadError`] if MIOpen is not in that folder.
-pub fn load_from(hip: &hip::Lib) -> Result<Lib, LoadError> {
+/// [`LoadError`] if none is found, or if it belongs to another HIP runtime.
+pub fn load_from(hip: &hip::Lib, search: &Search) -> Result<Lib, LoadError> {
     let major = hip.rocm_major();
     let advice = format!(
         "install MIOpen of ROCm {major} (AMD's package miopen-hip, Debian's libmiopen1) beside {}",
         hip.path().display()
     );
     let sonames = vec![("libMIOpen.so.1".to_string(), major)];
-    Description { name: "MIOpen", sonames, required: None, advice, version }
-        .open(&Search::new().after(hip.folders()))
+    Description { name: "MIOpen", sonames, newer: None, required: None, advice, version }
+        .open(&search.of_runtime(hip))
 }
 
 fn version(miopen: &Functions) -> Option<Version> {

@@ -8,18 +8,38 @@ const MIOPEN: &str = "int miopenGetVersion(unsigned long *a, unsigned long *b, u
                       { *a = 3; *b = 4; *c = 1; return 0; }";
 
 #[test]
-fn miopen_is_taken_from_the_runtimes_folder_only() {
+fn miopen_of_another_major_version_is_not_opened() {
+    let (runtime, other) = (Scratch::new(), Scratch::new());
+    let variables = [("OPS_ROCM_PATH", runtime.path()), ("ROCM_PATH", other.path())];
+    if have_compiler() {
+        runtime.hip(7, 1);
+        other.hip(6, 1);
+        other.library("libMIOpen.so.1", MIOPEN, &[]);
+        isolated("miopen_of_another_major_version_is_not_opened", &variables, || {
+            let error = miopen_sys::load().unwrap_err();
+            assert_eq!(*error.kind(), LoadErrorKind::Unusable);
+            let text = error.to_string();
+            assert!(text.contains("cannot load MIOpen (libMIOpen.so.1)"), "{text}");
+            assert!(text.contains("it belongs to") && text.contains("libamdhip64.so.6"), "{text}");
+            let folder = std::env::var("OPS_ROCM_PATH").unwrap();
+            assert!(error.advice().contains(&folder), "{}", error.advice());
+            assert!(!std::fs::read_to_string("/proc/self/maps").unwrap().contains("libMIOpen"));
+        });
+    }
+}
+
+/// As ROCm's Python packages, and Nix, which has a folder for each library.
+#[test]
+fn miopen_may_be_in_another_folder_than_the_runtime() {
     let (runtime, other) = (Scratch::new(), Scratch::new());
     let variables = [("OPS_ROCM_PATH", runtime.path()), ("ROCM_PATH", other.path())];
     if have_compiler() {
         runtime.hip(7, 1);
         other.library("libMIOpen.so.1", MIOPEN, &[]);
-        isolated("miopen_is_taken_from_the_runtimes_folder_only", &variables, || {
-            let error = miopen_sys::load().unwrap_err();
-            assert_eq!(*error.kind(), LoadErrorKind::NotFound);
-            assert!(error.to_string().contains("cannot load MIOpen (libMIOpen.so.1)"), "{error}");
-            let folder = std::env::var("OPS_ROCM_PATH").unwrap();
-            assert!(error.advice().contains(&folder), "{}", error.advice());
+        isolated("miopen_may_be_in_another_folder_than_the_runtime", &variables, || {
+            let file =
+                std::path::PathBuf::from(std::env::var_os("ROCM_PATH").unwrap()).join("libMIOpen.so.1");
+            assert_eq!(miopen_sys::load().unwrap().path(), file);
         });
     }
 }
@@ -32,7 +52,7 @@ fn miopen_reports_its_version_and_lacks_functions_one_by_one() {
         let file = folder.library("libMIOpen.so.1", MIOPEN, &[]);
         isolated("miopen_reports_its_version_and_lacks_functions_one_by_one", &[], || {
             let hip = hip::load_from(&Search::new().folder(folder.path())).unwrap();
-            let miopen = miopen_sys::load_from(&hip).unwrap();
+            let miopen = miopen_sys::load_from(&hip, &Search::new()).unwrap();
             assert_eq!((miopen.path(), miopen.version()), (file.as_path(), Some(Version::new(3, 4, 1))));
             assert_eq!(miopen.rocm_major(), 6);
             // SAFETY: the stub lacks the function, so nothing is called.

@@ -73,7 +73,7 @@ pub fn load_from(hip: &hip::Lib, search: &Search) -> Result<Lib, LoadError> {
         "install rocBLAS of ROCm {rocm} (AMD's package rocblas, Debian's librocblas{own}) beside {}",
         hip.path().display()
     );
-    Description { name: "rocBLAS", sonames, required: None, advice, version }
+    Description { name: "rocBLAS", sonames, newer: None, required: None, advice, version }
         .open(&search.after(hip.folders()))
 }
 

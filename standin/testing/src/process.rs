@@ -29,7 +29,10 @@ pub fn isolated(test: &str, variables: &[(&str, &Path)], body: impl FnOnce()) {
         return body();
     }
     run_alone(test, |child| {
-        child.env_remove("OPS_ROCM_PATH").env_remove("ROCM_PATH").envs(variables.iter().copied());
+        for name in ["OPS_ROCM_PATH", "ROCM_PATH", "ROCM_HOME", "HIP_PATH", "VIRTUAL_ENV", "CONDA_PREFIX"] {
+            child.env_remove(name);
+        }
+        child.envs(variables.iter().copied());
     });
 }
 

@@ -8,7 +8,7 @@ use super::library::{Failure, Lib, SetWorkspace, Vendor, check};
 use crate::ProviderId;
 use convolution::FoundSolutions;
 use hip_sys::hip::{self, hipStream_t};
-use hip_sys::{LoadError, Version};
+use hip_sys::{LoadError, Search, Version};
 use miopen_sys::{self as sys, miopenHandle_t};
 use ops_core::DType;
 use std::ffi::CStr;
@@ -41,7 +41,7 @@ impl Vendor for MiOpenLibrary {
     type Handle = MiOpenHandle;
 
     fn load(hip: &hip::Lib) -> Result<Lib<Self>, LoadError> {
-        sys::load_from(hip)
+        sys::load_from(hip, &Search::standard())
     }
 
     fn status_name(lib: &Lib<Self>, status: u32) -> Option<String> {
