@@ -19,7 +19,7 @@
 //! A module uses those above it in this list, and none below:
 //!
 //! 1. `result`; `borrowed_handle`; `raw`, the handles of streams and events; `track`, the progress of a stream;
-//!    `diagnosis`
+//!    `diagnosis`; `cards`
 //! 2. `error`, `gfx`, `info`; `allocator` and `pinned`, the caches of device and host memory
 //! 3. `device`, which owns the caches, records marks and waits for them
 //! 4. `event`, then `stream`
@@ -52,6 +52,7 @@ mod allocation;
 mod allocator;
 mod borrowed_handle;
 mod capture_log;
+mod cards;
 mod device;
 mod diagnosis;
 mod error;
@@ -74,6 +75,7 @@ mod uses;
 
 pub(crate) use allocator::Exhaustion;
 pub use allocator::MemoryStats;
+pub use cards::{Card, cards, installation};
 pub use device::Device;
 pub use error::{CompileError, Error, Result};
 pub use event::Event;

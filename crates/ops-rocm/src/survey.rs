@@ -1,16 +1,21 @@
 //! A survey of a machine's AMD GPUs: libraries, devices, kernels, and problems.
-use crate::hip::{Compiler, DeviceInfo, Hip, remarks};
+use crate::hip::{Card, Compiler, DeviceInfo, Hip, cards, installation, remarks};
 use crate::kernels::{CacheFolder, CacheLimit, CodeObjects, KernelCount, KernelSource};
 use crate::vendor::VENDORS;
 use crate::{Policy, Version};
-use std::path::PathBuf;
+use hip_sys::rocm_version;
+use std::path::{Path, PathBuf};
 
 /// What this machine has for AMD GPUs, found without running anything. It never fails: whatever is absent is
 /// part of the result.
 #[derive(Clone, Debug)]
 pub struct Survey {
+    /// The version of ROCm, if its installation says it. HIP's own version differs from it since ROCm 10.
+    pub rocm: Option<Version>,
     /// HIP, hipRTC and the vendor libraries.
     pub libraries: Vec<SurveyedLibrary>,
+    /// The AMD cards that the kernel knows, if there is no HIP or it sees no device.
+    pub cards: Vec<Card>,
     /// Every device that HIP sees.
     pub devices: Vec<SurveyedDevice>,
     /// Targets of the kernels that were compiled with this program.
@@ -51,7 +56,9 @@ impl Survey {
         let objects = CodeObjects::embedded();
         let cache = CacheFolder::Standard.usable();
         let mut survey = Survey {
+            rocm: None,
             libraries: Vec::new(),
+            cards: Vec::new(),
             devices: Vec::new(),
             targets: objects.targets().into_iter().map(String::from).collect(),
             embedded_bytes: objects.size(),
@@ -78,6 +85,12 @@ impl Survey {
                 survey.warnings.extend(remarks(&[]));
             }
         }
+        if survey.devices.is_empty() {
+            survey.cards = cards();
+            if !survey.has("HIP") {
+                survey.warnings.extend(survey.cards.first().map(installation));
+            }
+        }
         if source == KernelSource::Aot && objects.is_empty() && !survey.has_supported_device() {
             survey.warnings.push(
                 "OPS_ROCM_KERNELS=aot, and this program embeds no kernels: build it with feature `aot`, or unset \
@@ -88,6 +101,10 @@ impl Survey {
         survey
     }
 
+    fn has(&self, library: &str) -> bool {
+        self.libraries.iter().any(|known| known.name == library && known.found.is_ok())
+    }
+
     fn has_supported_device(&self) -> bool {
         self.devices.iter().any(|device| device.info.gfx.is_supported())
     }
@@ -96,6 +113,8 @@ impl Survey {
         let mut library = |name, found: Result<(PathBuf, Option<Version>), String>| {
             self.libraries.push(SurveyedLibrary { name, found });
         };
+        self.rocm = rocm_version(hip.lib().path());
+        self.warnings.extend(hip.lib().note().map(str::to_owned));
         library("HIP", Ok((hip.lib().path().to_path_buf(), hip.lib().version())));
         let compiler = Compiler::load(hip).map_err(|error| error.to_string());
         let found = compiler.as_ref().map(|c| (c.lib().path().to_path_buf(), c.lib().version()));
@@ -107,6 +126,9 @@ impl Survey {
             library(vendor.name, found.map_err(String::clone));
             vendors.extend(opened.map(|lib| (vendor.name, lib)));
         }
+        let loaded = vendors.iter().map(|(name, lib)| (*name, lib.path(), lib.copies()));
+        let loaded = [("HIP", hip.lib().path(), hip.lib().copies())].into_iter().chain(loaded);
+        self.warnings.extend(loaded.filter_map(|(name, path, copies)| two_copies(name, path, &copies)));
 
         let devices = DeviceInfo::all(hip).unwrap_or_else(|error| {
             self.warnings.push(error.to_string());
@@ -153,4 +175,17 @@ impl Survey {
             ));
         }
     }
+}
+
+/// Warns of several copies of one library in this process.
+fn two_copies(name: &str, path: &Path, copies: &[PathBuf]) -> Option<String> {
+    let others: Vec<String> = copies.iter().map(|copy| copy.display().to_string()).collect();
+    (!others.is_empty()).then(|| {
+        format!(
+            "this process has loaded {name} more than once: {} is used, and {} too; streams and memory of one do not work \
+             with the other",
+            path.display(),
+            others.join(", ")
+        )
+    })
 }

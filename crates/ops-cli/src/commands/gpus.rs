@@ -6,7 +6,11 @@ use std::io::{self, Write};
 /// A [`Survey`] in serializable form.
 #[derive(Debug, Serialize)]
 pub(crate) struct Gpus {
+    /// The version of ROCm.
+    version: Option<String>,
     libraries: Vec<Library>,
+    /// What the kernel knows of AMD's cards, if HIP does not see any.
+    cards: Vec<String>,
     devices: Vec<Device>,
     embedded: Embedded,
     cache: Option<String>,
@@ -57,8 +61,11 @@ struct Embedded {
 impl Gpus {
     /// Surveys this machine.
     pub(crate) fn here() -> Self {
-        let Survey { libraries, devices, targets, embedded_bytes, cache, warnings } = Survey::here();
+        let Survey { rocm, libraries, cards, devices, targets, embedded_bytes, cache, warnings } =
+            Survey::here();
         Gpus {
+            version: rocm.map(|version| version.to_string()),
+            cards: cards.iter().map(ToString::to_string).collect(),
             libraries: libraries.into_iter().map(Library::of).collect(),
             devices: devices.into_iter().map(Device::of).collect(),
             embedded: Embedded { targets, bytes: embedded_bytes },
@@ -85,6 +92,9 @@ impl Gpus {
     /// Errors of the writer.
     pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
         let mut title = "rocm";
+        if let Some(version) = &self.version {
+            writeln!(out, "{:<8}  {:<9}  {version}", std::mem::take(&mut title), "ROCm")?;
+        }
         for Library { name, path, version, absent } in &self.libraries {
             let version = version.as_deref().unwrap_or("of unknown version");
             let what = match (path, absent) {
@@ -93,6 +103,7 @@ impl Gpus {
             };
             writeln!(out, "{:<8}  {name:<9}  {what}", std::mem::take(&mut title))?;
         }
+        self.cards.iter().try_for_each(|card| writeln!(out, "card      {card}"))?;
         for d in &self.devices {
             let kind = if d.integrated { "integrated" } else { "discrete" };
             let marks = [(d.preferred, ", the default"), (!d.supported, ", not supported")];

@@ -11,10 +11,22 @@ pub(super) fn no_device() -> String {
         ["HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES"].into_iter().find_map(
             |name| std::env::var(name).ok().map(|value| format!("{name} is set to {value:?}; unset it")),
         );
+    if let Some(windows) = subsystem_of_windows(Path::new("/dev")) {
+        return windows;
+    }
     let driver = node_problem(Path::new("/dev/kfd"));
     let problem = driver.or_else(|| render_problem(Path::new("/dev/dri"), Path::new("/sys/class/drm")));
     problem.or(hidden).unwrap_or_else(|| {
         "the HIP runtime finds no device, although /dev/kfd and a render node of /dev/dri can be opened; see rocminfo"
+            .to_string()
+    })
+}
+
+/// What ROCm needs in the Windows Subsystem for Linux, which has `/dev/dxg` in place of `/dev/kfd`.
+fn subsystem_of_windows(dev: &Path) -> Option<String> {
+    (dev.join("dxg").exists() && !dev.join("kfd").exists()).then(|| {
+        "this is the Windows Subsystem for Linux: ROCm needs AMD's driver on Windows, and here its library librocdxg \
+         (package amdrocm-wsl) with ROCm 7.13 or later; with an earlier one, set HSA_ENABLE_DXG_DETECTION=1"
             .to_string()
     })
 }
@@ -101,6 +113,19 @@ mod tests {
         let denied = explain("/dev/kfd", ErrorKind::PermissionDenied);
         assert!(denied.contains("usermod -aG render,video"), "{denied}");
         assert_eq!(node_problem(Path::new("/dev/null")), None);
+    }
+
+    #[test]
+    fn the_subsystem_of_windows_is_known_by_its_device() {
+        let dev = std::env::temp_dir().join(format!("ops-rocm-dxg-{}", std::process::id()));
+        fs::create_dir_all(&dev).unwrap();
+        assert_eq!(subsystem_of_windows(&dev), None);
+        fs::write(dev.join("dxg"), "").unwrap();
+        let text = subsystem_of_windows(&dev).unwrap();
+        assert!(text.contains("librocdxg") && text.contains("HSA_ENABLE_DXG_DETECTION=1"), "{text}");
+        fs::write(dev.join("kfd"), "").unwrap();
+        assert_eq!(subsystem_of_windows(&dev), None);
+        fs::remove_dir_all(&dev).unwrap();
     }
 
     #[test]

@@ -7,7 +7,7 @@ use hip_sys::{LoadError, MissingSymbol, loader};
 use std::any::Any;
 use std::ffi::c_void;
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A library that computes ops through one handle per queue.
 pub(crate) trait Vendor: Send + Sync + 'static {
@@ -127,6 +127,8 @@ pub(crate) trait AnyLibrary: Any + Send + Sync + fmt::Debug {
     fn path(&self) -> &Path;
     /// The version that the library reports.
     fn version(&self) -> Option<loader::Version>;
+    /// Other files of this library that the process has loaded.
+    fn copies(&self) -> Vec<PathBuf>;
     /// As [`Vendor::check_kernels`].
     fn check_kernels(&self, gfx: &str) -> Result<(), String>;
 }
@@ -139,6 +141,9 @@ impl<V: Vendor> AnyLibrary for OpenLibrary<V> {
     }
     fn version(&self) -> Option<loader::Version> {
         self.0.version()
+    }
+    fn copies(&self) -> Vec<PathBuf> {
+        self.0.copies()
     }
     fn check_kernels(&self, gfx: &str) -> Result<(), String> {
         V::check_kernels(&self.0, gfx)

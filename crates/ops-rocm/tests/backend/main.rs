@@ -4,6 +4,7 @@ mod aot;
 mod cache;
 mod choice;
 mod faults;
+mod installations;
 mod prepare;
 mod queues;
 mod smoke;
