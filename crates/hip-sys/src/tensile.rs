@@ -1,4 +1,5 @@
-//! Finds the kernels of rocBLAS and hipBLASLt, which are Tensile's files next to each library.
+//! Finds the kernels of rocBLAS and hipBLASLt, which are Tensile's files next to each library. Since ROCm 7.14, code that was
+//! in the library itself may be in files `.kpack/*.kpack` of one target each.
 //!
 //! A library without kernels for the device may end the process when it is used. So check first.
 
@@ -27,25 +28,33 @@ pub struct NoKernels {
     pub variable: &'static str,
     /// The architecture, without features.
     pub gfx: String,
+    /// The files that were searched for, in these folders.
+    pub files: &'static str,
     /// The folders that were searched.
     pub folders: Vec<PathBuf>,
 }
 
 impl fmt::Display for NoKernels {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let NoKernels { library, gfx, .. } = self;
-        write!(f, "{library} has no kernels for {gfx}: there is no TensileLibrary*{gfx} in ")?;
+        let NoKernels { library, gfx, files, .. } = self;
+        write!(f, "{library} has no kernels for {gfx}: there is no {files}{gfx} in ")?;
         let folders: Vec<_> = self.folders.iter().map(|folder| folder.display().to_string()).collect();
         f.write_str(&if folders.is_empty() {
             "any folder beside it".to_string()
         } else {
             folders.join(", ")
         })?;
-        write!(f, "; set {} to a folder that has them", self.variable)
+        match self.files {
+            PACKS => write!(f, "; install ROCm's package of this target (rocm[device-{gfx}])"),
+            _ => write!(f, "; set {} to a folder that has them", self.variable),
+        }
     }
 }
 
 impl std::error::Error for NoKernels {}
+
+const FILES: &str = "TensileLibrary*";
+const PACKS: &str = "*.kpack of ";
 
 impl Tensile {
     /// The folder with the kernels for an architecture without features, such as `gfx90a`, of a library in these folders.
@@ -54,7 +63,16 @@ impl Tensile {
     ///
     /// [`NoKernels`] if there is none.
     pub fn kernels_for(&self, library_folders: &[PathBuf], gfx: &str) -> Result<PathBuf, NoKernels> {
-        self.find(library_folders, std::env::var_os(self.variable).as_deref(), gfx)
+        let folder = self.find(library_folders, std::env::var_os(self.variable).as_deref(), gfx)?;
+        match without_pack(library_folders, gfx) {
+            None => Ok(folder),
+            Some(packs) => Err(self.no_kernels(gfx, PACKS, vec![packs])),
+        }
+    }
+
+    fn no_kernels(&self, gfx: &str, files: &'static str, folders: Vec<PathBuf>) -> NoKernels {
+        let Tensile { library, variable, .. } = *self;
+        NoKernels { library, variable, gfx: gfx.to_string(), files, folders }
     }
 
     fn find(
@@ -74,10 +92,7 @@ impl Tensile {
             .collect();
         match folders.iter().find(|folder| has_kernels(folder, gfx)) {
             Some(folder) => Ok(folder.clone()),
-            None => {
-                let Tensile { library, variable, .. } = *self;
-                Err(NoKernels { library, variable, gfx: gfx.to_string(), folders })
-            }
+            None => Err(self.no_kernels(gfx, FILES, folders)),
         }
     }
 
@@ -98,12 +113,27 @@ fn has_kernels(folder: &Path, gfx: &str) -> bool {
     files.map(|file| file.file_name()).any(|name| is_for(&name.to_string_lossy(), gfx))
 }
 
+/// The folder of packs of these libraries, if it has some of other architectures but none of this one.
+fn without_pack(library_folders: &[PathBuf], gfx: &str) -> Option<PathBuf> {
+    let packs =
+        library_folders.iter().flat_map(|folder| [".kpack", "../.kpack"].map(|name| folder.join(name)));
+    packs.into_iter().find(|folder| {
+        let files = fs::read_dir(folder).into_iter().flatten().flatten();
+        let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
+        let mut packs = names.filter(|name| name.ends_with(".kpack") && name.contains("gfx")).peekable();
+        packs.peek().is_some() && !packs.any(|name| names_architecture(&name, gfx))
+    })
+}
+
 /// Whether a file's name is that of a Tensile library for exactly this architecture.
 fn is_for(name: &str, gfx: &str) -> bool {
-    name.starts_with("TensileLibrary")
-        && name
-            .match_indices(gfx)
-            .any(|(at, _)| !name[at + gfx.len()..].starts_with(|c: char| c.is_ascii_alphanumeric()))
+    name.starts_with("TensileLibrary") && names_architecture(name, gfx)
+}
+
+/// Whether a name contains an architecture as a whole word.
+fn names_architecture(name: &str, gfx: &str) -> bool {
+    let ends = |at: usize| !name[at + gfx.len()..].starts_with(|c: char| c.is_ascii_alphanumeric());
+    name.match_indices(gfx).any(|(at, _)| ends(at))
 }
 
 #[cfg(test)]
@@ -120,6 +150,23 @@ mod tests {
         assert!(!is_for("TensileLibrary_lazy_gfx906.dat", "gfx90"));
         assert!(!is_for("TensileLibrary_lazy_gfx1100.dat", "gfx110"));
         assert!(!is_for("Kernels.so-000-gfx90a.hsaco", "gfx90a"));
+    }
+
+    #[test]
+    fn a_pack_of_the_architecture_must_be_there_if_there_are_packs() {
+        let root = std::env::temp_dir().join(format!("rocblas-packs-{}", std::process::id()));
+        let (lib, packs) = (root.join("lib"), root.join(".kpack"));
+        fs::create_dir_all(lib.join("rocblas/library")).unwrap();
+        fs::write(lib.join("rocblas/library/TensileLibrary_lazy_gfx1100.dat"), "").unwrap();
+        let folders = [lib];
+        assert!(ROCBLAS.kernels_for(&folders, "gfx1100").is_ok(), "no packs");
+        fs::create_dir_all(&packs).unwrap();
+        fs::write(packs.join("blas_lib_gfx1201.kpack"), "").unwrap();
+        let error = ROCBLAS.kernels_for(&folders, "gfx1100").unwrap_err().to_string();
+        assert!(error.contains("*.kpack of gfx1100") && error.contains("rocm[device-gfx1100]"), "{error}");
+        fs::write(packs.join("blas_lib_gfx1100.kpack"), "").unwrap();
+        assert!(ROCBLAS.kernels_for(&folders, "gfx1100").is_ok());
+        fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]

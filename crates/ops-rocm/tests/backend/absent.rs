@@ -27,7 +27,7 @@ fn without_rocm_there_is_one_line_at_once() {
     assert!(!text.contains('\n'), "{text}");
     if text.contains("libamdhip64.so.7") {
         assert!(text.starts_with("opening ROCm failed on rocm: "), "{text}");
-        assert!(text.contains("install ROCm 6 or 7") && text.contains("OPS_ROCM_PATH"), "{text}");
+        assert!(text.contains("install ROCm") && text.contains("OPS_ROCM_PATH"), "{text}");
     }
 }
 
