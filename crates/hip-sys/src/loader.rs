@@ -186,7 +186,9 @@ impl<F: Functions> Description<F> {
             LoadErrorKind::TwoMajors { loaded, .. } | LoadErrorKind::TwoCopies { loaded, .. } => {
                 format!("set OPS_ROCM_PATH to {}", loaded.parent().unwrap_or(loaded).display())
             }
-            LoadErrorKind::Platform => "ROCm is supported on Linux only".to_string(),
+            LoadErrorKind::Platform => "ROCm is supported on Linux, also in the Windows Subsystem for Linux; on Windows itself, this \
+                                        crate would have to open AMD's DLLs (amdhip64_7.dll, hiprtc*.dll)"
+                .to_string(),
             LoadErrorKind::NotFound | LoadErrorKind::Unusable => self.advice.clone(),
         };
         let sonames = self.sonames.iter().map(|(soname, _)| soname.clone()).collect();
