@@ -16,6 +16,7 @@ pub(crate) struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   ops info                                     describe this build and machine
+  ops check                                    check an AMD card and write a report to send
   ops test                                     check every op of the default backend
   ops bench --quick                            see how fast it is, in a few seconds
   ops explain linear --dtype f16 --shape 8,4096   which provider runs this, and why
@@ -69,6 +70,9 @@ pub(crate) enum Command {
     /// Describe this build and this machine
     #[command(after_help = "Example:\n  ops info --json")]
     Info,
+    /// Check a card in three minutes and write a report to send
+    #[command(after_help = CHECK_EXAMPLES)]
+    Check(CheckArgs),
     /// Run the suite that every backend must pass
     #[command(after_help = TEST_EXAMPLES)]
     Test(TestArgs),
@@ -98,6 +102,53 @@ pub(crate) enum Command {
     Support(SupportArgs),
 }
 
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  ops check                   three minutes: is the card used, is it right, how fast is it
+  ops check --level 0         two seconds, without a call to the GPU
+  ops check --level 2         ten minutes: whole suites instead of one case in eight
+  ops check --out /tmp/card   where to write report.json and report.md
+
+Level 1 runs, each in a process of its own with a time limit, so that one that dies or hangs is a result: a survey of the
+libraries and devices, the card's matrix units, the greedy tokens of a small model on the card and on the CPU, a short
+benchmark with the card's own limits beside it, and the suite op by op. What the time did not allow is listed as not run.
+Names of the user, the home folder and the host are left out. Exit status: 0 all that ran is right, 1 something failed,
+2 no card could be checked.";
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArgs {
+    /// How thorough: 0, 1 or 2
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(0..=2))]
+    pub(crate) level: u8,
+    /// The folder of report.json and report.md
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    pub(crate) out: PathBuf,
+    /// The model whose tokens are compared (default: the one that comes with this program)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) model: Option<PathBuf>,
+    /// Run the suite of these ops only
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) op: Vec<String>,
+    /// Leave out these steps: matrix_units, tokens, bench
+    #[arg(long, value_name = "STEP", value_delimiter = ',')]
+    pub(crate) skip: Vec<String>,
+    /// The longest time of one step
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    pub(crate) step_seconds: u64,
+    /// Keep the names of user, home folder and host
+    #[arg(long)]
+    pub(crate) unredacted: bool,
+    /// Run one step only, as the processes that this command starts do
+    #[arg(long, hide = true)]
+    pub(crate) step: Option<CheckStep>,
+}
+
+/// A step that is no command by itself.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum CheckStep {
+    Tokens,
+}
+
 const TEST_EXAMPLES: &str = "\
 Examples:
   ops test                             every op, against the reference
@@ -123,6 +174,9 @@ pub(crate) struct TestArgs {
     /// Only this op; `matrix_units` for the GPU's matrix instructions
     #[arg(long, value_name = "NAME")]
     pub(crate) op: Option<String>,
+    /// One case in eight
+    #[arg(long)]
+    pub(crate) quick: bool,
     /// Write a JSON document with all results, even if the device cannot be opened
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,

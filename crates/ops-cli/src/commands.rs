@@ -5,6 +5,7 @@ use crate::exit::{Failure, Outcome};
 use std::io::Write;
 
 mod bench;
+mod check;
 mod explain;
 mod gpus;
 mod info;
@@ -26,6 +27,8 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, Failure> {
     match &cli.command {
         // Lists all backends, including those that cannot be opened.
         Command::Info => info::run(common.json, out),
+        // Opens devices in other processes only.
+        Command::Check(args) => check::run(common, args, out),
         // Opens its device several times, with different tuning values.
         Command::Tune(args) => tune::run(common, args, out),
         Command::Warm(args) => warm::run(common, args, out),

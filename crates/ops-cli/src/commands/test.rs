@@ -105,7 +105,7 @@ fn run_suite(
         document.running = Some(entry.name);
         document.save(args.report.as_deref())?;
         let start = Instant::now();
-        let filter = Filter::op(entry.name);
+        let filter = Filter { one_case_in: args.quick.then_some(8), ..Filter::op(entry.name) };
         let mut before = |case: &str| progress.detail(case);
         if args.rows {
             let rows = engine.rows(&filter, &mut before);

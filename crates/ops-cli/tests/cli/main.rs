@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 mod bench;
+mod check;
 mod explain;
 #[cfg(target_os = "linux")]
 mod hostile;
@@ -71,7 +72,7 @@ fn help_teaches_by_example() {
     let top = ops(&["--help"]);
     assert_eq!(top.code, 0);
     assert!(top.stdout.contains("Exit status: 0 fine, 1 a check failed, 2 bad usage or unreadable input"));
-    for command in ["info", "test", "bench", "explain", "replay", "trace", "support", "tune"] {
+    for command in ["info", "check", "test", "bench", "explain", "replay", "trace", "support", "tune"] {
         assert!(top.stdout.contains(command));
         let help = ops(&[command, "--help"]);
         assert_eq!(help.code, 0);
