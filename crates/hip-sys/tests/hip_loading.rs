@@ -317,7 +317,7 @@ fn a_choice_that_comes_too_late_is_noted() {
             assert_eq!(hip.path(), held);
             let (note, chosen) = (hip.note().unwrap(), std::env::var("OPS_ROCM_PATH").unwrap());
             assert!(note.contains(&chosen) && note.contains(&held.display().to_string()), "{note}");
-            assert_eq!(hip.copies(), [std::path::PathBuf::new(); 0]);
+            assert!(hip.copies().is_empty(), "{:?}", hip.copies());
         });
     }
 }
