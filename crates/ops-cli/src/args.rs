@@ -331,12 +331,18 @@ Examples:
   ops tune --backend rocm                      everything, about a minute
   ops tune --backend rocm --op attention       the values that attention depends on
   ops tune --backend rocm --dry-run --json     measure only
+  ops tune --backend rocm --trace run.optrace  which library is fastest for each call of a model's run
 
 The default values come from a table by architecture. Each candidate is timed on this project's kernels, with sizes
 that grow until they fill the given time; a candidate replaces the default if it is at least 3 % faster. Values are
 stored next to the compiled kernels (OPS_ROCM_CACHE), for this device and this version only; delete the file to
 return to the table.
-In JSON: knob, op, what, before, before_ns, after, after_ns, measured (value and ns of each candidate),
+
+With --trace, every provider that can compute a call of the trace (as `ops trace` writes it) is checked against the
+reference and then timed, and the order that won is stored, by op, types and class of shape. `ops explain` then says
+what was measured. A policy overrides it, OPS_ROCM_TUNED=off ignores all that is stored, and a row no longer counts
+once one of its libraries has another version. At the determinism levels batch and exact it is not used.
+In JSON: op, class, ns (provider and time, fastest first), device, stored; without --trace: knob, op, what, before, before_ns, after, after_ns, measured (value and ns of each candidate),
 device, stored (the file, or null).";
 
 #[derive(Debug, Args)]
@@ -344,6 +350,9 @@ pub(crate) struct TuneArgs {
     /// Only the values that this op's time depends on
     #[arg(long, value_name = "NAME")]
     pub(crate) op: Option<String>,
+    /// Compare the providers of the calls in these traces, instead of launch parameters
+    #[arg(long, value_name = "FILE", value_delimiter = ',')]
+    pub(crate) trace: Vec<PathBuf>,
     /// Measure, but store nothing
     #[arg(long)]
     pub(crate) dry_run: bool,

@@ -137,6 +137,11 @@ impl Machine for Gpu {
     }
 }
 
+/// A GPU with its own policy.
+pub(crate) fn with_policy(rocm: ops_rocm::Rocm) -> Box<dyn Engine> {
+    Box::new(Observed::new(Gpu::Present(rocm)))
+}
+
 /// Why a command opens a backend.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Purpose<'a> {

@@ -114,13 +114,17 @@ impl RocmBuilder {
             (None, Some(ordinal)) => Device::open(ordinal)?,
             (None, None) => Device::open_default()?,
         };
-        let tuning = self.tuning.unwrap_or_else(|| tuned::load(&self.cache, device.info()));
+        let tuned = tuned::is_wanted();
+        let folder = if tuned { self.cache.clone() } else { CacheFolder::Nowhere };
+        let tuning = self.tuning.unwrap_or_else(|| tuned::load(&folder, device.info()));
+        let measured = tuned::load_providers(&folder, device.info());
         let objects = self.objects.unwrap_or_else(CodeObjects::embedded);
         let gfx = &device.info().gfx;
         let embedded = if source == KernelSource::Jit { None } else { objects.target_for(gfx) };
         let code = embedded.unwrap_or(gfx.name());
         let target = Target::of_device(device.hip(), device.info(), code)
             .tuned(tuning)
+            .measured(measured)
             .promising(policy.least())
             .ignoring_denials(self.ignores_denials);
         let kernels = Kernels::new(&device, source, objects, self.cache, limit)?;

@@ -117,7 +117,7 @@ mod tuned;
 mod vendor;
 
 pub use builder::RocmBuilder;
-pub use choice::{Candidate, Decision, Library, Policy, PolicyError, Target, Verdict};
+pub use choice::{Candidate, Decision, Library, Measurement, Policy, PolicyError, Target, Verdict, class_of};
 pub use hip_sys::loader::Version;
 pub use kernels::{
     CacheFolder, CodeObjects, KernelCount, KernelOrigin, KernelSource, LoadedUnit, compile_helper,

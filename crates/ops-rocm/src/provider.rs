@@ -1,5 +1,5 @@
 //! Providers of ops, and how a call is matched with its provider.
-use crate::choice::{Candidate, Decision, Policy, Ranking, Target, Verdict, describe};
+use crate::choice::{Candidate, Decision, Measurement, Policy, Ranking, Target, Verdict, describe};
 use crate::error::{NAME, failed};
 use crate::{Error, HipSpace, ProviderId, Rocm};
 use ops_core::{Call, Determinism, Execute, Op, Operands, Reason, Result};
@@ -80,6 +80,11 @@ pub(crate) fn decide<O: Op>(
         how: &|at| list[at].how(target, op, on),
         defer: &|at| list[at].defer(target, op, on),
         probe: &|at| rocm.map_or(Ok(None), |rocm| list[at].probe(rocm, op, on)),
+        // Where rows must not depend on each other, their number must not choose the provider. What records a step cannot record
+        // libraries.
+        measured: (policy.least() == Determinism::Run && rocm.is_none_or(|rocm| !rocm.is_recording()))
+            .then(|| target.measurements().find(op.name_on(on), on, target))
+            .flatten(),
     };
     providers.rank(policy, on)
 }
@@ -104,6 +109,8 @@ struct Asked<'p> {
     how: &'p dyn Fn(usize) -> Option<String>,
     defer: &'p dyn Fn(usize) -> Option<String>,
     probe: &'p dyn Fn(usize) -> Result<Option<String>, Reason>,
+    /// What was measured for such problems.
+    measured: Option<&'p Measurement>,
 }
 
 impl Asked<'_> {
@@ -111,7 +118,7 @@ impl Asked<'_> {
         let Asked { name, ids, .. } = self;
         let ruled = policy.rank(name, ids, on);
         let by_default = ruled.is_none();
-        let all = || Ranking { ranked: (0..ids.len()).collect(), forbidden: Vec::new() };
+        let all = || Ranking { ranked: self.default_order(), forbidden: Vec::new() };
         let Ranking { ranked, forbidden } = ruled.unwrap_or_else(all);
         let wanted = policy.least();
         let mut asked: Vec<_> = ranked.into_iter().map(|at| (at, self.ask(at, by_default, wanted))).collect();
@@ -120,6 +127,20 @@ impl Asked<'_> {
         let refused = |at: usize| self.candidate(at, Verdict::Declined(Reason::Policy));
         let candidates = asked.into_iter().map(|(_, candidate)| candidate);
         (chosen, candidates.chain(forbidden.into_iter().map(refused)).collect())
+    }
+
+    /// The providers in the order that was measured, then the others in that of the list.
+    fn default_order(&self) -> Vec<usize> {
+        let times = self.measured.map_or(&[][..], |row| &row.times);
+        let mut order: Vec<usize> = times.iter().filter_map(|(id, _)| self.place(id)).collect();
+        order.extend(
+            (0..self.ids.len()).filter(|at| !times.iter().any(|(id, _)| self.place(id) == Some(*at))),
+        );
+        order
+    }
+
+    fn place(&self, name: &str) -> Option<usize> {
+        self.ids.iter().position(|id| id.name() == name)
     }
 
     /// Chooses a candidate, if it is available and has a kernel.
@@ -152,15 +173,29 @@ impl Asked<'_> {
             let verdict = Verdict::Declined(Reason::Determinism { wanted, available });
             return Candidate { verdict, ..promises };
         }
-        Candidate {
-            how: (self.how)(at),
-            deferred: if by_default { (self.defer)(at) } else { None },
-            ..promises
-        }
+        let id = self.ids[at].name();
+        let time = self
+            .measured
+            .filter(|_| by_default)
+            .and_then(|row| row.times.iter().find(|(name, _)| name == id));
+        let measured = self
+            .measured
+            .zip(time)
+            .map(|(row, (_, ns))| format!("measured: {:.1} µs ({})", ns / 1e3, row.date));
+        // What was measured needs no reason to be asked later.
+        let deferred = if by_default && measured.is_none() { (self.defer)(at) } else { None };
+        Candidate { how: (self.how)(at), measured, deferred, ..promises }
     }
 
     fn candidate(&self, at: usize, verdict: Verdict) -> Candidate {
-        Candidate { provider: self.ids[at], verdict, determinism: None, how: None, deferred: None }
+        Candidate {
+            provider: self.ids[at],
+            verdict,
+            determinism: None,
+            how: None,
+            measured: None,
+            deferred: None,
+        }
     }
 }
 
@@ -180,7 +215,9 @@ impl Rocm {
         Rocm: Providers<O>,
     {
         let list = <Rocm as Providers<O>>::LIST;
-        self.decided().place(op, on, runs, || decide(list, self.policy(), self.target(), Some(self), op, on))
+        self.decided().place(op, on, (runs, self.is_recording()), || {
+            decide(list, self.policy(), self.target(), Some(self), op, on)
+        })
     }
 
     /// Checks policies made in code, and those for ops of other crates; this is only possible when the op is

@@ -1,6 +1,6 @@
 //! The backend: a queue on an AMD GPU.
 use crate::Result;
-use crate::choice::{Decision, Decisions, Policy, Target};
+use crate::choice::{Decision, Decisions, Measurement, Policy, Target};
 use crate::hip::{Device, DeviceInfo, Hip, MemoryStats, Stream};
 use crate::index_names::IndexNames;
 use crate::kernels::{CacheFolder, Kernels};
@@ -115,6 +115,19 @@ impl Rocm {
     /// The file cannot be written, or `OPS_ROCM_CACHE` is empty.
     pub fn keep_tuning(&self, tuning: &Tuning) -> Result<PathBuf> {
         tuned::store(&CacheFolder::Standard, self.device().info(), tuning)
+    }
+
+    /// Stores what providers took on this device, for programs started later, beside what is stored already; returns the file.
+    ///
+    /// # Errors
+    /// As [`keep_tuning`](Self::keep_tuning).
+    pub fn keep_measurements(&self, rows: impl IntoIterator<Item = Measurement>) -> Result<PathBuf> {
+        tuned::store_providers(&CacheFolder::Standard, self.device().info(), self.target(), rows)
+    }
+
+    /// Whether this queue records its launches and measured orders of providers could choose ones that cannot be recorded.
+    pub(crate) fn is_recording(&self) -> bool {
+        !self.target().measurements().is_empty() && self.stream().is_recorded()
     }
 
     pub(crate) fn kernels(&self) -> &Kernels {

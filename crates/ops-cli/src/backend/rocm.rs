@@ -6,7 +6,9 @@ use crate::problem::Candidate;
 use ops_command::stderr;
 use ops_core::{Backend, Call, Element, Error, Execute, Op, Operands, Reason, Result};
 use ops_rocm::hip::{Event, Gfx};
-use ops_rocm::{Decision, HipBuffer, HipMut, HipRef, HipSpace, Policy, Providers, Rocm, Target, Verdict};
+use ops_rocm::{
+    Decision, HipBuffer, HipMut, HipRef, HipSpace, Policy, Providers, Rocm, Target, Verdict, class_of,
+};
 use std::sync::Arc;
 
 /// The GPU that is assumed if this machine has none.
@@ -135,24 +137,27 @@ where
     Rocm: Providers<O>,
 {
     fn candidates(&self, op: &O, on: &dyn Operands) -> Vec<Candidate> {
-        listed(&self.decide(op, on))
+        listed(&self.decide(op, on), &class_of(on))
     }
 }
 
 /// The candidates of a decision. A separate function, so that it is compiled once and not per op.
-fn listed(decision: &Decision) -> Vec<Candidate> {
+fn listed(decision: &Decision, class: &str) -> Vec<Candidate> {
     let mut passed = false;
     let candidates = decision.candidates.iter().map(|candidate| {
+        let first = candidate.measured.as_ref().filter(|_| !passed).map(|_| "the fastest".to_owned());
         let (taken, reason) = match &candidate.verdict {
+            Verdict::Chosen if first.is_some() => (true, first.unwrap_or_default()),
             Verdict::Chosen if passed => (true, "the first in order that can compute it".to_owned()),
             Verdict::Chosen => (true, "first in order, and it can compute it".to_owned()),
             Verdict::Available => (false, comes_later(candidate.deferred.as_deref())),
             Verdict::Declined(reason) => (false, reason.to_string()),
         };
         passed = true;
-        let how = candidate.how.iter().map(|how| format!(", {how}"));
+        let how = candidate.how.iter().chain(&candidate.measured).map(|how| format!(", {how}"));
         let reason = std::iter::once(reason).chain(how).collect();
-        Candidate { provider: candidate.provider.name(), taken, determinism: candidate.determinism, reason }
+        let (provider, determinism) = (candidate.provider.name(), candidate.determinism);
+        Candidate { provider, taken, determinism, reason, class: Some(class.to_owned()) }
     });
     candidates.collect()
 }

@@ -1,4 +1,4 @@
-//! `ops tune`: measures tuning values on this machine's GPU and stores those that are faster.
+//! `ops tune`: measures tuning values, or the providers of a trace's calls, on this machine's GPU and stores what is faster.
 use crate::args::{Choice, Common, TuneArgs};
 use crate::exit::{Failure, Outcome};
 use crate::output::{Table, json_line};
@@ -10,6 +10,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 mod problems;
+mod providers;
 
 /// A new value must reduce the present value's time at least to this ratio; smaller gains are noise.
 const MAX_TIME_RATIO: f64 = 0.97;
@@ -46,7 +47,7 @@ pub(super) fn run(common: Common, args: &TuneArgs, out: &mut dyn Write) -> Resul
     if common.backend != Choice::Rocm {
         return Err(Failure::Usage("only GPUs are tuned: add --backend rocm".into()));
     }
-    let knobs = knobs_of(args.op.as_deref())?;
+    let knobs = if args.trace.is_empty() { knobs_of(args.op.as_deref())? } else { Vec::new() };
     let rocm = Rocm::new().map_err(|error| Failure::Usage(error.to_string()))?;
     let info = rocm.device().info();
     let device = format!("{} ({})", info.name, info.gfx);
@@ -54,6 +55,10 @@ pub(super) fn run(common: Common, args: &TuneArgs, out: &mut dyn Write) -> Resul
         writeln!(out, "{device}, {} compute units", info.compute_units)?;
     }
     check_matrix_units(&rocm)?;
+    if !args.trace.is_empty() {
+        providers::run(&rocm, args, common.json, common.progress, out)?;
+        return Ok(Outcome::Fine);
+    }
     let mut best = *rocm.tuning();
     let mut findings = Vec::new();
     for (knob, number) in knobs.iter().zip(1..) {

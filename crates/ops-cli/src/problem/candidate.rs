@@ -12,6 +12,8 @@ pub(crate) struct Candidate {
     pub(crate) determinism: Option<Determinism>,
     /// Why it was chosen or not.
     pub(crate) reason: String,
+    /// The class of problems whose measured order a GPU follows.
+    pub(crate) class: Option<String>,
 }
 
 impl Candidate {
@@ -25,7 +27,7 @@ impl Candidate {
         let taken = support.is_ok();
         let determinism = taken.then_some(determinism);
         let reason = support.map_or_else(|declined| declined.to_string(), |()| reason.to_owned());
-        Candidate { provider: backend, taken, determinism, reason }
+        Candidate { provider: backend, taken, determinism, reason, class: None }
     }
 }
 

@@ -89,3 +89,36 @@ fn a_process_that_dies_has_shown_what_it_did() {
     assert_eq!(run.code, -1, "{}{}", run.stdout, run.stderr);
     assert!(run.stderr.lines().any(|line| line.starts_with("silu(dtype=")), "{}", run.stderr);
 }
+
+#[test]
+fn the_providers_of_a_trace_are_measured_and_explained() {
+    let folder = scratch("measured");
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    let (trace, cache) = (folder.join("run.optrace"), folder.join("cache"));
+    let (trace, cache) = (trace.to_str().unwrap(), cache.to_str().unwrap());
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/tiny-llama-kjv-f16.gguf");
+    let run = super::ops(&["trace", model, "--out", trace, "--tokens", "0", "--prompt-ids", "1,2,3"]);
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    let tune = ["tune", "--backend", "rocm", "--trace", trace, "--op", "linear", "--budget-ms", "20"];
+    let variables = [("OPS_ROCM_CACHE", cache)];
+    let Some(run) = on_standin(&tune, &variables) else { return };
+    assert_eq!(run.code, 0, "{}", run.stderr);
+    assert!(run.last().starts_with("stored in "), "{}", run.stdout);
+    assert!(run.stdout.contains("x f16 [rows<=4, ") && run.stdout.contains("rocblas "), "{}", run.stdout);
+    let line = run.lines().into_iter().find(|line| line.contains("weight f16 [")).unwrap().to_owned();
+    let weight = line.split("weight f16 [").nth(1).unwrap().split(']').next().unwrap().replace(' ', "");
+    let columns = weight.split(',').nth(1).unwrap().to_owned();
+    let (x, weight) = (format!("3,{columns}"), format!("weight={weight}"));
+    let explain =
+        ["explain", "--backend", "rocm", "linear", "--dtype", "f16", "--shape", &x, "--shape", &weight];
+    let run = on_standin(&explain, &variables).unwrap();
+    assert!(
+        run.stdout.contains("the fastest") && run.stdout.contains("measured: "),
+        "{line}\n{}",
+        run.stdout
+    );
+    let off = [variables[0], ("OPS_ROCM_TUNED", "off")];
+    let run = on_standin(&explain, &off).unwrap();
+    assert!(!run.stdout.contains("measured: "), "{}", run.stdout);
+}

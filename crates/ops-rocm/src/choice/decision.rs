@@ -29,6 +29,8 @@ pub struct Candidate {
     pub determinism: Option<Determinism>,
     /// How it would compute the op, if it has more than one way.
     pub how: Option<String>,
+    /// What it took when `ops tune` measured the providers of such problems, and when that was.
+    pub measured: Option<String>,
     /// Why it was asked after the others, if it gave up its place in the op's list.
     pub deferred: Option<String>,
 }
@@ -65,8 +67,8 @@ impl fmt::Display for Decision {
     /// One line per candidate.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.op, self.problem)?;
-        for Candidate { provider, verdict, how, deferred, determinism } in &self.candidates {
-            let how = how.as_ref().map_or(String::new(), |how| format!(", {how}"));
+        for Candidate { provider, verdict, how, measured, deferred, determinism } in &self.candidates {
+            let how = how.iter().chain(measured).map(|text| format!(", {text}")).collect::<String>();
             let level = determinism.map_or(String::new(), |level| format!(" [{level}]"));
             let why = deferred.as_ref().map_or(String::new(), |why| format!(": {why}"));
             match verdict {
@@ -127,7 +129,8 @@ impl Decisions {
     /// Capacity of the list.
     const LISTED: usize = 1024;
 
-    /// The index of the provider that computes a problem. `decide` is called on a cache miss; `runs` counts the call.
+    /// The index of the provider that computes a problem. `decide` is called on a cache miss; `runs` counts the call. A
+    /// call that is `recorded` has a decision of its own.
     ///
     /// # Errors
     /// Why no provider computes it.
@@ -135,10 +138,10 @@ impl Decisions {
         &self,
         op: &O,
         on: &dyn Operands,
-        runs: bool,
+        (runs, recorded): (bool, bool),
         decide: impl FnOnce() -> (Option<usize>, Vec<Candidate>),
     ) -> Result<usize, Reason> {
-        let problem = Key::of_problem(op, on);
+        let problem = Key::of_problem(op, on, recorded);
         if let Some(cached) = self.by_problem.read().get(&problem) {
             return cached.place(runs);
         }

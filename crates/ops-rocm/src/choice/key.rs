@@ -13,10 +13,11 @@ pub(super) struct Key(u64, u64);
 pub(super) type ByKey<V> = HashMap<Key, V, BuildHasherDefault<Low>>;
 
 impl Key {
-    /// The op with its options, and every operand's type and layout.
-    pub(super) fn of_problem<O: Op>(op: &O, on: &dyn Operands) -> Key {
+    /// The op with its options, every operand's type and layout, and whether the call is recorded.
+    pub(super) fn of_problem<O: Op>(op: &O, on: &dyn Operands, recorded: bool) -> Key {
         let mut mix = Mix::default();
         TypeId::of::<O>().hash(&mut mix);
+        mix.write_u8(recorded.into());
         op.hash_options(&mut mix);
         for place in 0..on.count() {
             if let Some(operand) = on.operand(place) {

@@ -1,4 +1,5 @@
 //! What providers base their decisions on: the device and its libraries.
+use super::measured::Measured;
 use crate::ProviderId;
 use crate::hip::{DeviceInfo, Gfx, Hip};
 use crate::vendor::{AnyLibrary, Installed, Lib, VENDORS, Vendor, denied};
@@ -18,6 +19,8 @@ pub struct Target {
     hip: Option<Hip>,
     /// Whether libraries are used even for problems that they are known to get wrong.
     ignores_denials: bool,
+    /// Orders of providers that were measured on the device.
+    measured: Measured,
     /// One for each row of [`VENDORS`], opened on first use.
     libraries: [OnceLock<Opened>; VENDORS.len()],
 }
@@ -51,7 +54,15 @@ impl Target {
 
     fn new(gfx: Gfx, launch_device: ops_kernels::Device, rocm: Option<Version>, hip: Option<Hip>) -> Self {
         let libraries = [const { OnceLock::new() }; VENDORS.len()];
-        Target { gfx, launch_device, rocm, hip, ignores_denials: false, libraries }
+        Target {
+            gfx,
+            launch_device,
+            rocm,
+            hip,
+            ignores_denials: false,
+            measured: Measured::default(),
+            libraries,
+        }
     }
 
     /// The architecture.
@@ -71,6 +82,15 @@ impl Target {
     pub(crate) fn tuned(mut self, tuning: ops_kernels::Tuning) -> Self {
         self.launch_device.tuning = tuning;
         self
+    }
+
+    /// Uses orders of providers that were measured on the device.
+    pub(crate) fn measured(self, measured: Measured) -> Self {
+        Target { measured, ..self }
+    }
+    /// The orders of providers that were measured on the device.
+    pub(crate) fn measurements(&self) -> &Measured {
+        &self.measured
     }
 
     /// Uses launches that sum each row in an order independent of the other rows, if at least

@@ -1,11 +1,14 @@
 //! Policies, explanations, decisions.
 use ops_core::ops::*;
 use ops_core::{
-    Backend, Determinism, Element, Error, Execute, Fallback, Float, Op, Operands, Reason, View, bf16, f16,
+    Backend, Determinism, Element, Error, Execute, Fallback, Float, Op, Operands, Reason, Replay, View, bf16,
+    f16,
 };
 use ops_cpu::{Cpu, Host};
 use ops_rocm::hip::Gfx;
-use ops_rocm::{Decision, Policy, ProviderId, Providers, Rocm, Target, Verdict, explain};
+use ops_rocm::{
+    Decision, Measurement, Policy, ProviderId, Providers, Rocm, Target, Verdict, class_of, explain,
+};
 use standin_testing::with_standin;
 
 fn assumed<O: Op>(gfx: &str, policy: &str, op: &O, on: &dyn Operands) -> Decision
@@ -350,4 +353,66 @@ fn a_decision_tells_how_a_convolution_is_computed_and_why() {
     assert!(wide.contains("on vector units: matrix units need f16 or bf16"), "{wide}");
     let transposed = on::<bf16>("gfx942", ConvForm::Transpose2d, 32);
     assert!(transposed.contains("on vector units: matrix units do not support transposed"), "{transposed}");
+}
+
+/// The order that `ops tune` measured for a class of problems comes before that of the list, and after a policy.
+#[test]
+fn measured_orders_are_used_until_something_changes() {
+    let cache = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("measured");
+    let _ = std::fs::remove_dir_all(&cache);
+    let cache = cache.display().to_string();
+    let test = "choice::measured_orders_are_used_until_something_changes";
+    with_standin(test, &[("OPS_ROCM_CACHE", &cache)], |_| {
+        let chosen = |rocm: &Rocm, rows: usize| {
+            let x = rocm.tensor(&[rows, 4], &vec![1.0f32; rows * 4]).unwrap();
+            let mut y = rocm.zeros::<f32>(&[rows, 4]).unwrap();
+            let on = args::softmax::Args::<ops_rocm::HipSpace, f32> { x: x.as_ref(), y: y.as_mut() };
+            rocm.explain(&Softmax::<f32>::axis(-1), &on)
+        };
+        let rocm = Rocm::new().unwrap();
+        let row = |rows| {
+            let x = rocm.tensor(&[rows, 4], &vec![1.0f32; rows * 4]).unwrap();
+            let mut y = rocm.zeros::<f32>(&[rows, 4]).unwrap();
+            let class =
+                class_of(&args::softmax::Args::<ops_rocm::HipSpace, f32> { x: x.as_ref(), y: y.as_mut() });
+            let times = vec![("miopen".to_owned(), 41e3), ("hip".to_owned(), 63e3)];
+            Measurement { op: "softmax".to_owned(), class, date: "2026-11-30".to_owned(), times }
+        };
+        assert_eq!(chosen(&rocm, 4).chosen, Some(ProviderId::HIP));
+        let file = rocm.keep_measurements([row(4)]).unwrap();
+        let rocm = Rocm::new().unwrap();
+        let decision = chosen(&rocm, 3);
+        assert_eq!(decision.chosen, Some(ProviderId::MIOPEN), "of the same class as 4 rows");
+        assert!(
+            decision.to_string().contains("miopen: chosen, measured: 41.0 µs (2026-11-30)"),
+            "{decision}"
+        );
+        assert!(decision.to_string().contains("measured: 63.0 µs"), "{decision}");
+        assert_eq!(chosen(&rocm, 5).chosen, Some(ProviderId::HIP), "of another class");
+
+        let by_policy = Rocm::builder().policy(Policy::parse("softmax=hip").unwrap()).build().unwrap();
+        assert_eq!(chosen(&by_policy, 4).chosen, Some(ProviderId::HIP));
+        let batch = Rocm::builder().determinism(Determinism::Batch).build().unwrap();
+        assert_eq!(chosen(&batch, 4).chosen, Some(ProviderId::HIP));
+
+        // A library's launches cannot be recorded, so a recorded call keeps the order of the list.
+        let x = rocm.tensor(&[4, 4], &[1.0f32; 16]).unwrap();
+        let mut y = rocm.zeros::<f32>(&[4, 4]).unwrap();
+        let mut softmax = || rocm.softmax_into(&x, &mut y, Softmax::axis(-1));
+        softmax().unwrap();
+        let recorded = rocm.capture(&mut softmax);
+        assert!(recorded.is_ok(), "{}", recorded.map(drop).unwrap_err());
+
+        // A second run adds to the first.
+        rocm.keep_measurements([row(32)]).unwrap();
+        let rocm = Rocm::new().unwrap();
+        assert_eq!([4, 32].map(|rows| chosen(&rocm, rows).chosen), [Some(ProviderId::MIOPEN); 2]);
+
+        let text = std::fs::read_to_string(&file).unwrap();
+        let version = text.lines().find(|line| line.starts_with("miopen = ")).unwrap();
+        std::fs::write(&file, text.replace(version, "miopen = \"0.1.0\"")).unwrap();
+        assert_eq!(chosen(&Rocm::new().unwrap(), 4).chosen, Some(ProviderId::HIP), "another version");
+        std::fs::write(&file, text.replace("41000", "-1")).unwrap();
+        assert_eq!(chosen(&Rocm::new().unwrap(), 4).chosen, Some(ProviderId::HIP), "a damaged file");
+    });
 }
