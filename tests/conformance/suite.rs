@@ -2,6 +2,7 @@
 use ops_test::suite::{CaseStatus, Filter, run};
 use ops_test::{SuiteBackend, proofs};
 use rocm_ops::{Cpu, DType, Reference};
+use std::process::Command;
 
 fn passes<B: SuiteBackend>(backend: &B) {
     let filter = Filter::all().with_variables();
@@ -55,4 +56,24 @@ fn one_case_in_four_is_the_first_of_every_four_of_a_type() {
         assert!(wanted.len() > 3);
         assert_eq!(names(Some(4), dtype), wanted);
     }
+}
+
+/// Runs a test of this program with `OPS_TEST_OP`. Whether it passes, and its output.
+fn with_op(op: &str, test: &str) -> (bool, String) {
+    let program = std::env::current_exe().expect("this program");
+    let arguments = [test, "--exact", "--nocapture"];
+    let output = Command::new(program).args(arguments).env("OPS_TEST_OP", op).output().expect(test);
+    let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    (output.status.success(), text.concat())
+}
+
+#[test]
+fn ops_test_op_is_a_list_of_ops_that_exist() {
+    for test in ["suite::reference_passes", "rows::rows_are_their_own_on_the_cpu"] {
+        let (passes, text) = with_op("relu,sofmax", test);
+        assert!(!passes && text.contains("OPS_TEST_OP names `sofmax`"), "{test}: {text}");
+    }
+    let (passes, text) = with_op("relu,swiglu", "suite::reference_passes");
+    assert!(passes && text.contains("relu ") && text.contains("swiglu "), "{text}");
+    assert!(!text.contains("rms_norm"), "{text}");
 }

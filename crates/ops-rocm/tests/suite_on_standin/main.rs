@@ -39,28 +39,19 @@ fn suite_of(op: &str) {
 /// The cases selected by `filter` and the environment variables. With `OPS_TEST_PART=2/12`, the second
 /// twelfth of all ops: several processes share the work.
 fn suite_where(filter: Filter) {
-    suite_on_all_parts(&Rocm::new().unwrap(), filter.with_variables());
+    suite_on_part(&Rocm::new().unwrap(), filter);
 }
 
-fn suite_on_all_parts(rocm: &Rocm, filter: Filter) {
-    let part = std::env::var("OPS_TEST_PART").ok().filter(|_| filter.op.is_none());
-    let ops = match (&filter.op, part) {
-        (Some(list), _) => list.split(',').map(|op| Some(op.to_owned())).collect(),
-        (None, Some(part)) => ops_of_part(&part),
-        (None, None) => vec![None],
-    };
-    let mut failures = Vec::new();
-    for op in ops {
-        failures.extend(failures_on(rocm, &Filter { op, ..filter.clone() }));
-        if filter.until_failure && !failures.is_empty() {
-            break;
-        }
+fn suite_on_part(rocm: &Rocm, filter: Filter) {
+    let mut filter = filter.with_variables();
+    if let (None, Ok(part)) = (&filter.op, std::env::var("OPS_TEST_PART")) {
+        filter.op = Some(ops_of_part(&part));
     }
-    none_of(failures);
+    suite_on(rocm, &filter);
 }
 
 /// The ops of a part such as `2/12`, without in-place forms: the suite runs those along with the plain op.
-fn ops_of_part(part: &str) -> Vec<Option<String>> {
+fn ops_of_part(part: &str) -> String {
     let numbers = part.split_once('/').and_then(|(which, of)| Some((which.parse().ok()?, of.parse().ok()?)));
     let (which, of): (usize, usize) =
         numbers.filter(|(which, of)| (1..=*of).contains(which)).expect("OPS_TEST_PART is like 2/12");
@@ -68,20 +59,18 @@ fn ops_of_part(part: &str) -> Vec<Option<String>> {
     // Neighbouring ops share kernels, so each part consists of neighbours.
     let names: Vec<&str> = names.collect();
     let at = |part: usize| names.len() * part / of;
-    names[at(which - 1)..at(which)].iter().map(|name| Some((*name).to_owned())).collect()
+    names[at(which - 1)..at(which)].join(",")
 }
 
 fn suite_on(rocm: &Rocm, filter: &Filter) {
-    none_of(failures_on(rocm, filter));
-}
-
-fn failures_on(rocm: &Rocm, filter: &Filter) -> Vec<String> {
     let report = run(rocm, filter);
     println!("{}\n{}", rocm.name(), report.table());
-    report
-        .failures()
-        .map(|o| format!("{}: {}", o.case, if let CaseStatus::Fail(why) = &o.status { why } else { "" }))
-        .collect()
+    let failures = report.failures();
+    none_of(
+        failures
+            .map(|o| format!("{}: {}", o.case, if let CaseStatus::Fail(why) = &o.status { why } else { "" }))
+            .collect(),
+    );
 }
 
 fn none_of(failures: Vec<String>) {
@@ -221,7 +210,7 @@ fn suite_on_waves_of_32() {
             assert!(tuning.set(knob, 1), "{knob}");
         }
         let rocm = Rocm::builder().tuning(tuning).build().unwrap();
-        suite_on_all_parts(&rocm, Filter { one_type_in: Some(4), ..Filter::all() }.with_variables());
+        suite_on_part(&rocm, Filter { one_type_in: Some(4), ..Filter::all() });
     });
 }
 

@@ -7,7 +7,7 @@ use std::fmt;
 /// Selects the cases to run; the default is all.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// Only this op, including its in-place form.
+    /// Only this op, or these, separated by commas; their in-place forms are included.
     pub op: Option<String>,
     /// Only cases that run in this type.
     pub dtype: Option<DType>,
@@ -45,7 +45,7 @@ impl Filter {
     /// This filter with what the variables of the suite's tests ask for.
     ///
     /// An op or type that it names stays. Without a type, `OPS_TEST_ONE_TYPE_IN` replaces what it says of types; `OPS_TEST_ONE_CASE_IN`
-    /// always replaces what it says of cases. `OPS_TEST_OP` and `OPS_TEST_DTYPE` name an op and a type.
+    /// always replaces what it says of cases. `OPS_TEST_OP` names an op, or several separated by commas; `OPS_TEST_DTYPE` names a type.
     /// `OPS_TEST_UNTIL_FAILURE` stops at the first case that fails.
     ///
     /// # Panics
@@ -61,7 +61,7 @@ impl Filter {
             }))
         });
         Filter {
-            op: self.op.or_else(|| std::env::var("OPS_TEST_OP").ok()),
+            op: self.op.or_else(|| std::env::var("OPS_TEST_OP").ok().inspect(|list| require_ops(list))),
             dtype,
             // Of one type, all ops.
             one_type_in: one_type_in.or(self.one_type_in.filter(|_| dtype.is_none())),
@@ -72,13 +72,25 @@ impl Filter {
     }
     pub(crate) fn wants(&self, op: &str, dtype: DType) -> bool {
         let plain = op.strip_suffix("_inplace").unwrap_or(op);
-        self.op.as_deref().is_none_or(|o| o == op || o == plain)
+        let named = |list: &str| list.split(',').any(|o| o == op || o == plain);
+        self.op.as_deref().is_none_or(named)
             && self.dtype.is_none_or(|d| d == dtype)
             && self.one_type_in.is_none_or(|count| has_turn(plain, dtype, count))
     }
     pub(crate) fn wants_case(&self, name: &str) -> bool {
         self.name.as_deref().is_none_or(|part| name.contains(part))
             && (self.names.is_empty() || self.names.iter().any(|one| one == name))
+    }
+}
+
+/// Panics if `OPS_TEST_OP` names an op that does not exist: no case would run, and nothing would fail.
+fn require_ops(list: &str) {
+    for name in list.split(',') {
+        let exists = entries().iter().any(|entry| entry.name == name);
+        assert!(
+            exists,
+            "OPS_TEST_OP names `{name}`, which is not an op; it is like softmax or add,mul (`ops support` lists all ops)"
+        );
     }
 }
 
