@@ -2,6 +2,7 @@
 //!
 //! `Checked` also runs every op on a second backend and compares the results within the op's own tolerance.
 //! Here a backend ignores `eps`, a bug that nobody would notice by looking at the output.
+use ops_command::stdout;
 use rocm_ops::combine::{OnMismatch, Wrapper};
 use rocm_ops::{Call, Checked, Cpu, Error, Execute, Operands, Reason, Reference, Result, Scalar, ops::*};
 
@@ -36,26 +37,26 @@ fn normalise<B: Execute<RmsNorm<f32>>>(b: &B, size: f32) -> Result<()> {
     let mut y = b.zeros::<f32>(&[2, 3])?;
     let args = args::rms_norm::Args { x: x.as_ref(), weight: weight.any(), y: y.as_mut() };
     b.run(&RmsNorm::eps(1e-5), args)?;
-    println!("  first output: {:?}", y.to_vec(b)?[0].to_f64());
+    writeln!(stdout(), "  first output: {:?}", y.to_vec(b)?[0].to_f64());
     Ok(())
 }
 
 fn main() -> Result<()> {
-    println!("a right kernel, checked:");
+    writeln!(stdout(), "a right kernel, checked:");
     normalise(&Checked::new(Cpu::new(), Reference::new()), 0.01)?;
 
-    println!("a wrong kernel, unchecked:");
+    writeln!(stdout(), "a wrong kernel, unchecked:");
     normalise(&Faulty(Cpu::new()), 0.01)?;
 
-    println!("a wrong kernel, checked:");
+    writeln!(stdout(), "a wrong kernel, checked:");
     match normalise(&Checked::new(Faulty(Cpu::new()), Reference::new()), 0.01) {
-        Err(error @ Error::Mismatch { .. }) => println!("  {error}"),
+        Err(error @ Error::Mismatch { .. }) => writeln!(stdout(), "  {error}"),
         other => return Err(Error::param("example", "result", format!("{other:?}"), "a mismatch")),
     }
 
-    println!("the same, logged instead of failing:");
+    writeln!(stdout(), "the same, logged instead of failing:");
     let logging = Checked::new(Faulty(Cpu::new()), Reference::new()).on_mismatch(OnMismatch::Log);
     normalise(&logging, 0.01)?;
-    println!("  {} mismatch in {} calls", logging.mismatches().len(), logging.calls());
+    writeln!(stdout(), "  {} mismatch in {} calls", logging.mismatches().len(), logging.calls());
     Ok(())
 }

@@ -3,6 +3,7 @@
 //! Gemma bounds its logits with `cap · tanh(x / cap)`. The op is a struct, one line that declares the operands, and a shape rule,
 //! followed by a kernel for each backend. Every combinator then supports it.
 use core::marker::PhantomData;
+use ops_command::stdout;
 use rocm_ops::{
     Call, Checked, Cpu, Execute, Float, Host, Kernel, Mut, Op, Ref, Reference, Result, Scalar, Shape,
     TensorOf, f16, operands,
@@ -73,7 +74,7 @@ fn bounded<B: SoftCapOps<f16>>(b: &B) -> Result<Vec<f16>> {
 }
 
 fn main() -> Result<()> {
-    println!("on the CPU:        {:?}", bounded(&Cpu::new())?);
-    println!("checked as it ran: {:?}", bounded(&Checked::new(Cpu::new(), Reference::new()))?);
+    writeln!(stdout(), "on the CPU:        {:?}", bounded(&Cpu::new())?);
+    writeln!(stdout(), "checked as it ran: {:?}", bounded(&Checked::new(Cpu::new(), Reference::new()))?);
     Ok(())
 }

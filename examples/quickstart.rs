@@ -1,4 +1,5 @@
 //! One function, three backends: `cargo run --release --example quickstart`.
+use ops_command::stdout;
 use rocm_ops::{Checked, Cpu, Reference, Result, TensorOf, bf16, ops::*};
 
 /// `silu(rms_norm(x))` on any backend with these op families.
@@ -15,7 +16,7 @@ fn show<B: NormOps<bf16> + ActivationOps<bf16>>(b: &B, name: &str) -> Result<()>
     let x = b.tensor(&[1, 4], &[1.0, -2.0, 3.0, -4.0].map(bf16::from_f32))?;
     let weight = b.tensor(&[4], &[bf16::ONE; 4])?;
     let y = layer(b, &x, &weight)?;
-    println!("{name:>9}: {:?}", y.to_vec(b)?);
+    writeln!(stdout(), "{name:>9}: {:?}", y.to_vec(b)?);
     Ok(())
 }
 

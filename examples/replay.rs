@@ -74,7 +74,9 @@ fn run(args: &Args) -> Result<bool> {
 /// Whether both ways draw the same tokens.
 fn compare<B: Continues<f16>>(b: &B, args: &Args) -> Result<bool> {
     let copies = Copies { read: true, packed: matches!(args.backend, On::Cpu) };
-    memory::check(&models::files(&args.model)?, copies)?;
+    let files = models::files(&args.model)?;
+    memory::check(&files, copies)?;
+    memory::check_device(&files, b.free_memory())?;
     let gguf = models::open(&args.model)?;
     let (prompt, tokens) = (args.prompt as usize, args.tokens as usize);
     let (context, trained) = (prompt + tokens, Config::new(gguf.metadata())?.context);

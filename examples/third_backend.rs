@@ -3,6 +3,7 @@
 //! The backend has kernels for two ops in f32, and a fallback supplies the rest. A transformer that needs fifty ops runs on it
 //! and reports which ops ran elsewhere and why.
 use core::marker::PhantomData;
+use ops_command::stdout;
 use rocm_ops::model::Transformer;
 use rocm_ops::{
     Backend, Call, Cpu, DType, Element, Error, Execute, Fallback, Op, Operands, Reason, Reference, Result,
@@ -194,9 +195,9 @@ fn main() -> Result<()> {
     let toy = Fallback::new(Toy, Cpu::new());
     let got = block(&toy)?;
     for event in toy.events() {
-        println!("{} ran on {} ({} times): {}", event.op, event.on, event.count, event.reason);
+        writeln!(stdout(), "{} ran on {} ({} times): {}", event.op, event.on, event.count, event.reason);
     }
     block(&rocm_ops::Checked::new(toy, Reference::new()))?;
-    println!("every op agrees with the reference: {got:?}");
+    writeln!(stdout(), "every op agrees with the reference: {got:?}");
     Ok(())
 }

@@ -164,7 +164,11 @@ impl Lines {
                 }
             }
         };
-        std::thread::Builder::new().name("lines".into()).spawn(read)?;
+        std::thread::Builder::new().name("lines".into()).spawn(read).map_err(|e| {
+            format!(
+                "the system starts no thread to read lines: {e}; raise the limit of the process or container"
+            )
+        })?;
         let mut lines = Lines { lines: receiver, wanted, pending: 0, first: None, is_open: true };
         lines.allow((args.max_batch as usize).saturating_add(1));
         Ok(lines)

@@ -282,7 +282,8 @@ fn a_fault_of_one_sequence_ends_no_other() {
     let (bad, other) = ("And God saw the light", "The LORD");
     let (bad_ids, other_ids) = (tokenizer.encode(bad).unwrap(), tokenizer.encode(other).unwrap());
     let id = *bad_ids.iter().rfind(|id| !other_ids.contains(id)).unwrap();
-    let path = std::env::temp_dir().join(format!("batch-nan-{}.gguf", std::process::id()));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("nan.gguf");
     with_nan(id, &path);
     for temperature in ["0", "0.8"] {
         let words = ["--json", "--temperature", temperature, "--max-tokens", "4", "--ignore-eos"];
@@ -293,7 +294,6 @@ fn a_fault_of_one_sequence_ends_no_other() {
         assert_eq!((reasons, stats.faults), (vec!["length", "failed", "length"], 1));
         assert!(all[1]["message"].as_str().unwrap().contains("NaN"), "{}", all[1]);
     }
-    std::fs::remove_file(path).unwrap();
 }
 
 /// Bytes that are counted as they are read.
@@ -322,13 +322,13 @@ fn lines_that_cannot_be_read_are_reported_and_end_no_other() {
     let input = Box::new(Cursor::new(lines.clone()));
     check(&words, Some(input), &["length", "refused", "length", "refused"], 3);
     // In a file, lines that begin with a colon are prompts.
-    let file = std::env::temp_dir().join(format!("batch-lines-{}", std::process::id()));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("lines");
     std::fs::write(&file, lines).unwrap();
     let words = [&words[..], &["--prompts", file.to_str().unwrap()]].concat();
     check(&words, None, &["length", "refused", "length", "length", "refused"], 2);
     std::fs::write(&file, "\n \n").unwrap();
     assert!(on(&words, "").unwrap_err().contains("no line with a prompt"));
-    std::fs::remove_file(file).unwrap();
 }
 
 /// An error of the input ends the run once all sequences are done, and is a fault.

@@ -55,7 +55,8 @@ fn texts_in_any_order_and_batch_have_their_own_embedding() {
 #[test]
 fn lines_come_from_a_file_or_standard_input() {
     let text = "Hello world\n\n the river \n";
-    let file = std::env::temp_dir().join(format!("embed-lines-{}.txt", std::process::id()));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("embed-lines.txt");
     std::fs::write(&file, text).unwrap();
     let from_file = printed(&["--json", "--prompts", file.to_str().unwrap()], b"").unwrap();
     std::fs::remove_file(&file).unwrap();

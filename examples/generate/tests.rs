@@ -21,11 +21,12 @@ fn folder(name: &str) -> String {
     format!("{}/tests/data/folders/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A file with these lines.
-fn lines(name: &str, text: &str) -> String {
-    let path = std::env::temp_dir().join(format!("generate-{name}-{}.txt", std::process::id()));
-    std::fs::write(&path, text).unwrap();
-    path.to_str().unwrap().to_owned()
+/// A file with these lines, which is removed with the first value, and its path.
+fn lines(text: &str) -> (tempfile::TempPath, String) {
+    let file = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+    std::fs::write(&file, text).unwrap();
+    let path = file.to_str().unwrap().to_owned();
+    (file, path)
 }
 
 const GREEDY: [&str; 4] = ["--temperature", "0", "--max-tokens", "12"];
@@ -33,7 +34,7 @@ const GREEDY: [&str; 4] = ["--temperature", "0", "--max-tokens", "12"];
 #[test]
 fn lines_of_a_file_give_what_each_gives_alone() {
     let prompts = ["In the beginning", "And God said, Let there be light", "The LORD"];
-    let file = lines("batch", &format!("{}\n\n{}\n{}\n", prompts[0], prompts[1], prompts[2]));
+    let (_kept, file) = lines(&format!("{}\n\n{}\n{}\n", prompts[0], prompts[1], prompts[2]));
     let together = printed(&[&GREEDY[..], &["--prompts", &file]].concat()).unwrap();
     let alone: Vec<String> = prompts
         .iter()
@@ -45,7 +46,6 @@ fn lines_of_a_file_give_what_each_gives_alone() {
     assert_eq!(ids.lines().map(|line| line.split(' ').count()).collect::<Vec<_>>(), [12, 12, 12]);
     let json = printed(&[&GREEDY[..], &["--prompts", &file, "--json"]].concat()).unwrap();
     assert_eq!(json.lines().filter(|line| line.contains("\"prompt_tokens\"")).count(), 3);
-    std::fs::remove_file(file).unwrap();
 }
 
 /// Every text counts its own tokens, so the drawn tokens depend neither on other texts nor on the backend.
@@ -60,9 +60,8 @@ fn a_seed_gives_the_same_text_on_every_backend_and_beside_other_texts() {
     for backend in ["reference", "checked"] {
         assert_eq!(of(&["--seed", "3", "--prompt", prompts[0], "--backend", backend]), alone[0], "{backend}");
     }
-    let file = lines("drawn", &prompts.join("\n"));
+    let (_kept, file) = lines(&prompts.join("\n"));
     assert_eq!(of(&["--seed", "3", "--prompts", &file]), alone.concat());
-    std::fs::remove_file(file).unwrap();
     assert_ne!(of(&["--seed", "4", "--prompt", prompts[0]]), alone[0]);
 }
 
@@ -79,9 +78,9 @@ fn one_id_to_draw_from_is_the_most_likely_one() {
 
 #[test]
 fn a_file_without_prompts_is_an_error_that_names_it() {
-    let file = lines("empty", "\n \n");
+    let (kept, file) = lines("\n \n");
     assert!(printed(&["--prompts", &file]).unwrap_err().contains(&file));
-    std::fs::remove_file(&file).unwrap();
+    kept.close().unwrap();
     assert!(printed(&["--prompts", &file]).unwrap_err().contains("cannot read"));
 }
 
@@ -170,22 +169,21 @@ fn a_closed_pipe_is_no_error() {
 #[test]
 fn a_prompt_that_is_too_long_is_not_repeated() {
     let long = "secret ".repeat(2000);
-    let file = lines("long", &format!("short\n\n{long}\n"));
+    let (_kept, file) = lines(&format!("short\n\n{long}\n"));
     let error = printed(&["--prompts", &file]).unwrap_err();
     assert!(error.starts_with("the prompt on line 3 has ") && !error.contains("secret"), "{error}");
-    std::fs::remove_file(file).unwrap();
     let error = printed(&["--prompt", &long]).unwrap_err();
     assert!(error.starts_with("the prompt has ") && !error.contains("secret"), "{error}");
 }
 
 #[test]
 fn logits_are_a_whole_file_or_none() {
-    let path = std::env::temp_dir().join(format!("generate-logits-{}.json", std::process::id()));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("logits.json");
     let file = path.to_str().unwrap();
     assert_eq!(printed(&["--logits", file]).unwrap(), "");
     let logits: Vec<f32> = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     assert!(logits.len() > 100);
-    std::fs::remove_file(&path).unwrap();
     for refused in ["/dev/null", "/", "/no/such/folder/file"] {
         assert!(printed(&["--logits", refused]).unwrap_err().contains("cannot create"), "{refused}");
     }

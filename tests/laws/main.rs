@@ -7,5 +7,6 @@ mod everywhere;
 mod model;
 mod names;
 mod packed;
+mod printing;
 mod properties;
 mod untyped;

@@ -7,7 +7,7 @@ use rocm_ops::ops::{EmbeddingOps, LinearOps};
 use rocm_ops::quant::{BlockQ4_0, BlockQ8_0, Encode, Q4_0, Q8_0};
 use rocm_ops::{
     Backend, Call, Checked, Cpu, DType, Either, Error, Execute, Fallback, Float, Host, HostMemory, Op,
-    Operands, Reason, Reference, Result, Shape, TensorOf, View, bf16, f16,
+    Operands, Packing, Reason, Reference, Result, Shape, TensorOf, View, bf16, f16,
 };
 use std::sync::Arc;
 
@@ -173,6 +173,24 @@ fn a_packed_tensor_is_not_read_as_a_plain_one() {
     let odd: HostMemory<u8> = Arc::new(Odd(vec![0; 4 << 20]));
     let odd = Cpu::new().adopt(odd).unwrap();
     assert!(matches!(Weight::<Host>::packed(odd, DType::F32, shape, order), Err(Error::Align { .. })));
+}
+
+/// A packing of another crate with the name of one of `Cpu`'s, that says that a weight needs no memory.
+static FALSE_SIZE: Packing = Packing::new("panels", |_, _| Some(0), 1, |_, _, _, _| Ok(()));
+
+#[test]
+fn a_false_size_of_a_packed_weight_is_an_error() {
+    let cpu = Cpu::new();
+    let x = cpu.zeros::<f32>(&[3, 256]).unwrap();
+    for (dtype, n) in [(DType::F32, 64), (DType::F16, 64), (DType::BF16, 1 << 20)] {
+        for len in [0, 1, 64] {
+            let memory = cpu.alloc::<u8>(len).unwrap();
+            let shape = Shape::new(&[n, 256]).unwrap();
+            let weight = Weight::<Host>::packed(memory, dtype, shape, &FALSE_SIZE).unwrap();
+            let error = cpu.linear(&x, &weight).unwrap_err().to_string();
+            assert!(error.contains(&format!("memory of {len} bytes, wanted ")), "{dtype}: {error}");
+        }
+    }
 }
 
 /// Memory that does not start on a cache line.

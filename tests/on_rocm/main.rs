@@ -4,10 +4,11 @@ mod defects;
 mod launches;
 
 use ops_tests::{determinism, encoders, families, largest, model, pages};
+use rocm_ops::combine::Timed;
 use rocm_ops::gguf::Gguf;
 use rocm_ops::model::Transformer;
-use rocm_ops::models::Decoder;
-use rocm_ops::{Checked, Cpu, Determinism, Float, Reference, Rocm, f16};
+use rocm_ops::models::{Decoder, Error};
+use rocm_ops::{Backend, Checked, Cpu, Determinism, Float, Reference, Rocm, f16};
 use standin_testing::with_standin;
 
 const WAVES_OF_64: &[(&str, &str)] = &[("HIP_STANDIN_WAVE", "64")];
@@ -80,6 +81,43 @@ fn every_op_of_a_model_agrees_with_the_cpu() {
         let checked = Checked::new(Rocm::new().unwrap(), Cpu::new());
         forced::<f32, _>(&checked, &model("q8_0"), 2);
         assert!(checked.calls() > 100, "only {} calls", checked.calls());
+    });
+}
+
+/// Why the model cannot be loaded.
+fn refusal<B: Transformer<f16>>(b: &B) -> Option<Error> {
+    Decoder::<f16, B>::load(b, &model("f16"), 32).err()
+}
+
+#[test]
+fn a_model_that_does_not_fit_the_device_is_refused_before_it_is_loaded() {
+    let test = "a_model_that_does_not_fit_the_device_is_refused_before_it_is_loaded";
+    with_standin(test, &[("HIP_STANDIN_MEMORY", "8388608")], |_| {
+        let rocm = Rocm::new().unwrap();
+        let before = rocm.memory_stats().allocations;
+        let error = refusal(&rocm).unwrap();
+        let Error::Memory { needed, free, .. } = error else { panic!("{error}") };
+        assert!(needed > 11 << 20 && free <= 8 << 20, "{needed}, {free}");
+        assert!(
+            error.to_string().contains("need 0.01 GiB of memory on rocm, but 0.01 GiB are free"),
+            "{error}"
+        );
+        assert_eq!(rocm.memory_stats().allocations, before);
+        assert!(matches!(refusal(&Timed::new(rocm)), Some(Error::Memory { .. })));
+    });
+}
+
+#[test]
+fn memory_that_is_cached_counts_as_free_and_memory_in_use_does_not() {
+    let test = "memory_that_is_cached_counts_as_free_and_memory_in_use_does_not";
+    with_standin(test, &[("HIP_STANDIN_MEMORY", "33554432")], |_| {
+        let rocm = Rocm::new().unwrap();
+        let large = rocm.zeros::<u8>(&[24 << 20]).unwrap();
+        assert!(matches!(refusal(&rocm), Some(Error::Memory { .. })));
+        drop(large);
+        assert!(refusal(&rocm).is_none());
+        rocm.device().set_memory_cap(Some(10 << 20));
+        assert!(matches!(refusal(&rocm), Some(Error::Memory { .. })));
     });
 }
 

@@ -2,7 +2,6 @@
 use rocm_ops::Cpu;
 use rocm_ops::gguf::{Gguf, Mixture, Quantizer};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// In f16 and Q8_0, or in Q4_0, which is quantized from f16.
 pub fn model(dtype: &str) -> Gguf {
@@ -21,12 +20,9 @@ pub fn path(dtype: &str) -> String {
 
 /// The bytes of the file that `ops quantize` makes of another.
 pub fn quantized(from: &str, mixture: &str) -> Vec<u8> {
-    static MADE: AtomicUsize = AtomicUsize::new(0);
-    let number = MADE.fetch_add(1, Ordering::Relaxed);
-    let to = std::env::temp_dir().join(format!("quantized-{mixture}-{}-{number}.gguf", std::process::id()));
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("quantized.gguf");
     let mixture = Mixture::from_name(mixture).unwrap();
     Quantizer::open(from, mixture).unwrap().write(&Cpu::new(), &to, |_| ()).unwrap();
-    let bytes = std::fs::read(&to).unwrap();
-    std::fs::remove_file(&to).unwrap();
-    bytes
+    std::fs::read(&to).unwrap()
 }

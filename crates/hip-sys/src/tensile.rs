@@ -171,7 +171,8 @@ mod tests {
 
     #[test]
     fn kernels_are_found_next_to_the_library_or_in_the_variables_folder() {
-        let root = std::env::temp_dir().join(format!("rocblas-tensile-{}", std::process::id()));
+        let temporary = tempfile::tempdir().unwrap();
+        let root = temporary.path();
         let (amd, debian) = (root.join("amd/rocblas/library"), root.join("debian/rocblas/5/library"));
         let chosen = root.join("chosen");
         for (folder, gfx) in [(&amd, "gfx1100"), (&debian, "gfx90a"), (&chosen, "gfx906")] {
@@ -189,6 +190,5 @@ mod tests {
             error.contains("rocBLAS has no kernels for gfx1152") && error.contains(&*amd.to_string_lossy()),
             "{error}"
         );
-        fs::remove_dir_all(&root).unwrap();
     }
 }

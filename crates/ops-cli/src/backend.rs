@@ -65,11 +65,11 @@ pub(crate) trait Machine: Backend {
 }
 impl Machine for EitherHost {
     fn ceilings(&self, budget: Duration) -> Box<dyn Ceilings> {
-        let threads = match self {
-            EitherHost::Cpu(cpu) => cpu.threads(),
-            EitherHost::Reference => 1,
+        let cpu = match self {
+            EitherHost::Cpu(cpu) => Some(cpu.clone()),
+            EitherHost::Reference => None,
         };
-        Box::new(HostCeilings::new(threads, budget))
+        Box::new(HostCeilings::new(cpu, budget))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The machine's ceilings: bytes copied and multiply-adds computed per second.
 use crate::timing::{best_ns, median_ns};
 use ops_core::DType;
-use rayon::prelude::*;
+use ops_cpu::Cpu;
 use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::Duration;
@@ -19,39 +19,45 @@ pub(crate) trait Ceilings {
     fn describe(&self) -> String;
 }
 
-/// The ceilings of this machine's CPU, on some of its threads.
+/// The ceilings of this machine's CPU, on the threads of a backend.
 pub(crate) struct HostCeilings {
-    threads: usize,
+    /// `None` has only the caller's thread.
+    cpu: Option<Cpu>,
     budget: Duration,
     copies: BTreeMap<usize, f64>,
     peaks: [Option<f64>; 2],
 }
 
 impl HostCeilings {
-    /// The ceilings with this number of threads; each is measured for about `budget`.
-    pub(crate) fn new(threads: usize, budget: Duration) -> Self {
-        HostCeilings { threads, budget, copies: BTreeMap::new(), peaks: [None; 2] }
+    /// The ceilings on the threads of `cpu`, or on the caller's; each is measured for about `budget`.
+    pub(crate) fn new(cpu: Option<Cpu>, budget: Duration) -> Self {
+        HostCeilings { cpu, budget, copies: BTreeMap::new(), peaks: [None; 2] }
     }
 }
 
 impl Ceilings for HostCeilings {
     fn copy_gbps(&mut self, bytes: usize) -> f64 {
-        let (threads, budget) = (self.threads, self.budget);
-        *self.copies.entry(bytes).or_insert_with(|| copy_gbps(bytes, threads, budget))
+        let (cpu, budget) = (self.cpu.as_ref(), self.budget);
+        *self.copies.entry(bytes).or_insert_with(|| copy_gbps(bytes, cpu, budget))
     }
     fn peak_gflops(&mut self, dtype: DType) -> f64 {
         let wide = dtype == DType::F64;
-        let (threads, budget) = (self.threads, self.budget);
-        *self.peaks[usize::from(wide)].get_or_insert_with(|| peak_gflops(wide, threads, budget))
+        let (cpu, budget) = (self.cpu.as_ref(), self.budget);
+        *self.peaks[usize::from(wide)].get_or_insert_with(|| peak_gflops(wide, cpu, budget))
     }
     fn describe(&self) -> String {
-        let plural = if self.threads == 1 { "" } else { "s" };
-        format!("{} thread{plural}", self.threads)
+        let threads = threads(self.cpu.as_ref());
+        let plural = if threads == 1 { "" } else { "s" };
+        format!("{threads} thread{plural}")
     }
 }
 
+fn threads(cpu: Option<&Cpu>) -> usize {
+    cpu.map_or(1, Cpu::threads)
+}
+
 /// The best of four copies: with one thread or all, with plain or streaming stores.
-fn copy_gbps(bytes: usize, threads: usize, budget: Duration) -> f64 {
+fn copy_gbps(bytes: usize, cpu: Option<&Cpu>, budget: Duration) -> f64 {
     let half = (bytes / 2).max(1);
     // Written first, so that both are mapped before the clock starts.
     let (src, mut dst) = (vec![1u8; half], vec![2u8; half]);
@@ -62,8 +68,8 @@ fn copy_gbps(bytes: usize, threads: usize, budget: Duration) -> f64 {
         if !plain && (!streams || half < 1 << 20) {
             continue;
         }
-        for parts in if threads == 1 { vec![1] } else { vec![1, threads] } {
-            let piece = half.div_ceil(parts).next_multiple_of(4096);
+        for cpu in if threads(cpu) == 1 { vec![None] } else { vec![None, cpu] } {
+            let piece = half.div_ceil(threads(cpu)).next_multiple_of(4096);
             let copy = |s: &[u8], d: &mut [u8]| {
                 if plain {
                     d.copy_from_slice(s);
@@ -73,10 +79,12 @@ fn copy_gbps(bytes: usize, threads: usize, budget: Duration) -> f64 {
             };
             let ns = median_ns(budget, || {
                 let (s, d) = (black_box(&src[..]), black_box(&mut dst[..]));
-                if parts == 1 {
-                    copy(s, d);
-                } else {
-                    d.par_chunks_mut(piece).zip(s.par_chunks(piece)).for_each(|(d, s)| copy(s, d));
+                match cpu {
+                    None => copy(s, d),
+                    Some(cpu) => {
+                        let pieces = d.chunks_mut(piece).zip(s.chunks(piece)).collect();
+                        cpu.for_each_part(pieces, |(d, s): (&mut [u8], &[u8])| copy(s, d));
+                    }
                 }
                 Ok(())
             });
@@ -86,7 +94,7 @@ fn copy_gbps(bytes: usize, threads: usize, budget: Duration) -> f64 {
     2.0 * half as f64 / best
 }
 
-fn peak_gflops(wide: bool, threads: usize, budget: Duration) -> f64 {
+fn peak_gflops(wide: bool, cpu: Option<&Cpu>, budget: Duration) -> f64 {
     let kernel = if wide { fma::multiply_add_f64 } else { fma::multiply_add_f32 };
     const STEPS: usize = 20_000;
     let once = || {
@@ -94,9 +102,15 @@ fn peak_gflops(wide: bool, threads: usize, budget: Duration) -> f64 {
         black_box(sum);
         ops
     };
-    let mut operations = 0.0;
+    let operations = once() * threads(cpu) as f64;
     let ns = best_ns(budget, || {
-        operations = if threads == 1 { once() } else { rayon::broadcast(|_| once()).into_iter().sum() };
+        let each = |()| {
+            once();
+        };
+        match cpu {
+            None => each(()),
+            Some(cpu) => cpu.for_each_part(vec![(); cpu.threads()], each),
+        }
         Ok(())
     });
     ns.map_or(0.0, |ns| operations / ns)

@@ -3,6 +3,7 @@
 //! - [`start`] refuses an environment variable that would be ignored, and makes signals remove unfinished files.
 //! - When the reader of standard output has exited, as `head` does, a command ends quietly. Its status is 0 unless a check has
 //!   failed before: [`end`], [`failed`], [`closed_pipe`].
+//! - Programs that only print write to [`stdout`], which ends them in the same way.
 //! - Messages to a closed standard error are dropped, and the command goes on: [`stderr`].
 //! - [`memory`] refuses a model that does not fit.
 #![forbid(unsafe_code)]
@@ -51,12 +52,15 @@ pub fn closed_pipe(error: &(dyn Error + 'static)) -> Option<u8> {
 
 /// Ends a command: with this status, or with 2 and a message. See [`closed_pipe`] for the exception.
 pub fn end(result: Result<u8, Box<dyn Error>>) -> ExitCode {
-    ExitCode::from(match result {
-        Ok(status) => status,
-        Err(error) => closed_pipe(&*error).unwrap_or_else(|| {
+    ExitCode::from(status(result))
+}
+
+fn status(result: Result<u8, Box<dyn Error>>) -> u8 {
+    result.unwrap_or_else(|error| {
+        closed_pipe(&*error).unwrap_or_else(|| {
             writeln!(stderr(), "error: {error}");
             2
-        }),
+        })
     })
 }
 
@@ -77,6 +81,25 @@ impl Stderr {
     /// Shows a message that has no line break yet.
     pub fn flush(&mut self) {
         let _ = io::stderr().flush();
+    }
+}
+
+/// Standard output, for `writeln!` in programs that do nothing besides printing. Unlike `println!`, it does not panic: when a write
+/// fails, the program ends as [`end`] says.
+#[derive(Debug)]
+pub struct Stdout(());
+
+/// Standard output of such a program.
+pub fn stdout() -> Stdout {
+    Stdout(())
+}
+
+impl Stdout {
+    /// What `write!` and `writeln!` call.
+    pub fn write_fmt(&mut self, message: fmt::Arguments<'_>) {
+        if let Err(error) = io::stdout().write_fmt(message) {
+            std::process::exit(i32::from(status(Err(error.into()))));
+        }
     }
 }
 

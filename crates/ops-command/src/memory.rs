@@ -19,8 +19,34 @@ pub struct Copies {
 /// The files are larger than the available memory.
 pub fn check(files: &[PathBuf], copies: Copies) -> Result<(), String> {
     let Some(available) = available(Path::new("/")) else { return Ok(()) };
+    compare(size(files), copies, available)
+}
+
+/// Refuses a model whose weights do not fit a device that has this much memory, before its files are read. `None` is not known, and
+/// checks nothing.
+///
+/// # Errors
+/// The files are larger.
+pub fn check_device(files: &[PathBuf], memory: Option<u64>) -> Result<(), String> {
+    let needed = size(files);
+    match memory {
+        Some(memory) if memory < needed => Err(format!(
+            "the weights need {} of memory on the device, but it has {}; take a smaller or a quantized model, or another backend",
+            gib(needed),
+            gib(memory)
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// The size of all files.
+fn size(files: &[PathBuf]) -> u64 {
     let size = |file: &PathBuf| fs::metadata(file).map_or(0, |meta| meta.len());
-    compare(files.iter().map(size).fold(0, u64::saturating_add), copies, available)
+    files.iter().map(size).fold(0, u64::saturating_add)
+}
+
+fn gib(bytes: u64) -> String {
+    format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))
 }
 
 fn compare(size: u64, copies: Copies, available: u64) -> Result<(), String> {
@@ -29,7 +55,6 @@ fn compare(size: u64, copies: Copies, available: u64) -> Result<(), String> {
     if needed <= available {
         return Ok(());
     }
-    let gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30));
     let what = match copies {
         Copies { read: true, packed: true } => "its files and a copy of the weights in the backend's layout",
         Copies { read: true, .. } => "its files",
@@ -88,28 +113,25 @@ mod tests {
     use super::*;
 
     /// A folder with these files in place of `/`.
-    fn system(name: &str, files: &[(&str, &str)]) -> PathBuf {
-        let root = std::env::temp_dir().join(format!("ops-command-{name}-{}", std::process::id()));
+    fn system(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
         for (file, text) in files {
-            let path = root.join(file);
+            let path = root.path().join(file);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
         root
     }
-    fn available_in(name: &str, files: &[(&str, &str)]) -> Option<u64> {
-        let root = system(name, files);
-        let found = available(&root);
-        let _ = fs::remove_dir_all(root);
-        found
+    fn available_in(files: &[(&str, &str)]) -> Option<u64> {
+        available(system(files).path())
     }
 
     const MEMORY: (&str, &str) = ("proc/meminfo", "MemTotal: 2000 kB\nMemAvailable:    1000 kB\n");
 
     #[test]
     fn the_smallest_limit_counts() {
-        assert_eq!(available_in("none", &[]), None);
-        assert_eq!(available_in("system", &[MEMORY]), Some(1_024_000));
+        assert_eq!(available_in(&[]), None);
+        assert_eq!(available_in(&[MEMORY]), Some(1_024_000));
         let second = [
             MEMORY,
             ("proc/self/cgroup", "0::/a/b\n"),
@@ -119,21 +141,21 @@ mod tests {
             ("sys/fs/cgroup/a/b/memory.max", "max\n"),
             ("sys/fs/cgroup/a/b/memory.current", "300000\n"),
         ];
-        assert_eq!(available_in("second", &second), Some(300_000));
+        assert_eq!(available_in(&second), Some(300_000));
         let first = [
             MEMORY,
             ("proc/self/cgroup", "5:cpu:/x\n4:blkio,memory:/outside/name\n0::/\n"),
             ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
             ("sys/fs/cgroup/memory/memory.usage_in_bytes", "1\n"),
         ];
-        assert_eq!(available_in("first", &first), Some(1_024_000));
+        assert_eq!(available_in(&first), Some(1_024_000));
         let full = [
             MEMORY,
             ("proc/self/cgroup", "4:memory:/outside/name\n"),
             ("sys/fs/cgroup/memory/memory.limit_in_bytes", "1000\n"),
             ("sys/fs/cgroup/memory/memory.usage_in_bytes", "2000\n"),
         ];
-        assert_eq!(available_in("full", &full), Some(0));
+        assert_eq!(available_in(&full), Some(0));
     }
 
     #[test]
@@ -148,6 +170,20 @@ mod tests {
         assert!(compare(3 << 30, mapped, 3 << 30).is_ok());
         assert!(compare(4 << 30, mapped, 3 << 30).unwrap_err().contains("4.0 GiB"));
         assert!(compare(u64::MAX, Copies { read: false, packed: false }, 0).is_ok());
+    }
+
+    #[test]
+    fn a_device_that_is_too_small_is_named_with_both_numbers() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = ["a", "b"].map(|name| folder.path().join(name));
+        // Holes, which take no space.
+        files.iter().for_each(|file| fs::File::create(file).unwrap().set_len(3 << 30).unwrap());
+        let refused = check_device(&files, Some(5 << 30)).unwrap_err();
+        assert!(
+            refused.starts_with("the weights need 6.0 GiB of memory on the device, but it has 5.0 GiB"),
+            "{refused}"
+        );
+        assert_eq!((check_device(&files, Some(6 << 30)), check_device(&files, None)), (Ok(()), Ok(())));
     }
 
     #[test]

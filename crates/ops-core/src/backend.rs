@@ -93,6 +93,11 @@ pub trait Backend: Clone + Send + Sync + 'static {
         self.upload((*memory).as_ref())
     }
 
+    /// Bytes of the device's memory that tensors can still take; `None` if that is not known, and for host memory.
+    fn free_memory(&self) -> Option<u64> {
+        None
+    }
+
     // Everything below is provided.
 
     /// Makes a buffer with a copy of `src`.

@@ -71,6 +71,9 @@ impl<W: Wrapper> Backend for W {
     fn adopt<T: Element>(&self, memory: crate::HostMemory<T>) -> Result<<Self::Space as Space>::Buffer<T>> {
         self.inner().adopt(memory)
     }
+    fn free_memory(&self) -> Option<u64> {
+        self.inner().free_memory()
+    }
 
     // Forwards provided methods too: the inner backend may override them.
     fn upload<T: Element>(&self, src: &[T]) -> Result<<Self::Space as Space>::Buffer<T>> {

@@ -5,6 +5,7 @@
 //! `ops-simd`, on slices. Kernels take element types as values, so each is compiled once, in this
 //! crate, and not again in every program that calls it.
 use crate::host::{execute_kernels, host_backend};
+use core::convert::Infallible;
 use ops_core::{Determinism, Error, Result};
 use ops_simd::Isa;
 
@@ -59,7 +60,7 @@ mod where_;
 /// assert_eq!(cpu.add(&x, &x)?.to_vec(&cpu)?, [2.0, 4.0, 6.0]);
 /// # Ok::<(), ops_core::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Cpu {
     pool: Option<threads::Pool>,
     wanted: Determinism,
@@ -79,12 +80,32 @@ impl Cpu {
     }
     /// Threads that a call may use, including the caller's.
     pub fn threads(&self) -> usize {
-        threads::with_pool(self.pool, threads::count)
+        threads::with_pool(self.pool.as_ref(), threads::count)
     }
     /// Why calls have fewer threads than the machine has processors: the system did not start them, because of a limit of the
     /// process or its container. `None` if nothing failed. Calls then compute on those that there are, at least the caller's.
     pub fn threads_refused(&self) -> Option<&'static str> {
         if self.pool.is_some() { None } else { threads::refused() }
+    }
+    /// Calls `f` with each of `parts`, on the threads that calls of this backend use. Panics of `f` reach the caller.
+    ///
+    /// ```
+    /// let cpu = ops_cpu::Cpu::new();
+    /// let mut values = vec![0; 1000];
+    /// let parts = values.chunks_mut(100).enumerate().collect();
+    /// cpu.for_each_part(parts, |(i, part): (usize, &mut [usize])| part.fill(i));
+    /// assert_eq!(values[250], 2);
+    /// ```
+    pub fn for_each_part<P: Send>(&self, parts: Vec<P>, f: impl Fn(P) + Sync) {
+        let each = |part| {
+            f(part);
+            Ok(())
+        };
+        let done: Result<(), Infallible> =
+            threads::with_pool(self.pool.as_ref(), || threads::for_each_part(parts, &each));
+        match done {
+            Ok(()) => {}
+        }
     }
     /// Returns memory that is kept for the next tensors to the system; returns the number of bytes. All
     /// backends in host memory share the kept memory, at most 1 GiB.
@@ -110,7 +131,7 @@ pub struct CpuBuilder {
 
 impl CpuBuilder {
     /// Sets the maximum number of threads per call, including the caller's. Backends with the same number
-    /// share their threads.
+    /// share their threads, which end when the last of these backends is dropped.
     pub fn threads(self, threads: usize) -> Self {
         CpuBuilder { threads: Some(threads), ..self }
     }
@@ -156,13 +177,13 @@ impl CpuBuilder {
 }
 
 host_backend!(Cpu, "cpu");
-execute_kernels!(Cpu, |cpu, kernel| threads::with_pool(cpu.pool, || threads::with_sums(
+execute_kernels!(Cpu, |cpu, kernel| threads::with_pool(cpu.pool.as_ref(), || threads::with_sums(
     cpu.sums_by_row(),
     kernel
 )));
 
 impl Cpu {
-    fn sums_by_row(self) -> bool {
+    fn sums_by_row(&self) -> bool {
         self.wanted > Determinism::Run
     }
     /// The level that every call must have at least.

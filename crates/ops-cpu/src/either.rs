@@ -21,7 +21,7 @@ use ops_core::{
 /// }
 /// # Ok::<(), ops_core::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum EitherHost {
     /// The fast backend.
     Cpu(Cpu),
@@ -56,7 +56,7 @@ impl Backend for EitherHost {
         Cpu::new().synchronize()
     }
     fn fork(&self) -> Result<Self> {
-        Ok(*self)
+        Ok(self.clone())
     }
     fn mark(&self) -> Result<()> {
         Cpu::new().mark()

@@ -42,7 +42,7 @@
 //! product whose columns are added up by gathering.
 //!
 //! **Threads** come from rayon's current pool; small calls stay on the caller's thread. [`CpuBuilder::threads`] gives a backend a pool of
-//! its own. Backends of the same size share a pool, and pools live as long as the process. If a call needs the determinism level
+//! its own. Backends of the same size share a pool, whose threads end with the last of these backends. If a call needs the determinism level
 //! *batch*, a flag for its threads makes the choice among kernels independent of the number of rows.
 //!
 //! **Memory** of dropped buffers is kept for the next ones, because the first touch of fresh pages costs more than most ops.

@@ -62,6 +62,19 @@ pub enum Error {
         /// The context that the model was loaded for.
         max: usize,
     },
+    /// The model's weights do not fit the device's memory. Nothing was loaded.
+    #[error(
+        "the weights need {:.2} GiB of memory on {backend}, but {:.2} GiB are free; end other programs that use the device, or take \
+         a smaller or a quantized model", gib(*.needed), gib(*.free)
+    )]
+    Memory {
+        /// The backend.
+        backend: &'static str,
+        /// Bytes of the weights.
+        needed: u64,
+        /// Bytes that are free.
+        free: u64,
+    },
     /// A text cannot go back to an earlier token, because layers keep a single state for all of its tokens.
     #[error(
         "a text of {len} tokens cannot go back to {got}: recurrent layers keep no earlier state; truncate it to 0 and read its \
@@ -95,6 +108,10 @@ pub enum Error {
     /// An op failed.
     #[error(transparent)]
     Op(#[from] ops_core::Error),
+}
+
+fn gib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 30)
 }
 
 /// A result with this crate's error.

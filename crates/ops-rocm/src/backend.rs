@@ -54,6 +54,10 @@ impl Backend for Rocm {
         self.stream().is_recorded()
     }
 
+    fn free_memory(&self) -> Option<u64> {
+        self.device().free_memory()
+    }
+
     fn zeros<T: Element>(&self, dims: &[usize]) -> Result<TensorOf<Self, T>> {
         let shape = Shape::new(dims)?;
         let mut memory = self.alloc::<T>(shape.len())?.into_memory();

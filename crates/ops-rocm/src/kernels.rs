@@ -182,24 +182,29 @@ impl Kernels {
         let queue = Mutex::new(ordered.into_iter());
         let (sender, receiver) = mpsc::channel();
         let mut loaded = Vec::with_capacity(units.len());
-        std::thread::scope(|scope| {
-            for thread in 0..threads {
-                let (queue, sender) = (&queue, sender.clone());
-                scope.spawn(move || {
-                    let mut worker = if thread == 0 { Worker::Here } else { Worker::NotStarted };
-                    while let Some(unit) = { queue.lock().next() } {
-                        let begin = Instant::now();
-                        let result = self.module(*unit, &mut worker).map(|(_, origin)| LoadedUnit {
-                            name: unit.name(),
-                            origin,
-                            time: begin.elapsed(),
-                        });
-                        // The receiver is gone if another unit failed.
-                        if sender.send(result).is_err() {
-                            break;
-                        }
-                    }
+        let work = |mut worker: Worker, sender: mpsc::Sender<Result<LoadedUnit>>| {
+            while let Some(unit) = { queue.lock().next() } {
+                let begin = Instant::now();
+                let result = self.module(*unit, &mut worker).map(|(_, origin)| LoadedUnit {
+                    name: unit.name(),
+                    origin,
+                    time: begin.elapsed(),
                 });
+                // The receiver is gone if another unit failed.
+                if sender.send(result).is_err() {
+                    break;
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            let started = (0..threads).filter(|thread| {
+                let worker = if *thread == 0 { Worker::Here } else { Worker::NotStarted };
+                let (work, sender) = (&work, sender.clone());
+                std::thread::Builder::new().spawn_scoped(scope, move || work(worker, sender)).is_ok()
+            });
+            // The system may start no thread; then this one does all the work before it reports.
+            if started.count() == 0 {
+                work(Worker::Here, sender.clone());
             }
             drop(sender);
             for result in receiver {

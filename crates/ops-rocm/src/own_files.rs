@@ -136,15 +136,7 @@ fn foreign(_: &Metadata) -> Option<String> {
 mod tests {
     use super::*;
     use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
-    use std::path::PathBuf;
     use std::process::Command;
-
-    fn folder(name: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("ops-rocm-own-{}-{name}", std::process::id()));
-        let _ = fs::remove_dir_all(&folder);
-        create_folder(&folder).unwrap();
-        folder
-    }
 
     fn set_mode(path: &Path, mode: u32) {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
@@ -157,7 +149,8 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_and_private() {
-        let folder = folder("plain");
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = temporary.path();
         let file = folder.join("made/on/demand/a");
         write(&file, b"text").unwrap();
         assert_eq!(read(&file, 4).unwrap().1, b"text");
@@ -165,12 +158,12 @@ mod tests {
         assert_eq!(fs::metadata(file.parent().unwrap()).unwrap().mode() & 0o777, 0o700);
         assert_eq!(refused(&folder.join("b")), io::Error::from_raw_os_error(libc::ENOENT).to_string());
         assert!(read(&file, 3).unwrap_err().to_string().contains("it has 4 bytes; at most 3"));
-        fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
     fn files_that_others_can_write_are_not_read() {
-        let folder = folder("mode");
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = temporary.path();
         let file = folder.join("a");
         write(&file, b"text").unwrap();
         for mode in [0o666, 0o620, 0o602] {
@@ -179,20 +172,20 @@ mod tests {
         }
         set_mode(&file, 0o644);
         for mode in [0o777, 0o770, 0o1777] {
-            set_mode(&folder, mode);
-            let why = folder_problem(&folder).unwrap();
+            set_mode(folder, mode);
+            let why = folder_problem(folder).unwrap();
             assert!(why.contains(&format!("mode {mode:03o}")) && why.contains("chmod go-w"), "{why}");
             assert_eq!(refused(&file), why);
             assert_eq!(write(&file, b"new").unwrap_err().to_string(), why);
         }
-        set_mode(&folder, 0o755);
+        set_mode(folder, 0o755);
         assert_eq!(read(&file, 100).unwrap().1, b"text");
-        fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
     fn files_and_folders_of_other_users_are_not_read() {
-        let folder = folder("owner");
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = temporary.path();
         let file = folder.join("a");
         write(&file, b"text").unwrap();
         if chown(&file, Some(12345), None).is_err() {
@@ -200,16 +193,16 @@ mod tests {
         } else {
             assert!(refused(&file).contains("it belongs to user 12345"), "{}", refused(&file));
             chown(&file, Some(0), None).unwrap();
-            chown(&folder, Some(12345), None).unwrap();
+            chown(folder, Some(12345), None).unwrap();
             assert!(refused(&file).contains("it belongs to user 12345"), "{}", refused(&file));
             assert!(write(&file, b"new").is_err());
         }
-        fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
     fn links_pipes_devices_and_folders_are_not_read() {
-        let folder = folder("kinds");
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = temporary.path();
         write(&folder.join("a"), b"text").unwrap();
         symlink("a", folder.join("link")).unwrap();
         symlink("/dev/zero", folder.join("device")).unwrap();
@@ -230,12 +223,12 @@ mod tests {
         }
         assert_eq!(read(&folder.join("a"), 100).unwrap().1, b"text");
         assert!(!folder.join("nowhere").exists());
-        fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
     fn a_planted_temporary_file_is_not_written() {
-        let folder = folder("part");
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = temporary.path();
         let target = folder.join("target");
         fs::write(&target, "untouched").unwrap();
         for number in 0..2000 {
@@ -244,6 +237,5 @@ mod tests {
         write(&folder.join("a"), b"text").unwrap();
         assert_eq!(fs::read(&target).unwrap(), b"untouched");
         assert_eq!(read(&folder.join("a"), 100).unwrap().1, b"text");
-        fs::remove_dir_all(folder).unwrap();
     }
 }

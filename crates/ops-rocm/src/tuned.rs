@@ -205,7 +205,8 @@ mod tests {
 
     #[test]
     fn what_is_stored_is_read_again_and_what_is_foreign_is_passed_over() {
-        let path = std::env::temp_dir().join(format!("ops-rocm-tuned-{}", std::process::id()));
+        let temporary = tempfile::tempdir().unwrap();
+        let path = temporary.path().join("made");
         let folder = CacheFolder::At(path.clone());
         let (one, other) = (info("one"), info("other"));
         let table = Tuning::of("gfx90a");
@@ -230,7 +231,6 @@ mod tests {
             fs::write(&stored, &text).unwrap();
             assert_eq!(load(&folder, &one), table, "{text}");
         }
-        fs::remove_dir_all(path).unwrap();
         assert!(store(&CacheFolder::Nowhere, &one, &tuning).is_err());
     }
 }

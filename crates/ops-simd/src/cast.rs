@@ -51,7 +51,8 @@ impl<X: Element, Y: Element> VectorFn for Cast<'_, X, Y> {
         for (x, y) in self.x.chunks(BLOCK).zip(self.y.chunks_mut(BLOCK)) {
             let block = &mut block[..x.len()];
             convert(s, x, block);
-            s.stream_copy(bytemuck::cast_slice(block), bytemuck::cast_slice_mut(y));
+            // SAFETY: the fence below follows before anything else accesses `y`.
+            unsafe { s.stream_copy(bytemuck::cast_slice(block), bytemuck::cast_slice_mut(y)) }
         }
         s.fence();
     }

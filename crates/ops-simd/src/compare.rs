@@ -58,7 +58,7 @@ pub enum Number {
 /// y\[i\] = 1 where the comparison of a\[i\] with b\[i\] holds, otherwise 0. `a` and `b` are the bytes of the numbers.
 ///
 /// # Errors
-/// [`Error::Length`] when the lengths differ.
+/// [`Error::Length`] when `a` or `b` does not have a number for each element of `y`.
 pub fn compare(isa: Isa, op: Compare, number: Number, a: &[u8], b: &[u8], y: &mut [u8]) -> Result<(), Error> {
     // Three loops serve six comparisons.
     let (relation, a, b, negated) = match op {
@@ -100,9 +100,9 @@ fn by_relation<T: Order<N>, const N: usize>(
     y: &mut [u8],
     negated: bool,
 ) -> Result<(), Error> {
-    let ((a, _), (b, _)) = (a.as_chunks::<N>(), b.as_chunks::<N>());
-    same_len("a", a.len(), y.len())?;
-    same_len("b", b.len(), y.len())?;
+    same_len("bytes of a", a.len(), y.len().saturating_mul(N))?;
+    same_len("bytes of b", b.len(), y.len().saturating_mul(N))?;
+    let (a, b) = (a.as_chunks::<N>().0, b.as_chunks::<N>().0);
     let flip = u8::from(negated);
     match relation {
         Relation::Equal => isa.run(Each { a, b, y, flip, of: PhantomData::<Equal<T>> }),

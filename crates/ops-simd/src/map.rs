@@ -62,7 +62,8 @@ impl<F: Map<N>, T: Element, const N: usize> VectorFn for Elementwise<'_, F, T, N
             let out = scratch.as_mut().map_or(&mut *y, |block| &mut block[..len]);
             apply(s, map, parts(x, i * step, len), out);
             if let Some(block) = &scratch {
-                s.stream_copy(bytemuck::cast_slice(&block[..len]), bytemuck::cast_slice_mut(y));
+                // SAFETY: the fence below follows before anything else accesses `y`.
+                unsafe { s.stream_copy(bytemuck::cast_slice(&block[..len]), bytemuck::cast_slice_mut(y)) }
             }
         }
         if scratch.is_some() {

@@ -31,7 +31,8 @@ impl<'m> PackedMemory<'m> {
     /// Borrows the first `want` bytes of `bytes`, which must be aligned to a cache line.
     pub(crate) fn borrowed(bytes: &'m [u8], want: usize) -> Result<Self, Error> {
         check_memory(bytes, want)?;
-        Ok(PackedMemory::Borrowed(&bytes[..want]))
+        // An empty slice may have any alignment, and ours is aligned.
+        Ok(if want == 0 { Self::zeros(0) } else { PackedMemory::Borrowed(&bytes[..want]) })
     }
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {

@@ -328,10 +328,12 @@ pub trait Simd: Copy + Send + Sync + 'static {
     /// The inverse of [`Simd::deinterleave`].
     fn interleave(self, even: Self::F, odd: Self::F) -> (Self::F, Self::F);
 
-    /// Copies `src` to `dst`, with non-temporal stores if the instruction set has them. [`Simd::fence`] must follow the last
-    /// copy. Panics if the lengths differ.
+    /// Copies `src` to `dst`, with non-temporal stores if the instruction set has them. Panics if the lengths differ.
+    ///
+    /// # Safety
+    /// [`Simd::fence`] must follow before anything else accesses `dst`.
     #[inline(always)]
-    fn stream_copy(self, src: &[u8], dst: &mut [u8]) {
+    unsafe fn stream_copy(self, src: &[u8], dst: &mut [u8]) {
         dst.copy_from_slice(src);
     }
     /// Prefetches the cache line of an address; the address may be invalid.

@@ -67,7 +67,9 @@ impl<T: Scalar> VectorFn for Rows<'_, T> {
     fn run<S: Simd>(self, s: S) {
         let Self { x, of, width, y, spare } = self;
         let lanes = T::lanes::<S>();
-        let first = |i: usize| x.get(i * of.step..).unwrap_or(&[]);
+        // Without terms, any step is permitted.
+        let step = if of.offsets.is_empty() { 0 } else { of.step };
+        let first = |i: usize| x.get(i * step..).unwrap_or(&[]);
         if width >= lanes {
             for (i, y) in y.chunks_exact_mut(width).enumerate() {
                 whole_row(s, first(i), &of, y);

@@ -18,6 +18,17 @@ pub enum On {
 }
 
 impl On {
+    /// The memory of the largest device; `None` if it is the host's or not known. How much of it is free is checked when the weights
+    /// are loaded.
+    pub(crate) fn device_memory(self) -> Option<u64> {
+        #[cfg(feature = "rocm")]
+        if matches!(self, On::Rocm) {
+            let devices = rocm_ops::Rocm::devices().ok()?;
+            let known = devices.iter().map(|device| (!device.integrated).then_some(device.memory as u64));
+            return known.collect::<Option<Vec<_>>>()?.into_iter().max();
+        }
+        None
+    }
     /// Whether the backend copies a model's weights to a layout of its own in host memory.
     pub(crate) fn packs(self) -> bool {
         matches!(self, On::Cpu | On::Checked)

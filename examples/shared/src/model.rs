@@ -16,6 +16,7 @@ pub fn open(path: &Path, map: bool, on: On) -> Result<Gguf> {
     // If this fails, opening fails too and says more.
     if let Ok(files) = models::files(path) {
         memory::check(&files, Copies { read: !map, packed: on.packs() })?;
+        memory::check_device(&files, on.device_memory())?;
     }
     Ok(models::open_with(path, &mut |file| read(file, map))?)
 }

@@ -1,20 +1,16 @@
 use super::*;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The faults of a crate with these files.
 fn faults(files: &[(&str, &str)]) -> Vec<String> {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let folder = std::env::temp_dir().join(format!("xtask-structure-{}-{number}", std::process::id()));
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = temporary.path();
     for (name, text) in files {
         let file = folder.join(name);
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::fs::write(file, text).unwrap();
     }
-    let found = check(&Crate::read(&folder, Path::new(files[0].0)).unwrap()).unwrap();
-    std::fs::remove_dir_all(&folder).unwrap();
-    found
+    check(&Crate::read(folder, Path::new(files[0].0)).unwrap()).unwrap()
 }
 
 /// Of a crate of two modules.

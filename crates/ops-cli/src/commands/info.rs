@@ -80,7 +80,10 @@ pub(super) fn run(json: bool, out: &mut dyn Write) -> Result<Outcome, Failure> {
         if features.is_empty() { "none detected".into() } else { features.join(" ") }
     )?;
     match threads_refused {
-        None => writeln!(out, "threads   {threads}")?,
+        None => match std::env::var("RAYON_NUM_THREADS") {
+            Ok(set) => writeln!(out, "threads   {threads}: RAYON_NUM_THREADS is {set}")?,
+            Err(_) => writeln!(out, "threads   {threads}")?,
+        },
         Some(why) => writeln!(
             out,
             "threads   {threads}: the system starts no more ({why}); raise the limit of the process or container"

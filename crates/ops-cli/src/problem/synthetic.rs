@@ -1,7 +1,7 @@
 //! Values that follow from their positions: they are the same on every backend, and in every part of a
 //! tensor.
 use ops_core::{BlockInfo, DType, Error, Result, Scalar, Wide, with_type};
-use rayon::prelude::*;
+use ops_cpu::Cpu;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ impl Recipe {
         if let DType::Block(info) = dtype {
             return self.repeated_blocks(info, first, dst);
         }
-        dst.par_chunks_mut(CHUNK * dtype.size()).enumerate().for_each(|(i, chunk)| {
+        each_chunk(dst, CHUNK * dtype.size(), |i, chunk| {
             let at = first + i * CHUNK;
             // The list of ops has no other types; if it did, zeros would be valid values.
             with_type!(scalars, dtype, T => self.scalars::<T>(at, chunk), _ => chunk.fill(0));
@@ -87,11 +87,8 @@ impl Recipe {
         let size = info.bytes();
         let needed = (dst.len() / size).min(PERIOD);
         let mut distinct = vec![0; needed * size];
-        distinct.par_chunks_mut(size).enumerate().for_each(|(i, block)| {
-            self.blocks(info, (first + i) % PERIOD, block);
-        });
-        dst.par_chunks_mut(needed.max(1) * size)
-            .for_each(|part| part.copy_from_slice(&distinct[..part.len()]));
+        each_chunk(&mut distinct, size, |i, block| self.blocks(info, (first + i) % PERIOD, block));
+        each_chunk(dst, needed.max(1) * size, |_, part| part.copy_from_slice(&distinct[..part.len()]));
     }
 
     fn scalars<T: Scalar>(&self, first: usize, dst: &mut [u8]) {
@@ -154,6 +151,12 @@ impl Recipe {
             count => least.wrapping_add((hash % count) as i64),
         }
     }
+}
+
+/// Calls `f` with each chunk and its number, on the threads of the CPU backend.
+fn each_chunk(bytes: &mut [u8], size: usize, f: impl Fn(usize, &mut [u8]) + Sync) {
+    let chunks = bytes.chunks_mut(size).enumerate().collect();
+    Cpu::new().for_each_part(chunks, |(i, chunk): (usize, &mut [u8])| f(i, chunk));
 }
 
 fn splitmix64(counter: u64) -> u64 {

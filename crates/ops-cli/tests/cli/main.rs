@@ -13,6 +13,8 @@ mod replay;
 mod rocm;
 mod suite;
 mod support;
+#[cfg(target_os = "linux")]
+mod threads;
 mod trace;
 mod warm;
 

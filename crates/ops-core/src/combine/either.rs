@@ -225,6 +225,12 @@ impl<L: Backend, R: Backend> Backend for Either<L, R> {
             Right(b) => b.adopt(memory).map(Right),
         }
     }
+    fn free_memory(&self) -> Option<u64> {
+        match self {
+            Left(b) => b.free_memory(),
+            Right(b) => b.free_memory(),
+        }
+    }
 
     // Forwards provided methods too: the chosen backend may override them.
     fn upload<T: Element>(&self, src: &[T]) -> Result<<Self::Space as Space>::Buffer<T>> {

@@ -6,12 +6,13 @@
 //! smaller pool or only the caller's thread. The caller works too: on a busy machine it may finish before a helper
 //! wakes, and then does not wait for any.
 use super::vectors::TaskResult;
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 use core::ops::Range;
 use core::panic::{RefUnwindSafe, UnwindSafe};
 use rayon::ThreadPool;
 use std::error::Error as _;
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::Duration;
 
 mod crew;
 
@@ -19,13 +20,13 @@ mod crew;
 /// microseconds.
 pub(super) const MAX_SERIAL_ELEMENTS: usize = 1 << 15;
 
-/// A pool that is not rayon's global one; `None` has only the caller's thread.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Pool(Option<&'static ThreadPool>);
+/// A pool that is not rayon's global one; `None` has only the caller's thread. Its threads end with the last clone.
+#[derive(Clone, Debug)]
+pub(super) struct Pool(Option<Arc<ThreadPool>>);
 
 impl Pool {
-    fn threads(self) -> usize {
-        self.0.map_or(1, ThreadPool::current_num_threads)
+    fn threads(&self) -> usize {
+        self.0.as_ref().map_or(1, |pool| pool.current_num_threads())
     }
 }
 
@@ -35,7 +36,7 @@ impl RefUnwindSafe for Pool {}
 
 thread_local! {
     /// The pool of the backend whose kernel this thread runs, if it has its own.
-    static POOL: Cell<Option<Pool>> = const { Cell::new(None) };
+    static POOL: RefCell<Option<Pool>> = const { RefCell::new(None) };
     /// Whether that kernel sums each row in an order that does not depend on other rows.
     static BY_ROW: Cell<bool> = const { Cell::new(false) };
 }
@@ -70,17 +71,15 @@ fn run(tasks: usize, f: &(dyn Fn(usize) + Sync)) {
 
 /// Runs a kernel on this pool; without one, on the caller's.
 #[inline]
-pub(super) fn with_pool<R>(pool: Option<Pool>, kernel: impl FnOnce() -> R) -> R {
+pub(super) fn with_pool<R>(pool: Option<&Pool>, kernel: impl FnOnce() -> R) -> R {
     struct Restore(Option<Pool>);
     impl Drop for Restore {
         fn drop(&mut self) {
-            POOL.set(self.0);
+            POOL.set(self.0.take());
         }
     }
-    if pool.is_none() {
-        return kernel();
-    }
-    let _restore = Restore(POOL.replace(pool));
+    let Some(pool) = pool else { return kernel() };
+    let _restore = Restore(POOL.replace(Some(pool.clone())));
     kernel()
 }
 
@@ -107,20 +106,21 @@ fn replacement() -> Option<&'static Replacement> {
 }
 
 /// The first pool that starts, with `threads` threads, half of them, and so on.
-fn largest<E>(mut threads: usize, start: impl Fn(usize) -> Result<&'static ThreadPool, E>) -> Pool {
+fn largest<E>(mut threads: usize, start: impl Fn(usize) -> Result<ThreadPool, E>) -> Pool {
     while threads > 1 {
+        // The threads of the pool that failed count until they have ended.
+        std::thread::sleep(Duration::from_millis(50));
         if let Ok(pool) = start(threads) {
-            return Pool(Some(pool));
+            return Pool(Some(Arc::new(pool)));
         }
         threads /= 2;
     }
     Pool(None)
 }
 
-fn start(threads: usize) -> Result<&'static ThreadPool, rayon::ThreadPoolBuildError> {
+fn start(threads: usize) -> Result<ThreadPool, rayon::ThreadPoolBuildError> {
     let name = move |at| format!("ops-cpu {at}/{threads}");
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(name).build()?;
-    Ok(Box::leak(Box::new(pool)))
+    rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(name).build()
 }
 
 /// Why the system's limits leave calls fewer threads than usual; `None` if they do not.
@@ -128,46 +128,51 @@ pub(super) fn refused() -> Option<&'static str> {
     replacement().map(|replacement| replacement.why.as_str())
 }
 
-/// The pool for calls of this thread; `None` for the rayon pool that it runs in or rayon's global one.
-fn current() -> Option<Pool> {
-    let own = || match rayon::current_thread_index() {
-        Some(_) => None,
-        None => replacement().map(|replacement| replacement.pool),
-    };
-    POOL.get().or_else(own)
+/// Calls `f` with the pool for calls of this thread; `None` for the rayon pool that it runs in or rayon's global one.
+fn with_current<R>(f: impl FnOnce(Option<&Pool>) -> R) -> R {
+    POOL.with_borrow(|own| match own {
+        Some(pool) => f(Some(pool)),
+        None if rayon::current_thread_index().is_some() => f(None),
+        None => f(replacement().map(|replacement| &replacement.pool)),
+    })
 }
 
-/// The pool with this number of threads. Backends with the same number share a pool, and pools live as long
-/// as the process.
+/// The pool with this number of threads, which all backends with that number share.
 ///
 /// # Errors
 /// The system cannot start more threads.
 pub(super) fn pool(threads: usize) -> Result<Pool, rayon::ThreadPoolBuildError> {
-    static POOLS: Mutex<Vec<Pool>> = Mutex::new(Vec::new());
+    static POOLS: Mutex<Vec<Weak<ThreadPool>>> = Mutex::new(Vec::new());
     if threads == 1 {
         return Ok(Pool(None));
     }
     let mut pools = POOLS.lock().unwrap_or_else(|e| e.into_inner());
-    if let Some(pool) = pools.iter().find(|pool| pool.threads() == threads) {
-        return Ok(*pool);
-    }
-    let pool = Pool(Some(start(threads)?));
-    pools.push(pool);
-    Ok(pool)
+    pools.retain(|pool| pool.strong_count() > 0);
+    let shared = pools.iter().filter_map(Weak::upgrade).find(|pool| pool.current_num_threads() == threads);
+    let pool = match shared {
+        Some(pool) => pool,
+        None => {
+            let pool = Arc::new(start(threads)?);
+            pools.push(Arc::downgrade(&pool));
+            pool
+        }
+    };
+    Ok(Pool(Some(pool)))
 }
 
 /// Threads that a call may use, including the caller's.
 pub(super) fn count() -> usize {
-    current().map_or_else(rayon::current_num_threads, Pool::threads)
+    with_current(|pool| pool.map_or_else(rayon::current_num_threads, Pool::threads))
 }
 
 /// Starts a job on another thread of the pool.
 fn spawn(job: impl FnOnce() + Send + 'static) {
-    match current() {
+    with_current(|pool| match pool {
         Some(Pool(Some(pool))) => pool.spawn(job),
-        Some(Pool(None)) => job(),
+        // `count` is 1, so no job is started.
+        Some(Pool(None)) => {}
         None => rayon::spawn(job),
-    }
+    })
 }
 
 /// Tasks for a large call: several per thread, so that one slow thread does not delay the whole call.
@@ -263,30 +268,29 @@ mod tests {
     fn a_kernel_uses_the_pool_of_its_backend_and_no_later_one_does() {
         let (one, three) = (pool(1).unwrap(), pool(3).unwrap());
         let outside = count();
-        assert_eq!(with_pool(Some(three), || (count(), with_pool(Some(one), count), count())), (3, 1, 3));
+        assert_eq!(with_pool(Some(&three), || (count(), with_pool(Some(&one), count), count())), (3, 1, 3));
         assert_eq!(with_pool(None, count), outside);
-        let panicked = std::panic::catch_unwind(|| with_pool(Some(three), || panic!("a kernel's")));
+        let panicked = std::panic::catch_unwind(|| with_pool(Some(&three), || panic!("a kernel's")));
         assert_eq!((panicked.is_err(), count()), (true, outside));
-        assert!(core::ptr::eq(three.0.unwrap(), pool(3).unwrap().0.unwrap()));
+        assert!(Arc::ptr_eq(three.0.as_ref().unwrap(), &pool(3).unwrap().0.unwrap()));
         let names = Mutex::new(Vec::new());
         let note = |_| {
             names.lock().unwrap().push(std::thread::current().name().map(str::to_owned));
-            std::thread::sleep(std::time::Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(20));
             Ok(())
         };
-        with_pool(Some(three), || split(12, usize::MAX, &note)).unwrap();
+        with_pool(Some(&three), || split(12, usize::MAX, &note)).unwrap();
         assert!(names.into_inner().unwrap().iter().flatten().any(|name| name.starts_with("ops-cpu")));
     }
 
     #[test]
     fn a_smaller_pool_or_none_replaces_one_that_does_not_start() {
-        let up_to =
-            |most: usize| move |n: usize| if n <= most { Ok(pool(n).unwrap().0.unwrap()) } else { Err(()) };
+        let up_to = |most: usize| move |n: usize| if n <= most { start(n).map_err(drop) } else { Err(()) };
         assert_eq!(largest(16, up_to(5)).threads(), 4);
         let none = largest(16, up_to(0));
         assert_eq!((none.threads(), largest(0, up_to(9)).threads()), (1, 1));
         let sum = AtomicUsize::new(0);
-        with_pool(Some(none), || {
+        with_pool(Some(&none), || {
             split(100, usize::MAX, &|range| {
                 sum.fetch_add(range.len(), Ordering::Relaxed);
                 Ok(())

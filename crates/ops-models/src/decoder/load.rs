@@ -26,9 +26,16 @@ pub(crate) struct Loader<'g, B, T, C = Config> {
 
 /// Reading for models of any kind.
 impl<'g, T: Float, B: Transformer<T>, C> Loader<'g, B, T, C> {
-    pub(crate) fn new(backend: &'g B, gguf: &'g Gguf, config: &'g C) -> Self {
+    /// # Errors
+    /// [`Error::Memory`].
+    pub(crate) fn new(backend: &'g B, gguf: &'g Gguf, config: &'g C) -> Result<Self> {
+        let sizes = gguf.tensors().map(|tensor| tensor.bytes().map_or(0, |bytes| bytes.len() as u64));
+        let needed = sizes.fold(0, u64::saturating_add);
+        if let Some(free) = backend.free_memory().filter(|free| *free < needed) {
+            return Err(Error::Memory { backend: backend.name(), needed, free });
+        }
         let weights = Weights::new(backend, gguf);
-        Loader { backend, gguf, weights, config, used: RefCell::default(), computes_in: PhantomData }
+        Ok(Loader { backend, gguf, weights, config, used: RefCell::default(), computes_in: PhantomData })
     }
     pub(crate) fn has(&self, name: &str) -> bool {
         self.weights.contains(name)
@@ -303,7 +310,7 @@ pub(super) fn load<T: Float, B: Transformer<T>>(
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Decoder<T, B>> {
     let config = Config::new(gguf.metadata())?;
-    let loader = Loader::new(backend, gguf, &config);
+    let loader = Loader::new(backend, gguf, &config)?;
     let dims = gguf.tensor("token_embd.weight")?.dims();
     let &[vocabulary, _] = dims else {
         let (got, wanted) = (format!("dimensions {dims:?}"), format!("[vocabulary, {}]", config.dim));

@@ -15,7 +15,7 @@ pub(super) fn load<T: Float, B: Transformer<T>>(
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Encoder<T, B>> {
     let config = EncoderConfig::new(gguf.metadata())?;
-    let loader: Loader<'_, B, T, _> = Loader::new(backend, gguf, &config);
+    let loader: Loader<'_, B, T, _> = Loader::new(backend, gguf, &config)?;
     let words = loader.words()?;
     let positions = loader.positions()?;
     let norm = loader.layer_norm("token_embd_norm")?;

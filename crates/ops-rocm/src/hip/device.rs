@@ -167,6 +167,19 @@ impl Device {
         Ok((driver.map_or(free, |driver| free.min(driver)), total))
     }
 
+    /// Bytes that buffers can still take: those that HIP has and those that are cached, within the cap. `None` if HIP cannot say,
+    /// and for a device that shares the host's memory, of which HIP counts only a part.
+    pub(crate) fn free_memory(&self) -> Option<u64> {
+        if self.info().integrated {
+            return None;
+        }
+        let (free, _) = self.memory_info().ok()?;
+        let cache = self.inner.cache.lock();
+        let MemoryStats { in_use, cached, .. } = cache.stats();
+        let left = cache.cap().map_or(usize::MAX, |cap| cap.saturating_sub(in_use));
+        u64::try_from(free.saturating_add(cached).min(left)).ok()
+    }
+
     /// Statistics of the device's memory.
     pub fn memory_stats(&self) -> MemoryStats {
         self.inner.cache.lock().stats()

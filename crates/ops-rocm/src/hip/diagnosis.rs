@@ -130,8 +130,8 @@ mod tests {
 
     #[test]
     fn render_nodes_of_amd_must_exist_and_open() {
-        let root = std::env::temp_dir().join(format!("ops-rocm-render-{}", std::process::id()));
-        let (dev, drm) = (root.join("dri"), root.join("drm"));
+        let root = tempfile::tempdir().unwrap();
+        let (dev, drm) = (root.path().join("dri"), root.path().join("drm"));
         let describe = |name: &str, vendor: &str| {
             fs::create_dir_all(drm.join(name).join("device")).unwrap();
             fs::write(drm.join(name).join("device/vendor"), vendor).unwrap();
@@ -156,18 +156,16 @@ mod tests {
         fs::write(dev.join("renderD129"), "").unwrap();
         describe("renderD130", "0x1002\n");
         assert_eq!(problem(), None, "one of two can be opened");
-        fs::remove_dir_all(&root).unwrap();
     }
 
     #[test]
     fn video_memory_is_read_from_the_driver() {
-        let root = std::env::temp_dir().join(format!("ops-rocm-sysfs-{}", std::process::id()));
-        let folder = root.join("bus/pci/devices/0000:0b:00.0");
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("bus/pci/devices/0000:0b:00.0");
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("mem_info_vram_total"), "1000\n").unwrap();
-        assert_eq!(unused_video_memory(&root, "0000:0B:00.0"), None);
+        assert_eq!(unused_video_memory(root.path(), "0000:0B:00.0"), None);
         fs::write(folder.join("mem_info_vram_used"), "300\n").unwrap();
-        assert_eq!(unused_video_memory(&root, "0000:0B:00.0"), Some(700));
-        fs::remove_dir_all(&root).unwrap();
+        assert_eq!(unused_video_memory(root.path(), "0000:0B:00.0"), Some(700));
     }
 }

@@ -221,8 +221,8 @@ mod tests {
 
     #[test]
     fn writers_of_one_file_leave_a_whole_one_and_nothing_else() {
-        let folder = std::env::temp_dir().join(format!("ops-rocm-disk-{}", std::process::id()));
-        let disk = Disk::of(folder.join("made/on/demand"), "");
+        let folder = tempfile::tempdir().unwrap();
+        let disk = Disk::of(folder.path().join("made/on/demand"), "");
         let key = disk.key(&Gfx::parse("gfx1100").unwrap(), &[], "text");
         std::thread::scope(|scope| {
             for _ in 0..8 {
@@ -236,7 +236,6 @@ mod tests {
             }
         });
         assert_eq!(fs::read_dir(&disk.folder).unwrap().count(), 1);
-        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

@@ -120,12 +120,6 @@ fn remove(path: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn folder(name: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("ops-rocm-evict-{}-{name}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        folder
-    }
-
     /// A file of this size, last used `age` seconds ago.
     fn put(folder: &Path, name: &str, bytes: usize, age: u64) -> PathBuf {
         let path = folder.join(name);
@@ -144,41 +138,41 @@ mod tests {
 
     #[test]
     fn the_longest_unused_go_first_and_other_files_stay() {
-        let folder = folder("order");
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = temporary.path();
         for (name, age) in [("a.co", 30), ("b.co", 50), ("c.co", 40), ("d.co", 0)] {
-            put(&folder, name, 100, age);
+            put(folder, name, 100, age);
         }
         let tuning = "tuning-gfx1100-96.toml";
-        put(&folder, tuning, 1000, 1_000_000);
-        put(&folder, "part-1-0", 1000, 10);
-        put(&folder, "part-1-1", 1000, 10_000);
+        put(folder, tuning, 1000, 1_000_000);
+        put(folder, "part-1-0", 1000, 10);
+        put(folder, "part-1-1", 1000, 10_000);
         let all = ["a.co", "b.co", "c.co", "d.co", "part-1-0", tuning];
         let keep = folder.join("d.co");
-        evict(&folder, CacheLimit::bytes(400), &keep).unwrap();
-        assert_eq!(names(&folder), all, "within the limit");
+        evict(folder, CacheLimit::bytes(400), &keep).unwrap();
+        assert_eq!(names(folder), all, "within the limit");
         used(&File::open(folder.join("b.co")).unwrap());
-        evict(&folder, CacheLimit::bytes(250), &keep).unwrap();
-        assert_eq!(names(&folder), ["b.co", "d.co", "part-1-0", tuning]);
-        evict(&folder, CacheLimit::bytes(1), &keep).unwrap();
-        assert_eq!(names(&folder), ["d.co", "part-1-0", tuning], "the file just written stays");
-        fs::remove_dir_all(&folder).unwrap();
+        evict(folder, CacheLimit::bytes(250), &keep).unwrap();
+        assert_eq!(names(folder), ["b.co", "d.co", "part-1-0", tuning]);
+        evict(folder, CacheLimit::bytes(1), &keep).unwrap();
+        assert_eq!(names(folder), ["d.co", "part-1-0", tuning], "the file just written stays");
     }
 
     #[test]
     fn several_at_once_remove_no_more_than_one_would() {
-        let folder = folder("several");
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = temporary.path();
         for round in 0..20 {
             for file in 0..20 {
-                put(&folder, &format!("{file:02}.co"), 10, 100 - file);
+                put(folder, &format!("{file:02}.co"), 10, 100 - file);
             }
             std::thread::scope(|scope| {
                 for _ in 0..4 {
-                    scope.spawn(|| evict(&folder, CacheLimit::bytes(100), &folder.join("19.co")).unwrap());
+                    scope.spawn(|| evict(folder, CacheLimit::bytes(100), &folder.join("19.co")).unwrap());
                 }
             });
             let left: Vec<_> = (10..20).map(|file| format!("{file}.co")).collect();
-            assert_eq!(names(&folder), left, "round {round}");
+            assert_eq!(names(folder), left, "round {round}");
         }
-        fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -123,9 +123,8 @@ mod tests {
 
     #[test]
     fn files_with_equal_sizes_and_times_differ_by_their_contents() {
-        let folder = std::env::temp_dir().join(format!("ops-rocm-identity-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let file = folder.join("libamd_comgr.so.3");
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("libamd_comgr.so.3");
         let identity = |id: &[u8]| {
             fs::write(&file, elf(&note(b"GNU\0", id, 3))).unwrap();
             File::options().write(true).open(&file).unwrap().set_modified(UNIX_EPOCH).unwrap();
@@ -133,6 +132,5 @@ mod tests {
         };
         assert_eq!(identity(b"first"), identity(b"first"));
         assert_ne!(identity(b"first"), identity(b"other"));
-        fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -78,7 +78,8 @@ mod tests {
 
     #[test]
     fn files_say_the_same() {
-        let path = std::env::temp_dir().join(format!("ops-rocm-policy-{}.toml", std::process::id()));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("policy.toml");
         let rules = "matmul = [\"hip\", \"rocblas\"]\n\"linear[rows<=8]\" = \"rocblas\"\n\"*\" = \"hip\"\n";
         std::fs::write(&path, rules).unwrap();
         let mut read: Vec<String> =
@@ -97,7 +98,6 @@ mod tests {
             std::fs::write(&path, bad).unwrap();
             assert!(Policy::from_file(&path).is_err(), "{bad}");
         }
-        std::fs::remove_file(&path).unwrap();
         assert!(matches!(Policy::from_file(&path), Err(PolicyError::File { .. })));
     }
 }

@@ -23,7 +23,15 @@ use crate::memory::packing_target;
 
 /// A type that products accumulate in: f32 or f64.
 pub trait Scalar: Accumulator {
-    /// C = A·B or C += A·B. Use [`gemm`](super::gemm()), which checks the dimensions.
+    /// C = A·B or C += A·B. Use [`gemm`](super::gemm()), which checks the dimensions; safe code cannot call this.
+    ///
+    /// ```compile_fail,E0133
+    /// use ops_simd::{Isa, gemm::{Mat, MatMut, Scalar}};
+    ///
+    /// let (a, b, mut c) = ([1.0], [2.0], [0.0]);
+    /// let matrix = |x| Mat::row_major(x, 1, 1).unwrap();
+    /// f64::product(Isa::best(), matrix(&a), matrix(&b), MatMut::new(&mut c, 1, 1, 1).unwrap(), false);
+    /// ```
     ///
     /// # Safety
     /// A has as many columns as B rows, and C has the rows of A and the columns of B.

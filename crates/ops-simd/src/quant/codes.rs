@@ -239,10 +239,10 @@ pub fn multiply_codes(
     if !x.k().is_multiple_of(values) {
         return Err(Error::Multiple { operand: "k", got: x.k(), of: values });
     }
-    let row_bytes = x.k() / values * bytes;
+    let row_bytes = (x.k() / values).saturating_mul(bytes);
     same_len("weight bytes", raw.len(), y.cols().saturating_mul(row_bytes))?;
     same_len("rows of y", y.rows(), x.rows())?;
-    if row_bytes == 0 {
+    if raw.is_empty() {
         (0..y.rows()).for_each(|i| y.row_mut(i).fill(0.0));
         return Ok(());
     }

@@ -94,8 +94,8 @@ fn part<'r, const M: usize, F: RowFormat>(
     }
 }
 
-/// Checks the lengths, for blocks of this many weights and bytes. Returns the bytes of a row; if rows are
-/// empty, sets y to 0.
+/// Checks the lengths, for blocks of this many weights and bytes. Returns the bytes of a row; if there are no weights, sets y to 0
+/// and returns 0.
 pub(super) fn checked_row(
     (weights, bytes): (usize, usize),
     raw: &[u8],
@@ -105,11 +105,12 @@ pub(super) fn checked_row(
     if !x.k().is_multiple_of(weights) {
         return Err(Error::Multiple { operand: "k", got: x.k(), of: weights });
     }
-    let row_bytes = x.k() / weights * bytes;
+    let row_bytes = (x.k() / weights).saturating_mul(bytes);
     same_len("weight bytes", raw.len(), y.cols().saturating_mul(row_bytes))?;
     same_len("rows of y", y.rows(), x.rows())?;
-    if row_bytes == 0 {
+    if raw.is_empty() {
         (0..y.rows()).for_each(|i| y.row_mut(i).fill(0.0));
+        return Ok(0);
     }
     Ok(row_bytes)
 }

@@ -29,7 +29,8 @@ pub fn multiply(
     if start > end || end > weights.count() {
         return Err(Error::Range { operand: "tiles", start, end, len: weights.count() });
     }
-    let columns = weights.rows().min(end * TILE_ROWS) - start * TILE_ROWS;
+    let first = weights.rows().min(start.saturating_mul(TILE_ROWS));
+    let columns = weights.rows().min(end.saturating_mul(TILE_ROWS)) - first;
     same_len("x", x.k(), weights.cols())?;
     same_len("rows of y", y.rows(), x.rows())?;
     same_len("columns of y", y.cols(), columns)?;

@@ -31,7 +31,7 @@ pub fn unpack(format: Format, block: &[u8]) -> ([i8; BLOCK], f32) {
 /// [`Error::Length`] or [`Error::Multiple`] if the lengths do not match.
 pub fn multiply(format: Format, raw: &[u8], n: usize, x: &Activations) -> Result<Vec<f64>, Error> {
     let blocks = check(format, raw.len(), n, x.k())?;
-    let row_bytes = blocks * format.block_bytes();
+    let row_bytes = blocks.saturating_mul(format.block_bytes());
     let mut y = Vec::with_capacity(n.saturating_mul(x.rows()));
     for i in 0..x.rows() {
         for j in 0..n {
@@ -46,7 +46,7 @@ pub fn multiply(format: Format, raw: &[u8], n: usize, x: &Activations) -> Result
 /// # Errors
 /// [`Error::Length`] if the rows differ in length.
 pub fn dot(format: Format, row: &[u8], x: &Activations, i: usize) -> Result<f64, Error> {
-    same_len("row", row.len(), x.k() / BLOCK * format.block_bytes())?;
+    same_len("row", row.len(), (x.k() / BLOCK).saturating_mul(format.block_bytes()))?;
     let mut total = 0.0;
     for (b, block) in row.chunks_exact(format.block_bytes()).enumerate() {
         let (quants, scale) = unpack(format, block);

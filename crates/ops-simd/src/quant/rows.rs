@@ -52,12 +52,13 @@ fn multiply_in_order(
     mut y: MatMut<'_, f32>,
     by_row: bool,
 ) -> Result<(), Error> {
-    let row_bytes = check(format, raw.len(), y.cols(), x.k())? * format.block_bytes();
+    let blocks = check(format, raw.len(), y.cols(), x.k())?;
     same_len("rows of y", y.rows(), x.rows())?;
-    if row_bytes == 0 {
+    if raw.is_empty() {
         (0..y.rows()).for_each(|i| y.row_mut(i).fill(0.0));
         return Ok(());
     }
+    let row_bytes = blocks * format.block_bytes();
     // Other kernels sum every row in the same order.
     #[cfg(not(target_arch = "x86_64"))]
     let _ = by_row;

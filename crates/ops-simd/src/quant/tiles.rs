@@ -83,10 +83,11 @@ impl<'m> Tiles<'m> {
     /// # Errors
     /// [`Error::Length`] if `raw` has the wrong length.
     pub fn unpack(&self, raw: &mut [u8]) -> Result<(), Error> {
-        let row_bytes = check(self.format, raw.len(), self.n, self.k)? * self.format.block_bytes();
-        if row_bytes == 0 {
+        let blocks = check(self.format, raw.len(), self.n, self.k)?;
+        if raw.is_empty() {
             return Ok(());
         }
+        let row_bytes = blocks * self.format.block_bytes();
         for (i, rows) in raw.chunks_mut(TILE_ROWS * row_bytes).enumerate() {
             let tile = self.tile(i);
             for (r, row) in rows.chunks_exact_mut(row_bytes).enumerate() {
@@ -143,11 +144,11 @@ fn tile_bytes(format: Format, k: usize) -> usize {
 
 /// Packs rows of `k` weights into tiles.
 fn pack(format: Format, raw: &[u8], k: usize, out: &mut [u8]) {
-    let blocks = k / BLOCK;
-    let row_bytes = blocks * format.block_bytes();
-    if row_bytes == 0 {
+    if raw.is_empty() {
         return;
     }
+    let blocks = k / BLOCK;
+    let row_bytes = blocks * format.block_bytes();
     for (out, rows) in out.chunks_exact_mut(tile_bytes(format, k)).zip(raw.chunks(TILE_ROWS * row_bytes)) {
         // Clear a partial last tile, so that nothing remains of the previous contents.
         if rows.len() < TILE_ROWS * row_bytes {

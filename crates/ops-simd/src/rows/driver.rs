@@ -15,7 +15,7 @@ pub(crate) trait RowMap: Copy {
 
 /// Applies `map` to every row of length `n`; `x` and `y` hold the same whole number of rows.
 pub(crate) fn map_rows<F: RowMap>(isa: Isa, x: View<'_>, y: ViewMut<'_>, n: usize, store: Store, map: F) {
-    if n == 0 {
+    if n == 0 || y.len() == 0 {
         return;
     }
     match (x, y, isa.native()) {
@@ -42,6 +42,9 @@ pub(crate) fn same_type<T: Element, F: RowMap, R: Run>(
     store: Store,
     map: F,
 ) {
+    if n == 0 || y.is_empty() {
+        return;
+    }
     let mut scratch = Scratch::new(n);
     let mut row = Scratch::new(if store == Store::Stream { n } else { 0 });
     on.run(MapRows { x, y, n, store, map, scratch: &mut scratch, row: &mut row });
@@ -67,7 +70,8 @@ impl<T: Element, F: RowMap> VectorFn for MapRows<'_, T, F> {
             let out = if stream { &mut *self.row } else { &mut *y };
             self.map.row(s, x, out, self.scratch);
             if stream {
-                s.stream_copy(bytemuck::cast_slice(self.row), bytemuck::cast_slice_mut(y));
+                // SAFETY: the fence below follows before anything else accesses `y`.
+                unsafe { s.stream_copy(bytemuck::cast_slice(self.row), bytemuck::cast_slice_mut(y)) }
             }
         }
         if stream {

@@ -39,6 +39,10 @@ pub fn rope<T: Element, C: Element>(
 ) -> Result<(), Error> {
     same_len("y", y.len(), x.len())?;
     check(x.len(), d, cos.len(), sin.len(), repeat)?;
+    // Then `d` and `repeat` may be any numbers.
+    if x.is_empty() {
+        return Ok(());
+    }
     dispatch(isa, Shape { pairs, d, repeat }, [C::view(cos), C::view(sin)], T::typed_operands([x], [y]));
     Ok(())
 }
@@ -57,6 +61,9 @@ pub fn rope_in_place<T: Element, C: Element>(
     repeat: usize,
 ) -> Result<(), Error> {
     check(y.len(), d, cos.len(), sin.len(), repeat)?;
+    if y.is_empty() {
+        return Ok(());
+    }
     dispatch(isa, Shape { pairs, d, repeat }, [C::view(cos), C::view(sin)], T::typed_operands([&[]], [y]));
     Ok(())
 }

@@ -308,7 +308,7 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn stream_copy(self, src: &[u8], dst: &mut [u8]) {
+    unsafe fn stream_copy(self, src: &[u8], dst: &mut [u8]) {
         assert_eq!(src.len(), dst.len());
         let head = dst.as_ptr().align_offset(32).min(dst.len());
         dst[..head].copy_from_slice(&src[..head]);

@@ -356,7 +356,7 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
-    fn stream_copy(self, src: &[u8], dst: &mut [u8]) {
+    unsafe fn stream_copy(self, src: &[u8], dst: &mut [u8]) {
         assert_eq!(src.len(), dst.len());
         let head = dst.as_ptr().align_offset(64).min(dst.len());
         dst[..head].copy_from_slice(&src[..head]);

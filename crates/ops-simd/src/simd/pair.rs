@@ -109,8 +109,9 @@ impl<S: Simd> Simd for Pair<S> {
         ([a, b], [c, d])
     }
     #[inline(always)]
-    fn stream_copy(self, src: &[u8], dst: &mut [u8]) {
-        self.0.stream_copy(src, dst);
+    unsafe fn stream_copy(self, src: &[u8], dst: &mut [u8]) {
+        // SAFETY: the caller upholds the same contract.
+        unsafe { self.0.stream_copy(src, dst) }
     }
     #[inline(always)]
     fn fence(self) {

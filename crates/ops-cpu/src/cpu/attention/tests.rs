@@ -68,7 +68,7 @@ fn attend<T: Scalar + Element>(split: Split, threads: usize, sequences: &[([usiz
         layout,
     };
     let cpu = Cpu::builder().threads(threads).build().unwrap();
-    super::super::threads::with_pool(cpu.pool, || attention(&problem, split, out, None)).unwrap();
+    super::super::threads::with_pool(cpu.pool.as_ref(), || attention(&problem, split, out, None)).unwrap();
     let of = |sequence: &crate::host::sequences::Sequence| {
         o[sequence.queries.start * HEADS * WIDTH..sequence.queries.end * HEADS * WIDTH].to_vec()
     };
