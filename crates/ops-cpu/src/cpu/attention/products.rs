@@ -135,6 +135,8 @@ pub(super) struct Weights<'w> {
 
 impl Weights<'_> {
     /// Adds the sums of the values `v`, which are at positions `at` among those that have weights.
+    // Not inlined: with two copies of the product, that of a few keys took twice as long.
+    #[inline(never)]
     pub(super) fn add_sums<T: Input<Acc = f32>>(
         &self,
         at: Range<usize>,
@@ -169,9 +171,9 @@ impl Weights<'_> {
                     }
                 }
             }
-            let (weights, values) =
-                (Mat::row_major(&self.weights[first..], 1, n)?, Mat::row_major(&values, n, width)?);
-            gemm(self.isa, weights, values, MatMut::new(o.row_mut(r), 1, width, width)?, true)?;
+            let row = Weights { rows: 1, weights: &self.weights[first..], pairs: None, ..*self };
+            let o = MatMut::new(o.row_mut(r), 1, width, width)?;
+            row.add_sums(0..n, Mat::row_major(&values, n, width)?, o)?;
         }
         Ok(())
     }
