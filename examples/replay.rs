@@ -99,7 +99,7 @@ fn compare<B: Continues<f16>>(b: &B, args: &Args) -> Result<bool> {
     read(&mut text)?;
     text.truncate(0);
     let begin = Instant::now();
-    let first = read(&mut text)?[0].ok_or("all logits of the prompt are NaN")?;
+    let first = read(&mut text)?[0]?;
     let prefill = begin.elapsed();
     let mut fork = text.fork(text.len());
 
@@ -153,7 +153,7 @@ impl<B: Continues<f16>> Run<'_, B> {
         timed(self.tokens, |step| {
             let rows = &mut [(&mut *text, &[last][..])];
             let drawn = self.model.sample_paged(self.b, pages, rows, &[step], Sample::greedy())?;
-            last = drawn[0].ok_or("all logits are NaN")?;
+            last = drawn[0]?;
             Ok(last)
         })
     }
@@ -170,7 +170,7 @@ impl<B: Continues<f16>> Run<'_, B> {
             writeln!(std::io::stdout(), "the step is not recorded: {why}")?;
         }
         let recorded = more.refusal().is_none();
-        let (tokens, time) = timed(self.tokens, |_| Ok(more.next_tokens()?[0].ok_or("all logits are NaN")?))?;
+        let (tokens, time) = timed(self.tokens, |_| Ok(more.next_tokens()?[0]?))?;
         Ok((tokens, time, recorded))
     }
 }

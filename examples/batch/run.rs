@@ -9,7 +9,7 @@ use examples_shared::command::stderr;
 use examples_shared::{Progress, Result};
 use rocm_ops::Float;
 use rocm_ops::model::Transformer;
-use rocm_ops::models::{Decoder, PagedRow, Pages};
+use rocm_ops::models::{Decoder, Drawn, PagedRow, Pages};
 use rocm_ops::ops::Sample;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -161,8 +161,8 @@ impl<'m, T: Float, B: Transformer<T>> Engine<'m, T, B> {
             let why = match token {
                 // If a prompt is only partly read, its next token is already known.
                 Ok(_) if len < running.job.tokens.len() => continue,
-                Ok(None) => Some(Done::Failed("all logits of the model are NaN".to_owned())),
-                Ok(Some(token)) => match running.job.output.piece(token) {
+                Ok(Err(why)) => Some(Done::Failed(why.to_string())),
+                Ok(Ok(token)) => match running.job.output.piece(token) {
                     Ok(piece) => {
                         running.job.tokens.push(token);
                         self.stats.generated += 1;
@@ -184,9 +184,9 @@ impl<'m, T: Float, B: Transformer<T>> Engine<'m, T, B> {
         Ok(())
     }
 
-    /// The token after each text, none if all logits are NaN, or an error. If a step fails, which changes no text, it is repeated with each text alone,
-    /// so that a fault of one does not end the others.
-    fn next_of_each(&mut self, rows: &mut [PagedRow<'_>], counters: &[i64]) -> Vec<Result<Option<u32>>> {
+    /// The token after each text, or an error. If a step fails, which changes no text, it is repeated with each text alone, so that
+    /// a fault of one does not end the others.
+    fn next_of_each(&mut self, rows: &mut [PagedRow<'_>], counters: &[i64]) -> Vec<Result<Drawn>> {
         match self.next(rows, counters) {
             Ok(tokens) => tokens.into_iter().map(Ok).collect(),
             Err(error) if rows.len() == 1 => vec![Err(error)],
@@ -208,18 +208,12 @@ impl<'m, T: Float, B: Transformer<T>> Engine<'m, T, B> {
         }
     }
 
-    /// The token after each text. Tokens are drawn on the backend, so that only their ids leave its memory;
-    /// the most likely tokens are found here.
-    fn next(&mut self, rows: &mut [PagedRow<'_>], counters: &[i64]) -> Result<Vec<Option<u32>>> {
+    /// The token after each text. Tokens are drawn on the backend, so that only they leave its memory.
+    fn next(&mut self, rows: &mut [PagedRow<'_>], counters: &[i64]) -> Result<Vec<Drawn>> {
         let args = self.input.args;
-        Ok(if args.temperature == 0.0 {
-            let logits = self.model.forward_paged(self.backend, &mut self.pages, rows)?;
-            logits.iter().map(|row| most_likely(row)).collect()
-        } else {
-            let mut op = Sample::temperature(args.temperature).seed(args.seed);
-            (op.top_k, op.top_p) = (args.top_k.filter(|k| *k > 0), args.top_p);
-            self.model.sample_paged(self.backend, &mut self.pages, rows, counters, op)?
-        })
+        let mut op = Sample::temperature(args.temperature).seed(args.seed);
+        (op.top_k, op.top_p) = (args.top_k.filter(|k| *k > 0), args.top_p);
+        Ok(self.model.sample_paged(self.backend, &mut self.pages, rows, counters, op)?)
     }
 
     /// Runs typical steps so that the backend can prepare: a prompt, one text, and several.
@@ -235,10 +229,4 @@ impl<'m, T: Float, B: Transformer<T>> Engine<'m, T, B> {
         }
         Ok(())
     }
-}
-
-/// The id of the largest logit, ignoring NaN; the lowest id if several are equal.
-fn most_likely(logits: &[f32]) -> Option<u32> {
-    let numbers = logits.iter().zip(0..).filter(|(v, _)| !v.is_nan());
-    numbers.reduce(|best, next| if next.0.total_cmp(best.0).is_gt() { next } else { best }).map(|(_, i)| i)
 }

@@ -3,10 +3,9 @@ use crate::args::Args;
 use crate::stats::Stats;
 use crate::{Terminal, run};
 use clap::Parser;
-use rocm_ops::gguf::{Gguf, Writer};
+use rocm_ops::gguf::Gguf;
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Cursor, Read, Write};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -252,29 +251,6 @@ fn every_backend_says_the_same() {
     assert_eq!(run("checked"), reference);
 }
 
-/// A copy of the model in which this token's embedding is NaN. Its output matrix is a tensor of its own, without NaN.
-fn with_nan(id: u32, path: &Path) {
-    let gguf = Gguf::open(MODEL[1]).unwrap();
-    let table = gguf.tensor("token_embd.weight").unwrap();
-    let mut writer = Writer::with_metadata(gguf.metadata().clone());
-    for tensor in gguf.tensors() {
-        writer.tensor(tensor.name(), tensor.ggml_type(), tensor.dims()).unwrap();
-    }
-    writer.tensor("output.weight", table.ggml_type(), table.dims()).unwrap();
-    let mut body = writer.create(path).unwrap();
-    for tensor in gguf.tensors() {
-        let mut bytes = tensor.bytes().unwrap().to_vec();
-        if tensor.name() == table.name() {
-            let width = 2 * table.dims()[1];
-            let row = &mut bytes[id as usize * width..][..width];
-            row.as_chunks_mut().0.fill(0x7e00_u16.to_le_bytes());
-        }
-        body.write(tensor.name(), &bytes).unwrap();
-    }
-    body.write("output.weight", table.bytes().unwrap()).unwrap();
-    body.commit().unwrap();
-}
-
 /// Logits that are NaN, as of a text with a token whose embedding is, end this text only.
 #[test]
 fn a_fault_of_one_sequence_ends_no_other() {
@@ -284,7 +260,7 @@ fn a_fault_of_one_sequence_ends_no_other() {
     let id = *bad_ids.iter().rfind(|id| !other_ids.contains(id)).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("nan.gguf");
-    with_nan(id, &path);
+    std::fs::write(&path, examples_shared::nan::model(MODEL[1], id).unwrap()).unwrap();
     for temperature in ["0", "0.8"] {
         let words = ["--json", "--temperature", temperature, "--max-tokens", "4", "--ignore-eos"];
         let lines = format!("{other}\n{bad}\n{other}\n");
@@ -292,7 +268,12 @@ fn a_fault_of_one_sequence_ends_no_other() {
         let all = done(&text);
         let reasons: Vec<_> = all.iter().map(|event| event["reason"].as_str().unwrap()).collect();
         assert_eq!((reasons, stats.faults), (vec!["length", "failed", "length"], 1));
-        assert!(all[1]["message"].as_str().unwrap().contains("NaN"), "{}", all[1]);
+        let message = all[1]["message"].as_str().unwrap();
+        assert!(
+            message.starts_with(&format!("after the token at position {}, ", bad_ids.len() - 1)),
+            "{message}"
+        );
+        assert!(message.contains("is NaN"), "{message}");
     }
 }
 

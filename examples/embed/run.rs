@@ -38,6 +38,7 @@ pub(crate) fn embed<T: Float, B: Transformer<T>>(
         }
         fastest = fastest.min(begin.elapsed());
     }
+    embeddings.iter().zip(1..).try_for_each(|(embedding, text)| check(embedding, text))?;
     let (tokens, seconds) = (lengths.iter().sum::<usize>(), fastest.as_secs_f64());
     writeln!(
         stderr(),
@@ -51,4 +52,16 @@ pub(crate) fn embed<T: Float, B: Transformer<T>>(
         writeln!(stderr(), "loading {:.2} s", loaded.as_secs_f64());
     }
     Ok(embeddings)
+}
+
+/// Neither JSON nor a similarity has a use for NaN and infinity.
+fn check(embedding: &[f32], text: usize) -> Result<()> {
+    match embedding.iter().zip(0..).find(|(number, _)| !number.is_finite()) {
+        None => Ok(()),
+        Some((number, at)) => Err(format!(
+            "text {text}: number {at} of its embedding is {number}, wanted a finite one; compute in f32, or check the weights of \
+             the model"
+        )
+        .into()),
+    }
 }

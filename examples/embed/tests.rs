@@ -110,6 +110,55 @@ fn every_backend_and_type_gives_nearly_the_same() {
     }
 }
 
+/// A copy of an encoder in which the embedding of this token is NaN.
+fn with_nan(id: usize, to: &std::path::Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(folder("bert")).unwrap() {
+        let from = entry.unwrap().path();
+        let name = from.file_name().unwrap().to_owned();
+        if from.is_dir() {
+            std::fs::create_dir_all(to.join(&name)).unwrap();
+            for entry in std::fs::read_dir(from).unwrap() {
+                let from = entry.unwrap().path();
+                std::fs::copy(&from, to.join(&name).join(from.file_name().unwrap())).unwrap();
+            }
+        } else {
+            std::fs::copy(from, to.join(name)).unwrap();
+        }
+    }
+    let weights = to.join("model.safetensors");
+    let mut bytes = std::fs::read(&weights).unwrap();
+    let start = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let header: Value = serde_json::from_slice(&bytes[8..start]).unwrap();
+    let table = header.as_object().unwrap().iter();
+    let (_, table) = table.into_iter().find(|(name, _)| name.ends_with("word_embeddings.weight")).unwrap();
+    let [begin, end] = [0, 1].map(|i| table["data_offsets"][i].as_u64().unwrap() as usize);
+    let row = (end - begin) / table["shape"][0].as_u64().unwrap() as usize;
+    bytes[start + begin + id * row..][..row].fill(0xff);
+    std::fs::write(weights, bytes).unwrap();
+}
+
+#[test]
+fn an_embedding_that_is_nan_is_an_error_that_names_its_text() {
+    let path = std::env::temp_dir().join(format!("embed-nan-{}", std::process::id()));
+    let ids = expected()["ids"].clone();
+    let texts = expected()["texts"].clone();
+    let of = |text: usize| ids[text].as_array().unwrap();
+    let id = of(1).iter().find(|id| !of(0).contains(id)).unwrap();
+    with_nan(id.as_u64().unwrap() as usize, &path);
+    let (one, two) = (texts[0].as_str().unwrap(), texts[1].as_str().unwrap());
+    let model = ["--model", path.to_str().unwrap()];
+    for more in [&["--json"][..], &[], &["--similarity"], &["--similarity", "--json"]] {
+        let error = printed(&[&model[..], more, &["--prompt", one, two]].concat(), b"").unwrap_err();
+        assert!(error.starts_with("text 2: number 0 of its embedding is NaN"), "{more:?}: {error}");
+    }
+    assert_eq!(
+        printed(&[&model[..], &["--json", "--prompt", one]].concat(), b"").unwrap().lines().count(),
+        1
+    );
+    std::fs::remove_dir_all(path).unwrap();
+}
+
 #[test]
 fn what_cannot_be_honoured_is_refused() {
     for words in [

@@ -9,7 +9,7 @@ use examples_shared::command::stderr;
 use examples_shared::{Progress, Result};
 use rocm_ops::gguf::AtomicFile;
 use rocm_ops::model::Transformer;
-use rocm_ops::models::{Decoder, Row, State};
+use rocm_ops::models::{Decoder, NanLogit, Row, State, most_likely};
 use rocm_ops::{Float, Space};
 use std::io::Write;
 use std::sync::atomic::Ordering;
@@ -26,6 +26,8 @@ struct Text<'a, S: Space, T: Float> {
     done: bool,
     /// Whether the context was full.
     full: bool,
+    /// Why its next token cannot be drawn.
+    failed: Option<NanLogit>,
 }
 
 pub(crate) fn generate<T: Float, B: Transformer<T>>(
@@ -77,6 +79,7 @@ pub(crate) fn generate<T: Float, B: Transformer<T>>(
             output: Output::new(args, &input.tokenizer, prompt, terminal.out)?,
             done: false,
             full: false,
+            failed: None,
         })
     });
     let mut texts: Vec<Text<'_, B::Space, T>> = texts.collect::<Result<_>>()?;
@@ -110,10 +113,12 @@ impl Run<'_> {
             });
             let (mut rows, counters): (Vec<Row<'_, _, _>>, Vec<i64>) = rows.unzip();
             let tokens = sampler::next(self.input.args, backend, model, &mut rows, &counters)?;
-            let tokens = tokens.ok_or("all logits of the model are NaN")?;
             prefill.get_or_insert_with(|| begin.elapsed());
             for (text, token) in texts.iter_mut().filter(|text| !text.done).zip(tokens) {
-                self.accept(text, token, terminal)?;
+                match token {
+                    Ok(token) => self.accept(text, token, terminal)?,
+                    Err(why) => (text.done, text.failed) = (true, Some(why)),
+                }
             }
         }
         let prefill = prefill.unwrap_or_default();
@@ -176,10 +181,13 @@ impl Run<'_> {
         // The first token of each text comes from the prefill.
         let (read, wrote) = (rate(given, prefill), rate(made.saturating_sub(texts.len()), decode));
         for (text, prompt) in texts.iter().zip(prompts) {
-            let summary = serde_json::json!({
+            let mut summary = serde_json::json!({
                 "prompt_tokens": prompt.ids.len(), "prefill_per_second": read, "decode_per_second": wrote,
                 "backend": self.name, "dtype": self.dtype, "end_of_context": text.full,
             });
+            if let Some(why) = text.failed {
+                summary["error"] = why.to_string().into();
+            }
             text.output.finish(summary, terminal.out)?;
         }
         let stopped = match texts {
@@ -206,7 +214,9 @@ impl Run<'_> {
                 decode.as_secs_f64()
             );
         }
-        Ok(())
+        let failed = texts.iter().zip(1..).filter_map(|(text, number)| Some((text.failed?, number)));
+        let failed: Vec<String> = failed.map(|(why, number)| format!("prompt {number}: {why}")).collect();
+        if failed.is_empty() { Ok(()) } else { Err(failed.join("\n").into()) }
     }
 }
 
@@ -222,22 +232,23 @@ fn read_prompt<T: Float, B: Transformer<T>>(
     let logits = model.forward_all(backend, &mut state, prompt)?;
     let rows = logits.chunks(model.vocabulary());
     if let Some(mut file) = file {
-        write_logits(rows.clone().next_back().unwrap_or_default(), &mut file)?;
+        let last = rows.clone().next_back().unwrap_or_default();
+        write_logits(last, prompt.len() - 1, &mut file)?;
         file.commit()?;
     }
     if top1 {
-        let ids: Option<Vec<String>> = rows.map(|row| Some(sampler::most_likely(row)?.to_string())).collect();
-        writeln!(terminal.out, "{}", ids.ok_or("all logits of the model are NaN")?.join(" "))?;
+        let ids = rows.enumerate().map(|(position, row)| Ok(most_likely(row, position)?.to_string()));
+        writeln!(terminal.out, "{}", ids.collect::<Result<Vec<_>>>()?.join(" "))?;
     }
     Ok(())
 }
 
-/// A JSON array. JSON has neither NaN nor infinity.
-fn write_logits(logits: &[f32], out: &mut dyn Write) -> Result<()> {
+/// A JSON array of the logits after the token at `position`. JSON has neither NaN nor infinity.
+fn write_logits(logits: &[f32], position: usize, out: &mut dyn Write) -> Result<()> {
+    most_likely(logits, position)?;
     if let Some((id, logit)) = logits.iter().enumerate().find(|(_, logit)| !logit.is_finite()) {
-        return Err(
-            format!("the logit of token {id} after the prompt is {logit}, wanted a finite number").into()
-        );
+        let got = format!("after the token at position {position}, the logit of id {id} is {logit}");
+        return Err(format!("{got}, wanted a finite number, since JSON has no other").into());
     }
     Ok(serde_json::to_writer(out, logits)?)
 }
@@ -249,11 +260,13 @@ mod tests {
     #[test]
     fn logits_that_json_cannot_represent_are_an_error() {
         let mut out = Vec::new();
-        write_logits(&[1.0, -2.5], &mut out).unwrap();
+        write_logits(&[1.0, -2.5], 3, &mut out).unwrap();
         assert_eq!(out, b"[1.0,-2.5]");
         for wrong in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
-            let error = write_logits(&[1.0, wrong], &mut Vec::new()).unwrap_err().to_string();
-            assert!(error.contains("token 1") && error.contains(&wrong.to_string()), "{error}");
+            let error = write_logits(&[1.0, wrong], 3, &mut Vec::new()).unwrap_err().to_string();
+            assert!(
+                error.contains("position 3, the logit of id 1 is ") && error.contains(&wrong.to_string())
+            );
         }
     }
 }

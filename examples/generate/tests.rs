@@ -2,6 +2,7 @@
 use crate::args::Args;
 use crate::{Terminal, run};
 use clap::Parser;
+use rocm_ops::gguf::Gguf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,10 +12,14 @@ fn printed(words: &[&str]) -> Result<String, String> {
 }
 
 fn interrupted(words: &[&str], stop: Arc<AtomicBool>) -> Result<String, String> {
-    let args = Args::try_parse_from([&["generate"][..], words].concat()).map_err(|e| e.to_string())?;
     let mut out = Vec::new();
-    run(&args, &mut Terminal { out: &mut out, stop }).map_err(|e| e.to_string())?;
+    printed_to(&mut out, words, stop)?;
     Ok(String::from_utf8(out).unwrap())
+}
+
+fn printed_to(out: &mut Vec<u8>, words: &[&str], stop: Arc<AtomicBool>) -> Result<(), String> {
+    let args = Args::try_parse_from([&["generate"][..], words].concat()).map_err(|e| e.to_string())?;
+    run(&args, &mut Terminal { out, stop }).map_err(|e| e.to_string())
 }
 
 fn folder(name: &str) -> String {
@@ -187,6 +192,48 @@ fn logits_are_a_whole_file_or_none() {
     for refused in ["/dev/null", "/", "/no/such/folder/file"] {
         assert!(printed(&["--logits", refused]).unwrap_err().contains("cannot create"), "{refused}");
     }
+}
+
+/// NaN among the logits of a text, at every temperature, is an error that says after which token. Other texts go on.
+#[test]
+fn logits_that_are_nan_are_an_error_of_their_text() {
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/models/tiny-llama-kjv-f16.gguf");
+    let tokenizer = Gguf::open(model).unwrap().tokenizer().unwrap();
+    let (bad, other) = ("And God saw the light", "The LORD");
+    let (bad_ids, other_ids) = (tokenizer.encode(bad).unwrap(), tokenizer.encode(other).unwrap());
+    let first = bad_ids.iter().position(|id| !other_ids.contains(id)).unwrap();
+    let path = std::env::temp_dir().join(format!("generate-nan-{}.gguf", std::process::id()));
+    std::fs::write(&path, examples_shared::nan::model(model, bad_ids[first]).unwrap()).unwrap();
+    let model = ["--model", path.to_str().unwrap(), "--max-tokens", "4", "--ignore-eos"];
+    let file = lines("nan", &format!("{other}\n{bad}\n{other}\n"));
+    let at = |position: usize| format!("after the token at position {position}, the logit of id ");
+    let at_end = at(bad_ids.len() - 1);
+    for temperature in ["0", "0.8"] {
+        let words = [&model[..], &["--temperature", temperature]].concat();
+        let mut out = Vec::new();
+        let all = [&words[..], &["--prompts", &file, "--json"]].concat();
+        let error = printed_to(&mut out, &all, Arc::default()).unwrap_err();
+        assert!(error.starts_with(&format!("prompt 2: {at_end}")) && error.contains("is NaN"), "{error}");
+        let objects = String::from_utf8(out).unwrap();
+        let objects: Vec<serde_json::Value> =
+            objects.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let counts: Vec<usize> =
+            objects.iter().map(|object| object["ids"].as_array().unwrap().len()).collect();
+        assert_eq!(counts, [4, 0, 4], "at {temperature}");
+        assert!(
+            objects[1]["error"].as_str().unwrap().starts_with(&at_end) && objects[0].get("error").is_none()
+        );
+        let alone = printed(&[&words[..], &["--prompt", bad]].concat()).unwrap_err();
+        assert!(alone.starts_with(&format!("prompt 1: {at_end}")), "{alone}");
+    }
+    let logits = std::env::temp_dir().join(format!("generate-nan-{}.json", std::process::id()));
+    let words = [&model[..], &["--prompt", bad, "--logits", logits.to_str().unwrap()]].concat();
+    let error = printed(&words).unwrap_err();
+    assert!(error.starts_with(&at_end) && !logits.exists(), "{error}");
+    let error = printed(&[&model[..], &["--prompt", bad, "--top1"]].concat()).unwrap_err();
+    assert!(error.starts_with(&at(first)), "{error}");
+    std::fs::remove_file(file).unwrap();
+    std::fs::remove_file(path).unwrap();
 }
 
 #[test]

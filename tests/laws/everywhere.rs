@@ -303,7 +303,7 @@ fn a_weight_of_a_wrong_type_is_named() {
     assert_eq!(error.to_string(), "linear: weight is of i32, expected f16, bf16, f32, f64 or a block format");
     let blocks = b.zeros::<BlockQ8_0>(&[4]).unwrap();
     let error = b.linear(x.as_ref(), &blocks).unwrap_err();
-    assert_eq!(error.to_string(), "qlinear: weight has shape [4], expected [n, k / 32]");
+    assert_eq!(error.to_string(), "linear: weight has shape [4], expected [n, k / 32]");
     let error = b.rms_norm(x.as_ref(), b.zeros::<u8>(&[32]).unwrap(), RmsNorm::eps(0.0)).unwrap_err();
     assert_eq!(error.to_string(), "rms_norm: weight is of u8, expected f16, bf16, f32 or f64");
 }

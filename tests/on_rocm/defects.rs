@@ -10,14 +10,18 @@ use rocm_ops::{
 use standin_testing::with_standin;
 
 /// Any of the backends, chosen at run time.
-type Any = Either<Rocm, Either<Cpu, Reference>>;
+pub(crate) type Any = Either<Rocm, Either<Cpu, Reference>>;
 
 /// Runs a test on the CPU backends, and on the stand-in with waves of 32 and 64.
 fn everywhere(test: &str, body: fn(&Any)) {
+    on_all(&format!("defects::{test}"), body);
+}
+
+/// The same for a test of any module.
+pub(crate) fn on_all(name: &str, body: fn(&Any)) {
     body(&Either::Right(Either::Right(Reference::new())));
     body(&Either::Right(Either::Left(Cpu::new())));
-    let name = format!("defects::{test}");
-    with_standin(&name, &[], |_| body(&Either::Left(Rocm::new().unwrap())));
+    with_standin(name, &[], |_| body(&Either::Left(Rocm::new().unwrap())));
 }
 
 fn tensor<T: Scalar>(b: &Any, dims: &[usize], values: impl IntoIterator<Item = f64>) -> TensorOf<Any, T> {

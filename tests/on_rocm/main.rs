@@ -2,6 +2,8 @@
 mod continuation;
 mod defects;
 mod launches;
+mod messages;
+mod nan;
 
 use ops_tests::{determinism, encoders, families, largest, model, pages};
 use rocm_ops::combine::Timed;

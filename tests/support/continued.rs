@@ -1,10 +1,10 @@
 //! The same texts continued in two ways.
 use rocm_ops::gguf::Gguf;
-use rocm_ops::models::{Continuation, Continues, Decoder};
+use rocm_ops::models::{Continuation, Continues, Decoder, Drawn};
 use rocm_ops::ops::Sample;
 
 /// The tokens of each step.
-type Steps = Vec<Vec<Option<u32>>>;
+type Steps = Vec<Vec<Drawn>>;
 
 /// Prompts of different lengths, in blocks some of which are full.
 const PROMPTS: [&[u32]; 3] = [&[5, 9, 2, 44, 17], &[7], &[100, 3, 8, 61, 2, 12, 30, 9]];
@@ -23,7 +23,7 @@ pub fn continued<B: Continues<f32>>(b: &B, gguf: &Gguf) -> ([Steps; 2], Option<S
     let mut texts: Vec<_> = PROMPTS.iter().map(|_| pages.blocks().sequence()).collect();
     let mut rows: Vec<_> = texts.iter_mut().zip(PROMPTS).collect();
     let first = model.sample_paged(b, &mut pages, &mut rows, &counters, sample()).unwrap();
-    let first: Vec<u32> = first.into_iter().map(Option::unwrap).collect();
+    let first: Vec<u32> = first.into_iter().map(Result::unwrap).collect();
     let mut forks: Vec<_> = texts.iter().map(|text| text.fork(text.len())).collect();
 
     let (mut prepared, mut ids) = (vec![], first.clone());
@@ -31,7 +31,7 @@ pub fn continued<B: Continues<f32>>(b: &B, gguf: &Gguf) -> ([Steps; 2], Option<S
         let counters = counters.map(|counter| counter + 1 + step as i64);
         let mut rows: Vec<_> = texts.iter_mut().zip(ids.chunks(1)).collect();
         let drawn = model.sample_paged(b, &mut pages, &mut rows, &counters, sample()).unwrap();
-        ids = drawn.iter().copied().map(Option::unwrap).collect();
+        ids = drawn.iter().copied().map(Result::unwrap).collect();
         prepared.push(drawn);
     }
 

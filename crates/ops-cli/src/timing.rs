@@ -78,7 +78,7 @@ mod tests {
         });
         assert!(ns.unwrap() >= 1e6);
         assert_eq!(calls, 4, "one to warm up, three rounds");
-        let failing = || Err(ops_core::Error::Axis { axis: 3, rank: 1 });
+        let failing = || Err(ops_core::Error::Axis { of: None, axis: 3, rank: 1 });
         assert!(median_ns(Duration::ZERO, failing).is_err());
     }
 }

@@ -73,7 +73,7 @@ impl<S: Space> AnyTensor<S> {
         let (bytes, layout) = (S::borrow(&buffer), Layout::of(shape));
         let Some(want) = packing.bytes(dtype, shape.dims()) else {
             let why = format!("the packing {packing:?} does not support {dtype}");
-            return Err(Error::View { view: "pack", layout: Box::new(layout), why });
+            return Err(Error::View { of: None, view: "pack", layout: Box::new(layout), why });
         };
         if !S::aligned(bytes, packing.align()) {
             return Err(Error::Align { operand: "packed", dtype });
@@ -217,7 +217,7 @@ impl<S: Space> View for AnyRef<'_, S> {
     fn with_layout(self, layout: Layout) -> Result<Self> {
         if let Some(packing) = self.packing {
             let why = format!("its elements are packed as {packing:?}, and a packed tensor has no views");
-            return Err(Error::View { view: "view", layout: Box::new(self.layout), why });
+            return Err(Error::View { of: None, view: "view", layout: Box::new(self.layout), why });
         }
         bounds("view", &layout, self.data_len())?;
         Ok(AnyRef { layout, ..self })

@@ -1,5 +1,11 @@
 //! The error type of the workspace. Callers branch on [`Error::Unsupported`]; they never need to match on its text.
 use crate::{DType, Determinism, Layout, Shape};
+use about::named;
+
+mod about;
+
+pub(crate) use about::About;
+pub use about::OfCall;
 
 /// The result type of this crate.
 pub type Result<T, E = Error> = core::result::Result<T, E>;
@@ -151,8 +157,10 @@ pub enum Error {
         layout: Box<Layout>,
     },
     /// A view cannot be made.
-    #[error("cannot {view} {layout}: {why}")]
+    #[error("{}cannot {view} {layout}: {why}", named(.of))]
     View {
+        /// The op and the operand that the view was for, if it was made for one.
+        of: Option<OfCall>,
         /// Which view.
         view: &'static str,
         /// The layout that it was to be made from.
@@ -161,16 +169,22 @@ pub enum Error {
         why: String,
     },
     /// Two shapes do not broadcast together.
-    #[error("shapes {from} and {to} do not broadcast: extents must be equal or 1, aligned at the last axis")]
+    #[error(
+        "{}shapes {from} and {to} do not broadcast: extents must be equal or 1, aligned at the last axis", named(.of)
+    )]
     Broadcast {
+        /// The op and the operand, if it was for one.
+        of: Option<OfCall>,
         /// One shape.
         from: Box<Shape>,
         /// The other.
         to: Box<Shape>,
     },
     /// The axis does not exist.
-    #[error("axis {axis} does not exist in a tensor of rank {rank}")]
+    #[error("{}axis {axis} does not exist in a tensor of rank {rank}", named(.of))]
     Axis {
+        /// The op and the operand, if it was for one.
+        of: Option<OfCall>,
         /// The requested axis.
         axis: isize,
         /// The number of axes.
@@ -324,7 +338,7 @@ impl Error {
     }
     /// Makes an [`Error::Broadcast`].
     pub fn broadcast(from: &Shape, to: &Shape) -> Self {
-        Error::Broadcast { from: Box::new(*from), to: Box::new(*to) }
+        Error::Broadcast { of: None, from: Box::new(*from), to: Box::new(*to) }
     }
     /// Makes an [`Error::Count`].
     pub fn count(got: usize, shape: Shape) -> Self {

@@ -102,10 +102,27 @@ impl Layout {
         self.last() <= 1 || self.last_stride() == 1
     }
 
-    /// The lowest and the highest position; `None` if one of them is below 0 or above `isize::MAX`. Both are the offset if the
-    /// layout is empty.
+    /// The positions from the lowest to one past the highest, none from the offset on if the layout is empty; `None` if one of them is
+    /// below 0 or above `isize::MAX`.
     #[inline]
-    fn reach(&self) -> Option<(usize, usize)> {
+    fn reach(&self) -> Option<Range<usize>> {
+        // Every call of an op comes here for each operand. Almost all layouts have elements, no negative strides, and numbers so small
+        // that 6 products, each below 2^59, and the offset cannot overflow. Unused axes have extent 1.
+        let axes = || self.shape.padded().iter().zip(&self.strides);
+        let or =
+            |all: (usize, usize), (d, s): (&usize, &isize)| (all.0 | d.wrapping_sub(1), all.1 | *s as usize);
+        let (extents, strides) = axes().fold((0, 0), or);
+        if extents < 1 << 24 && strides < 1 << 35 && self.offset < 1 << 62 {
+            let span: usize = axes().map(|(d, s)| (d - 1) * *s as usize).sum();
+            return Some(self.offset..self.offset + span + 1);
+        }
+        self.checked_reach()
+    }
+
+    /// [`reach`](Self::reach) of any layout.
+    #[cold]
+    #[inline(never)]
+    fn checked_reach(&self) -> Option<Range<usize>> {
         let (mut low, mut high) = (self.offset, self.offset);
         if !self.is_empty() {
             for (d, s) in self.dims().iter().zip(self.strides()) {
@@ -113,17 +130,14 @@ impl Layout {
                 if *s < 0 { low = low.checked_sub(span)? } else { high = high.checked_add(span)? }
             }
         }
-        (high <= isize::MAX as usize).then_some((low, high))
+        (high <= isize::MAX as usize).then_some(low..if self.is_empty() { high } else { high + 1 })
     }
 
     /// The positions from the lowest to one past the highest; empty if the layout is empty.
     #[inline]
     pub fn extent(&self) -> Range<usize> {
-        match self.reach() {
-            Some((low, high)) => low..if self.is_empty() { high } else { high + 1 },
-            // The constructors reject such a layout. If there was one, it would fit no buffer.
-            None => 0..usize::MAX,
-        }
+        // The constructors reject a layout that reaches too far. If there was one, it would fit no buffer.
+        self.reach().unwrap_or(0..usize::MAX)
     }
 
     /// Whether every element lies in a buffer of `len` elements.

@@ -130,7 +130,7 @@ pub use call::Call;
 pub use combine::{Checked, Either, Fallback};
 pub use determinism::{Determinism, UnknownDeterminism};
 pub use dtype::*;
-pub use error::{Error, Reason, Result};
+pub use error::{Error, OfCall, Reason, Result};
 pub use layout::{Layout, Positions};
 pub use named::NamedTensors;
 pub use op::{Op, Signature};

@@ -5,7 +5,8 @@
 //! given view (`_into`). Arguments come in the order inputs, outputs, options.
 //!
 //! Ops require operands of equal extents. Where users expect broadcasting, the method broadcasts through layouts, without a copy.
-use crate::{DType, Error, Layout, Operand, Result};
+use crate::error::About;
+use crate::{DType, Error, Layout, Operand, Result, Shape, View};
 
 mod activation;
 mod angles;
@@ -125,4 +126,9 @@ fn same_type(op: &'static str, operand: &'static str, got: DType, like: Operand<
 fn extents(op: &'static str, operand: &'static str, got: &Layout, want: &[usize]) -> Result<()> {
     // Compares element by element: comparing slices would call `memcmp`, which is slower for a few numbers.
     if got.dims().iter().eq(want) { Ok(()) } else { Err(Error::shape(op, operand, got, format!("{want:?}"))) }
+}
+
+/// The shape to which the operands `a` and `b` of an op broadcast together.
+fn broadcast(op: &'static str, a: &impl View, b: &impl View) -> Result<Shape> {
+    a.shape().broadcast_with(&b.shape()).about(op, "a and b")
 }

@@ -338,6 +338,7 @@ impl<'a, S: Space, T: Element> TensorMut<'a, S, T> {
             return Ok((left, right));
         }
         Err(Error::View {
+            of: None,
             view: "split_at",
             layout: Box::new(self.layout),
             why: format!(

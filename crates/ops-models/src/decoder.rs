@@ -1,5 +1,6 @@
 //! The decoder, written once for every family, backend and float type.
 use crate::{Config, NormKind, Result};
+use drawn::Draws;
 use feed_forward::FeedForward;
 use ops_core::model::{Transformer, Weight};
 use ops_core::ops::*;
@@ -19,6 +20,7 @@ mod recurrent;
 mod state;
 
 pub use continuation::{Continuation, Continues};
+pub use drawn::{Drawn, NanLogit, most_likely};
 pub use pages::{PagedRow, PagedStep, Pages};
 pub use state::{Row, State};
 
@@ -215,8 +217,8 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     }
 
     /// A step of several texts, as [`forward_batch`](Self::forward_batch): returns the token drawn after
-    /// each, with one counter per text. The logits stay on the backend. `None` for a text if any of its logits is NaN,
-    /// at every temperature; other texts of the step are unaffected.
+    /// each, with one counter per text. The logits stay on the backend. If a text has NaN among its logits, this is its
+    /// [`NanLogit`], at every temperature.
     ///
     /// # Errors
     /// As [`forward`](Self::forward), and the errors of [`SamplingOps::sample`].
@@ -226,24 +228,26 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         rows: &mut [Row<'_, B::Space, T>],
         counters: &[i64],
         sample: Sample<f32>,
-    ) -> Result<Vec<Option<u32>>> {
+    ) -> Result<Vec<Drawn>> {
         if rows.is_empty() {
             return Ok(Vec::new());
         }
-        self.sampled(b, &self.last_hidden(b, rows)?, counters, sample)
+        let draws = self.drawn(b, &self.last_hidden(b, rows)?, counters, sample)?;
+        draws.read(b, rows.iter().map(|(state, _)| state.len() - 1))
     }
 
     /// The token drawn after each row of the last layer's output.
-    fn sampled(
+    fn drawn(
         &self,
         b: &B,
         h: &TensorOf<B, T>,
         counters: &[i64],
         sample: Sample<f32>,
-    ) -> Result<Vec<Option<u32>>> {
+    ) -> Result<Draws<B::Space>> {
         let logits = self.capped(b, self.logits_on(b, h.as_ref())?)?;
-        let ids = b.sample(&logits, &b.tensor(&[counters.len()], counters)?, sample)?.to_vec(b)?;
-        drawn::checked(b, &logits, ids)
+        let mut draws = Draws::new(b, counters.len())?;
+        draws.draw(b, &logits, b.tensor(&[counters.len()], counters)?.as_ref(), sample)?;
+        Ok(draws)
     }
 
     /// The logits with the softcap.

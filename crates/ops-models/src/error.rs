@@ -102,6 +102,9 @@ pub enum Error {
         /// Maximum number of tokens in a text.
         max: usize,
     },
+    /// No token can be drawn.
+    #[error(transparent)]
+    Nan(#[from] crate::NanLogit),
     /// The file cannot be read.
     #[error(transparent)]
     File(#[from] ops_gguf::Error),

@@ -78,7 +78,9 @@ mod folder;
 mod keys;
 
 pub use config::{Activation, Config, Experts, Latent, NormKind, Recurrent, Window};
-pub use decoder::{Continuation, Continues, Decoder, PagedRow, PagedStep, Pages, Row, State};
+pub use decoder::{
+    Continuation, Continues, Decoder, Drawn, NanLogit, PagedRow, PagedStep, Pages, Row, State, most_likely,
+};
 pub use encoder::{Encoder, EncoderConfig, Pooling, batches, truncate};
 pub use error::{Error, Result};
 pub use families::families;

@@ -5,6 +5,7 @@ pub mod backend;
 pub mod chat;
 mod lines;
 mod model;
+pub mod nan;
 mod progress;
 mod stats;
 

@@ -8,7 +8,7 @@ use ops_core::combine::Traced;
 use ops_core::model::Transformer;
 use ops_core::{Determinism, Float, bf16, f16};
 use ops_gguf::{AtomicFile, Gguf};
-use ops_models::Decoder;
+use ops_models::{Decoder, most_likely};
 use ops_test::trace::{TraceRecorder, TraceSummary};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -111,15 +111,10 @@ where
     let mut logits = model.forward(backend, &mut state, prompt).map_err(failed)?;
     for step in 1..=tokens {
         progress.step(step, steps, "steps");
-        logits = model.forward(backend, &mut state, &[greatest(&logits)]).map_err(failed)?;
+        let token = most_likely(&logits, state.len() - 1).map_err(|nan| failed(nan.into()))?;
+        logits = model.forward(backend, &mut state, &[token]).map_err(failed)?;
     }
     Ok(())
-}
-
-/// The most likely token.
-fn greatest(logits: &[f32]) -> u32 {
-    let best = (0..logits.len()).max_by(|a, b| logits[*a].total_cmp(&logits[*b]).then(b.cmp(a)));
-    best.unwrap_or(0) as u32
 }
 
 fn report(args: &TraceArgs, written: &TraceSummary, json: bool, out: &mut dyn Write) -> Result<(), Failure> {

@@ -54,6 +54,26 @@ fn families_are_traced_and_replayed() {
     }
 }
 
+/// The trace of a step that draws its token from NaN is not written.
+#[test]
+fn logits_that_are_nan_are_an_error() {
+    let from = repository("models/tiny-llama-kjv-f16.gguf");
+    let gguf = ops_gguf::Gguf::open(&from).unwrap();
+    let table = gguf.tensor("token_embd.weight").unwrap().bytes().unwrap();
+    let mut bytes = std::fs::read(&from).unwrap();
+    let start = bytes.windows(4096).position(|part| part == &table[..4096]).unwrap();
+    // Id 1, which is no token of the prompt: the table is also the output matrix.
+    let width = table.len() / gguf.tensor("token_embd.weight").unwrap().dims()[0];
+    bytes[start + width..][..width].fill(0x7e);
+    let (model, out) = (scratch("nan.gguf"), scratch("nan.optrace"));
+    std::fs::write(&model, bytes).unwrap();
+    let (model, out) = (model.to_str().unwrap(), out.to_str().unwrap());
+    let run = ops(&["trace", model, "--out", out, "--prompt-ids", "3,4", "--tokens", "1"]);
+    assert_eq!(run.code, 2, "{}", run.stderr);
+    assert!(run.stderr.contains("after the token at position 1, the logit of id 1 is NaN"), "{}", run.stderr);
+    assert!(!Path::new(out).exists());
+}
+
 #[test]
 fn a_folder_is_traced_too() {
     let (file, run) = trace("tests/data/folders/qwen3", "folder.optrace", &["--json"]);

@@ -72,15 +72,8 @@ impl<S: Space, T: Element> Values<S, T> {
     }
 }
 
-/// Checks that rows of `t` tokens have the other extents of the cache, `[b, h_kv, capacity, d]`.
-fn fits_cache(
-    call: &'static str,
-    operand: &'static str,
-    got: &Layout,
-    cache: &[usize],
-    t: usize,
-) -> Result<()> {
-    let want = [cache[0], cache[1], t, cache[3]];
+/// Checks the shape of an operand of a call that writes to a cache.
+pub(super) fn fits(call: &'static str, operand: &'static str, got: &Layout, want: &[usize]) -> Result<()> {
     if got.dims() == want { Ok(()) } else { Err(Error::shape(call, operand, got, format!("{want:?}"))) }
 }
 
@@ -107,7 +100,7 @@ impl<S: Space, T: Float> KvCache<S, T> {
     /// # Ok::<(), ops_core::Error>(())
     /// ```
     pub fn latent<B: Backend<Space = S>>(backend: &B, dims: [usize; 4], dv: usize) -> Result<Self> {
-        let values = Values::of_keys("kv_cache", dims[3], dv)?;
+        let values = Values::of_keys("KvCache::latent", dims[3], dv)?;
         Ok(KvCache { keys: backend.zeros(&dims)?, values, len: 0 })
     }
     /// Number of tokens in the cache.
@@ -137,10 +130,12 @@ impl<S: Space, T: Float> KvCache<S, T> {
         keys: Ref<'_, B, T>,
         values: Ref<'_, B, T>,
     ) -> Result<()> {
-        let (t, len) = (self.room_for(&keys)?, self.len);
-        let own = self.values.own("kv_cache", "append_keys")?;
-        fits_cache("KvCache::append", "values", values.layout(), own.dims(), t)?;
-        fits_cache("KvCache::append", "keys", keys.layout(), self.keys.dims(), t)?;
+        const CALL: &str = "KvCache::append";
+        let (t, len) = (self.room_for(CALL, &keys, 2)?, self.len);
+        let own = self.values.own(CALL, "append_keys")?;
+        let (of_keys, of_values) = (self.keys.dims(), own.dims());
+        fits(CALL, "keys", keys.layout(), &[of_keys[0], of_keys[1], t, of_keys[3]])?;
+        fits(CALL, "values", values.layout(), &[of_values[0], of_values[1], t, of_values[3]])?;
         backend.copy_into(values, own.as_mut().narrow(2, len, t)?)?;
         backend.copy_into(keys, self.keys.as_mut().narrow(2, len, t)?)?;
         self.len += t;
@@ -159,32 +154,33 @@ impl<S: Space, T: Float> KvCache<S, T> {
         values: Ref<'_, B, T>,
         rotation: CacheRotation<'_, S>,
     ) -> Result<()> {
-        let (t, room) = (keys.dims().first().copied().unwrap_or(0), self.capacity() - self.len);
-        if t > room {
-            return Err(self.full(t));
-        }
+        const CALL: &str = "KvCache::append_rotated";
+        let t = self.room_for(CALL, &keys, 0)?;
         let (Values::Own(own), &[1, h, _, d]) = (&mut self.values, self.keys.dims()) else {
             let want = "a cache of one text with separate values";
-            return Err(Error::param("kv_cache", "values", "part of the keys, or of several texts", want));
+            return Err(Error::param(CALL, "cache", "of several texts, or of keys only", want));
         };
         // Passes only the used part of the cache, so that a combinator that copies operands copies no more
         // than that.
         let (n, dv) = (self.len + t, own.dims()[3]);
+        fits(CALL, "keys", keys.layout(), &[t, h, d])?;
+        fits(CALL, "values", values.layout(), &[t, h, dv])?;
         let k_cache = self.keys.as_mut().narrow(2, 0, n)?.reshape(&[h, n, d])?.transpose(0, 1)?;
         let v_cache = own.as_mut().narrow(2, 0, n)?.reshape(&[h, n, dv])?.transpose(0, 1)?;
         let CacheRotation { cos, sin, positions, slots, order, norm } = rotation;
         let caches = (k_cache, v_cache);
-        match norm {
+        let written = match norm {
             None => {
                 let op = RopeCacheWrite::order(order);
-                backend.rope_cache_write((keys, values), (cos, sin), positions, slots, caches, op)?;
+                backend.rope_cache_write((keys, values), (cos, sin), positions, slots, caches, op)
             }
             Some((weight, eps)) => {
                 let (op, tables) = (QkNormRopeCacheWrite::eps(eps).order(order), (cos, sin));
                 let rows = (keys, values);
-                backend.qk_norm_rope_cache_write(rows, weight, tables, positions, slots, caches, op)?;
+                backend.qk_norm_rope_cache_write(rows, weight, tables, positions, slots, caches, op)
             }
-        }
+        };
+        written.map_err(|error| error.of_call(CALL))?;
         self.len += t;
         Ok(())
     }
@@ -197,22 +193,25 @@ impl<S: Space, T: Float> KvCache<S, T> {
         backend: &B,
         keys: Ref<'_, B, T>,
     ) -> Result<()> {
-        let t = self.room_for(&keys)?;
-        self.values.none("kv_cache", "append")?;
-        fits_cache("KvCache::append_keys", "keys", keys.layout(), self.keys.dims(), t)?;
+        const CALL: &str = "KvCache::append_keys";
+        let t = self.room_for(CALL, &keys, 2)?;
+        self.values.none(CALL, "append")?;
+        let dims = self.keys.dims();
+        fits(CALL, "keys", keys.layout(), &[dims[0], dims[1], t, dims[3]])?;
         backend.copy_into(keys, self.keys.as_mut().narrow(2, self.len, t)?)?;
         self.len += t;
         Ok(())
     }
 
-    /// The number of tokens of these keys, if they fit.
-    fn room_for(&self, keys: &impl View) -> Result<usize> {
-        let (t, room) = (keys.dims().get(2).copied().unwrap_or(0), self.capacity() - self.len);
-        if t > room { Err(self.full(t)) } else { Ok(t) }
-    }
-    fn full(&self, tokens: usize) -> Error {
-        let (capacity, room) = (self.capacity(), self.capacity() - self.len);
-        Error::param("kv_cache", "tokens", tokens, format!("at most {room} more; the capacity is {capacity}"))
+    /// The number of tokens of these keys, the extent of an axis, if they fit.
+    fn room_for(&self, call: &'static str, keys: &impl View, axis: usize) -> Result<usize> {
+        let (tokens, capacity) = (keys.dims().get(axis).copied().unwrap_or(0), self.capacity());
+        let room = capacity - self.len;
+        if tokens <= room {
+            return Ok(tokens);
+        }
+        let want = format!("at most {room} more tokens; the capacity is {capacity}");
+        Err(Error::shape(call, "keys", keys.layout(), want))
     }
 
     /// The keys in the cache, `[b, h_kv, len, d]`.

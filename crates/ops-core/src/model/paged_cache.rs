@@ -1,8 +1,8 @@
 //! Cache of the keys and values of many texts, in blocks.
-use super::kv_cache::Values;
+use super::kv_cache::{Values, fits};
 use super::{BlockCopy, CacheRotation};
 use crate::ops::{CacheOps, CopyOps, QkNormRopeCacheWrite, RopeCacheWrite};
-use crate::{AsAny, Backend, Error, Float, Ref, Result, Space, Tensor, TensorMut, TensorRef, View};
+use crate::{AsAny, Backend, Error, Float, Layout, Ref, Result, Space, Tensor, TensorMut, TensorRef, View};
 
 /// The keys and values of one layer, each `[blocks, block, h_kv, d]`, where a block holds `block` tokens.
 ///
@@ -53,7 +53,7 @@ impl<S: Space, T: Float> PagedCache<S, T> {
     /// # Errors
     /// [`Error::Param`] if `dv` is more than `d`; as [`Backend::zeros`].
     pub fn latent<B: Backend<Space = S>>(backend: &B, dims: [usize; 4], dv: usize) -> Result<Self> {
-        let values = Values::of_keys("paged_cache", dims[3], dv)?;
+        let values = Values::of_keys("PagedCache::latent", dims[3], dv)?;
         Ok(PagedCache { keys: backend.zeros(&dims)?, values })
     }
 
@@ -81,7 +81,11 @@ impl<S: Space, T: Float> PagedCache<S, T> {
     /// # Errors
     /// [`Error::Param`] if the values are a part of the keys.
     pub fn slots_mut(&mut self) -> Result<(TensorMut<'_, S, T>, TensorMut<'_, S, T>)> {
-        let values = self.values.own("paged_cache", "write_keys")?;
+        self.slots_for("PagedCache::slots_mut")
+    }
+
+    fn slots_for(&mut self, call: &'static str) -> Result<(TensorMut<'_, S, T>, TensorMut<'_, S, T>)> {
+        let values = self.values.own(call, "write_keys")?;
         Ok((by_slot(self.keys.as_mut())?, by_slot(values.as_mut())?))
     }
 
@@ -97,10 +101,12 @@ impl<S: Space, T: Float> PagedCache<S, T> {
         values: Ref<'_, B, T>,
         slots: impl AsAny<S>,
     ) -> Result<()> {
+        const CALL: &str = "PagedCache::write";
         let slots = slots.any_view();
-        let (to_keys, to_values) = self.slots_mut()?;
-        backend.cache_write(values, slots, to_values)?;
-        backend.cache_write(keys, slots, to_keys)
+        let (to_keys, to_values) = self.slots_for(CALL)?;
+        fit(CALL, (keys.layout(), to_keys.dims()), Some((values.layout(), to_values.dims())))?;
+        let written = backend.cache_write(values, slots, to_values);
+        written.and_then(|()| backend.cache_write(keys, slots, to_keys)).map_err(|error| error.of_call(CALL))
     }
     /// Rotates the keys `[n, h_kv, d]` of `n` tokens, after a norm if `rotation` has one, and writes them and
     /// the values to their slots.
@@ -114,9 +120,11 @@ impl<S: Space, T: Float> PagedCache<S, T> {
         values: Ref<'_, B, T>,
         rotation: CacheRotation<'_, S>,
     ) -> Result<()> {
+        const CALL: &str = "PagedCache::write_rotated";
         let CacheRotation { cos, sin, positions, slots, order, norm } = rotation;
-        let (rows, tables, caches) = ((keys, values), (cos, sin), self.slots_mut()?);
-        match norm {
+        let (rows, tables, caches) = ((keys, values), (cos, sin), self.slots_for(CALL)?);
+        fit(CALL, (keys.layout(), caches.0.dims()), Some((values.layout(), caches.1.dims())))?;
+        let written = match norm {
             None => {
                 let op = RopeCacheWrite::order(order);
                 backend.rope_cache_write(rows, tables, positions, slots, caches, op)
@@ -125,7 +133,8 @@ impl<S: Space, T: Float> PagedCache<S, T> {
                 let op = QkNormRopeCacheWrite::eps(eps).order(order);
                 backend.qk_norm_rope_cache_write(rows, weight, tables, positions, slots, caches, op)
             }
-        }
+        };
+        written.map_err(|error| error.of_call(CALL))
     }
     /// Writes the keys `[n, h_kv, d]` of `n` tokens; the values are the first features.
     ///
@@ -137,8 +146,11 @@ impl<S: Space, T: Float> PagedCache<S, T> {
         keys: Ref<'_, B, T>,
         slots: impl AsAny<S>,
     ) -> Result<()> {
-        self.values.none("paged_cache", "write")?;
-        backend.cache_write(keys, slots.any_view(), by_slot(self.keys.as_mut())?)
+        const CALL: &str = "PagedCache::write_keys";
+        self.values.none(CALL, "write")?;
+        let cache = by_slot(self.keys.as_mut())?;
+        fit(CALL, (keys.layout(), cache.dims()), None)?;
+        backend.cache_write(keys, slots.any_view(), cache).map_err(|error| error.of_call(CALL))
     }
 
     /// Copies whole blocks, as [`Blocks::append`](super::Blocks::append) requests.
@@ -153,7 +165,7 @@ impl<S: Space, T: Float> PagedCache<S, T> {
         let bound = self.blocks();
         let all = copies.iter().flat_map(|(from, to)| [*from, *to]);
         if let Some((position, index)) = all.enumerate().find(|(_, block)| *block as usize >= bound) {
-            let (op, operand, index) = ("paged_cache", "copies", i64::from(index));
+            let (op, operand, index) = ("PagedCache::copy_blocks", "copies", i64::from(index));
             return Err(Error::Index { op, operand, position, index, bound });
         }
         for (from, to) in copies.iter().filter(|(from, to)| from != to) {
@@ -164,6 +176,17 @@ impl<S: Space, T: Float> PagedCache<S, T> {
         }
         Ok(())
     }
+}
+
+/// Checks rows of keys, and of values if there are any, against their caches, `[slots, h_kv, d]`.
+fn fit(
+    call: &'static str,
+    (keys, cache): (&Layout, &[usize]),
+    values: Option<(&Layout, &[usize])>,
+) -> Result<()> {
+    let n = keys.dims().first().copied().unwrap_or(0);
+    fits(call, "keys", keys, &[n, cache[1], cache[2]])?;
+    values.map_or(Ok(()), |(values, cache)| fits(call, "values", values, &[n, cache[1], cache[2]]))
 }
 
 /// `[blocks, block, h_kv, d]` as `[slots, h_kv, d]`.

@@ -1,5 +1,5 @@
 //! Cache of the keys and values inside an attention window.
-use super::kv_cache::Values;
+use super::kv_cache::{Values, fits};
 use crate::ops::CopyOps;
 use crate::{Backend, Error, Float, Ref, Result, Space, Tensor, TensorRef, View};
 
@@ -69,7 +69,7 @@ impl<S: Space, T: Float> WindowCache<S, T> {
         window: usize,
         step: usize,
     ) -> Result<Self> {
-        let values = Values::of_keys("window_cache", dims[2], dv)?;
+        let values = Values::of_keys("WindowCache::latent", dims[2], dv)?;
         Ok(Self::of(backend.zeros(&extents(dims, window, step)?)?, values, window, step))
     }
     fn of(keys: Tensor<S, T>, values: Values<S, T>, window: usize, step: usize) -> Self {
@@ -107,7 +107,7 @@ impl<S: Space, T: Float> WindowCache<S, T> {
             Some(_) => {
                 let want =
                     format!("0, or at least {}, the length before the last step", self.len - self.last);
-                return Err(Error::param("window_cache", "truncate", len, want));
+                return Err(Error::param("WindowCache::truncate", "len", len, want));
             }
         }
         Ok(())
@@ -117,20 +117,21 @@ impl<S: Space, T: Float> WindowCache<S, T> {
     /// them cannot see.
     ///
     /// # Errors
-    /// [`Error::Param`] if there are more tokens than a step may have, or if the cache holds keys only; then nothing has changed.
-    /// Any error that the backend reports.
+    /// [`Error::Shape`] if there are more tokens than a step may have, or they do not fit the cache; [`Error::Param`] if the cache
+    /// holds keys only. Then nothing has changed. Any error that the backend reports.
     pub fn append<B: CopyOps<T> + Backend<Space = S>>(
         &mut self,
         backend: &B,
         keys: Ref<'_, B, T>,
         values: Ref<'_, B, T>,
     ) -> Result<()> {
-        self.values.own("window_cache", "append_keys")?;
-        let t = self.tokens(&keys)?;
+        const CALL: &str = "WindowCache::append";
+        let t = self.tokens(CALL, &keys)?;
+        let dims = self.values.own(CALL, "append_keys")?.dims();
+        fits(CALL, "values", values.layout(), &[dims[0], dims[1], t, dims[3]])?;
         let start = self.make_room(backend, t)?;
         let end = start + self.seen();
-        backend
-            .copy_into(values, self.values.own("window_cache", "append_keys")?.as_mut().narrow(2, end, t)?)?;
+        backend.copy_into(values, self.values.own(CALL, "append_keys")?.as_mut().narrow(2, end, t)?)?;
         backend.copy_into(keys, self.keys.as_mut().narrow(2, end, t)?)?;
         self.finish(start, end, t);
         Ok(())
@@ -144,8 +145,9 @@ impl<S: Space, T: Float> WindowCache<S, T> {
         backend: &B,
         keys: Ref<'_, B, T>,
     ) -> Result<()> {
-        self.values.none("window_cache", "append")?;
-        let t = self.tokens(&keys)?;
+        const CALL: &str = "WindowCache::append_keys";
+        self.values.none(CALL, "append")?;
+        let t = self.tokens(CALL, &keys)?;
         let start = self.make_room(backend, t)?;
         let end = start + self.seen();
         backend.copy_into(keys, self.keys.as_mut().narrow(2, end, t)?)?;
@@ -153,14 +155,15 @@ impl<S: Space, T: Float> WindowCache<S, T> {
         Ok(())
     }
 
-    /// The number of tokens of these keys, if a step may have that many.
-    fn tokens(&self, keys: &impl View) -> Result<usize> {
-        match keys.dims().get(2).copied().unwrap_or(0) {
-            t if t > self.step => {
-                Err(Error::param("window_cache", "tokens", t, format!("at most {} in a step", self.step)))
-            }
-            t => Ok(t),
+    /// The number of tokens of these keys, if they fit the cache and a step may have that many.
+    fn tokens(&self, call: &'static str, keys: &impl View) -> Result<usize> {
+        let (t, dims) = (keys.dims().get(2).copied().unwrap_or(0), self.keys.dims());
+        if t > self.step {
+            let want = format!("at most {} tokens in a step", self.step);
+            return Err(Error::shape(call, "keys", keys.layout(), want));
         }
+        fits(call, "keys", keys.layout(), &[dims[0], dims[1], t, dims[3]])?;
+        Ok(t)
     }
     /// Number of kept tokens that the next one may see.
     fn seen(&self) -> usize {
@@ -219,7 +222,7 @@ impl<S: Space, T: Float> WindowCache<S, T> {
 fn extents([b, heads, d]: [usize; 3], window: usize, step: usize) -> Result<[usize; 4]> {
     for (param, n) in [("window", window), ("step", step)] {
         if n == 0 {
-            return Err(Error::param("window_cache", param, n, "a positive number of tokens"));
+            return Err(Error::param("WindowCache::new", param, n, "a positive number of tokens"));
         }
     }
     let tokens = (window - 1).checked_add(step.max(window - 1));

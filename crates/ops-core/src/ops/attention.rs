@@ -1,6 +1,7 @@
 //! Scaled dot-product attention.
 use super::extents;
 use super::registry::OptionValue;
+use crate::error::About;
 use crate::{
     AsView, AsViewMut, DType, Error, Execute, Float, Op, Operand, Operands, Result, Shape, Space, TensorMut,
     TensorOf, TensorRef, Tolerance, View, operands,
@@ -40,8 +41,9 @@ pub use varlen::AttentionVarlen;
 /// 4. mask
 /// 5. visibility: causal `j ≤ p`; window `p − left ≤ j ≤ p + right`
 ///
-/// Then `o = Σ e^score · v / (Σ e^score + e^sink)`. A row in which no key is visible gives zeros. Extra memory is proportional
-/// to `t · d`.
+/// Then `o = Σ e^score · v / (Σ e^score + e^sink)`. A row in which no key is visible gives zeros. A key that a query does not
+/// see, by causality, a window or a flag of 0, adds nothing to its row, even if the key or its value is NaN or infinite. Extra
+/// memory is proportional to `t · d`.
 ///
 /// Vaswani et al., "Attention Is All You Need", 2017; Dao et al., "FlashAttention", 2022;
 /// Press et al., "Train Short, Test Long" (ALiBi), 2021; Xiao et al., "Efficient Streaming Language Models with Attention
@@ -363,7 +365,7 @@ impl<T: Float, B: Execute<Attention<T>>> AttentionOps<T> for B {}
 
 /// The shape of `o`: that of `q` with the width of `v`.
 fn rows_of_values<S: Space, T: Float>(q: &TensorRef<'_, S, T>, v: &TensorRef<'_, S, T>) -> Result<Shape> {
-    q.shape().with_last(v.shape().last())
+    q.shape().with_last(v.shape().last()).about("attention", "q")
 }
 
 /// The shape of `lse`: one value for each row of `q`.
@@ -380,7 +382,9 @@ fn args<'r, S: Space, T: Float>(
 ) -> Result<args::attention::Args<'r, S, T>> {
     let (q, k, v) = (q.view(), k.view(), v.view());
     let mask = match (extras.mask, q.dims(), k.dims()) {
-        (Some(mask), &[b, h, t, _], &[_, _, s, _]) => Some(mask.broadcast(&[b, h, t, s])?.shorten()),
+        (Some(mask), &[b, h, t, _], &[_, _, s, _]) => {
+            Some(mask.broadcast(&[b, h, t, s]).about("attention", "mask")?.shorten())
+        }
         (mask, ..) => mask.map(|m| m.shorten()),
     };
     let (alibi, sinks) = (extras.alibi.map(|a| a.shorten()), extras.sinks.map(|s| s.shorten()));

@@ -1,4 +1,5 @@
 //! The axes of a reduction.
+use crate::error::About;
 use crate::{Error, Layout, MAX_RANK, Result, Shape};
 
 /// A set of axes to reduce over, and whether the result keeps them with extent 1.
@@ -72,7 +73,7 @@ impl Axes {
         let Some(len) = self.len else { return Ok([true; MAX_RANK]) };
         let mut mask = [false; MAX_RANK];
         for axis in &self.list[..usize::from(len)] {
-            if core::mem::replace(&mut mask[x.axis(*axis)?], true) {
+            if core::mem::replace(&mut mask[x.axis(*axis).about(op, "x")?], true) {
                 let given = &self.list[..usize::from(len)];
                 return Err(Error::param(op, "axes", format!("{given:?}"), "each axis once"));
             }
@@ -175,7 +176,7 @@ mod tests {
 
     #[test]
     fn wrong_axes_are_errors() {
-        assert!(matches!(shape(Axes::from(2), &[2, 3]), Err(Error::Axis { axis: 2, rank: 2 })));
+        assert!(matches!(shape(Axes::from(2), &[2, 3]), Err(Error::Axis { axis: 2, rank: 2, .. })));
         assert!(matches!(shape(Axes::from([1, -1]), &[2, 3]), Err(Error::Param { param: "axes", .. })));
         assert!(matches!(Axes::new(&[0; 7]), Err(Error::Rank { .. })));
         let empty = Layout::contiguous(&[0, 5]).unwrap();

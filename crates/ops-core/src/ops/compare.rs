@@ -1,5 +1,7 @@
 //! Comparisons of two tensors, element by element.
+use super::broadcast;
 use super::extents;
+use crate::error::About;
 use crate::{
     AsView, AsViewMut, DType, Execute, Op, Operands, Result, Scalar, Shape, TensorOf, Tolerance, View, Wide,
     operands,
@@ -168,7 +170,7 @@ pub trait CompareOps<T: Scalar>: Execute<Compare<T>> {
         b: impl AsView<Self::Space, T>,
         f: CompareFn,
     ) -> Result<TensorOf<Self, u8>> {
-        let mut y = self.empty(a.view().shape().broadcast_with(&b.view().shape())?)?;
+        let mut y = self.empty(broadcast(f.name(), &a.view(), &b.view())?)?;
         self.compare_into(a, b, &mut y, f)?;
         Ok(y)
     }
@@ -194,7 +196,8 @@ pub trait CompareOps<T: Scalar>: Execute<Compare<T>> {
         f: CompareFn,
     ) -> Result<()> {
         let mut y = y.view_mut();
-        let (a, b) = (a.view().broadcast(y.dims())?, b.view().broadcast(y.dims())?);
+        let a = a.view().broadcast(y.dims()).about(f.name(), "a")?;
+        let b = b.view().broadcast(y.dims()).about(f.name(), "b")?;
         self.run(&Compare::of(f), args::compare::Args { a: a.shorten(), b: b.shorten(), y: y.reborrow() })
     }
     compare_methods! {

@@ -1,7 +1,9 @@
 //! Elementwise arithmetic.
 use super::activation::unary_methods;
+use super::broadcast;
 use super::extents;
 use super::registry::OptionValue;
+use crate::error::About;
 use crate::{
     AsView, AsViewMut, DType, Execute, Num, Op, Operands, Result, Shape, TensorOf, Tolerance, View, operands,
 };
@@ -237,7 +239,7 @@ pub trait ElementwiseOps<T: Num>:
         b: impl AsView<Self::Space, T>,
         f: BinaryFn,
     ) -> Result<TensorOf<Self, T>> {
-        let mut y = self.empty(a.view().shape().broadcast_with(&b.view().shape())?)?;
+        let mut y = self.empty(broadcast(f.name(), &a.view(), &b.view())?)?;
         self.binary_into(a, b, &mut y, f)?;
         Ok(y)
     }
@@ -264,7 +266,8 @@ pub trait ElementwiseOps<T: Num>:
         f: BinaryFn,
     ) -> Result<()> {
         let mut y = y.view_mut();
-        let (a, b) = (a.view().broadcast(y.dims())?, b.view().broadcast(y.dims())?);
+        let a = a.view().broadcast(y.dims()).about(f.name(), "a")?;
+        let b = b.view().broadcast(y.dims()).about(f.name(), "b")?;
         self.run(&Binary::of(f), args::binary::Args { a: a.shorten(), b: b.shorten(), y: y.reborrow() })
     }
     binary_methods! {

@@ -35,7 +35,7 @@ impl<T: Float> Op for LinearExperts<T> {
     }
     fn hash_options<H: Hasher>(&self, _: &mut H) {}
     fn infer(&self, on: &args::linear_experts::Shapes<'_>) -> Result<[Shape; 1]> {
-        let name = name_by(on.weight.dtype);
+        let name = self.name();
         on.weight.require(name, DType::is_real, "f16, bf16, f32, f64 or a block format")?;
         on.ids.require(name, DType::is_index, "u8, u32, i32 or i64")?;
         let want = match on.weight.dtype.values() {

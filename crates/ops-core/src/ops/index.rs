@@ -1,6 +1,7 @@
 //! Selection by index.
 use super::registry::OptionValue;
 use super::same_type;
+use crate::error::About;
 use crate::{
     AsAny, AsView, AsViewMut, DType, Element, Error, Execute, Float, Op, Operands, Result, Shape, TensorOf,
     Tolerance, Written, operands,
@@ -44,7 +45,7 @@ impl Op for IndexSelect {
     }
     fn infer(&self, on: &args::index_select::Shapes<'_>) -> Result<[Shape; 1]> {
         same_type(self.name(), "y", on.y, on.x)?;
-        let axis = on.x.layout.shape().axis(self.axis)?;
+        let axis = on.x.layout.shape().axis(self.axis).about(self.name(), "x")?;
         on.ids.require(self.name(), DType::is_index, "u8, u32, i32 or i64")?;
         let &[n] = on.ids.dims() else {
             return Err(Error::shape(self.name(), "ids", on.ids.layout, "[n]"));

@@ -1,5 +1,6 @@
 //! Matrix products.
 use super::extents;
+use crate::error::About;
 use crate::{
     AnyOf, AnyRef, AsAny, AsView, AsViewMut, DType, Error, Execute, Float, Layout, Op, Operand, Operands,
     Result, Shape, TensorOf, Tolerance, View, Written, operands,
@@ -72,7 +73,7 @@ impl<T: Float> Op for Linear<T> {
     fn hash_options<H: Hasher>(&self, _: &mut H) {}
     #[inline]
     fn infer(&self, on: &args::linear::Shapes<'_>) -> Result<[Shape; 1]> {
-        let name = name_by(on.weight.dtype);
+        let name = self.name();
         on.weight.require(name, DType::is_real, "f16, bf16, f32, f64 or a block format")?;
         let &[n, _] = on.weight.dims() else {
             let want = match on.weight.dtype.values() {
@@ -179,7 +180,7 @@ pub trait MatMulOps<T: Float>: Execute<MatMul<T>> + LinearOps<T> {
         mut c: impl AsViewMut<Self::Space, T>,
     ) -> Result<()> {
         let mut c = c.view_mut();
-        let (a, b) = (with_batch(a.view(), c.dims())?, with_batch(b.view(), c.dims())?);
+        let (a, b) = (with_batch("a", a.view(), c.dims())?, with_batch("b", b.view(), c.dims())?);
         self.run(&MatMul::OP, args::matmul::Args { a: a.shorten(), b: b.shorten(), c: c.reborrow() })
     }
 }
@@ -287,14 +288,21 @@ fn linear_shape<T: Float>(x: &Layout, weight: Operand<'_>) -> Result<Shape> {
 }
 
 /// Broadcasts the batch extents of `x` to those of `c`.
-fn with_batch<V: View>(x: V, c: &[usize]) -> Result<V> {
+fn with_batch<V: View>(operand: &'static str, x: V, c: &[usize]) -> Result<V> {
     let (Some((_, matrix)), Some(batch)) =
         (x.dims().split_at_checked(x.dims().len().wrapping_sub(2)), c.len().checked_sub(2))
     else {
-        return Err(Error::shape("matmul", "c", x.layout(), "matrices: [.., m, k] times [.., k, n]"));
+        let (wrong, layout) =
+            if c.len() < 2 { ("c", Layout::contiguous(c)?) } else { (operand, *x.layout()) };
+        return Err(Error::shape(
+            "matmul",
+            wrong,
+            &layout,
+            "a matrix: [.., m, k] times [.., k, n] is [.., m, n]",
+        ));
     };
     let dims = [&c[..batch], matrix].concat();
-    x.broadcast(&dims)
+    x.broadcast(&dims).about("matmul", operand)
 }
 
 fn product_shape(a: &Layout, b: &Layout) -> Result<Shape> {
@@ -307,5 +315,6 @@ fn product_shape(a: &Layout, b: &Layout) -> Result<Shape> {
     if rows != k {
         return Err(Error::shape("matmul", "b", b, format!("[.., {k}, n]")));
     }
-    Shape::new(&[batch_a.broadcast_with(&batch_b)?.dims(), &[m, n]].concat())
+    let batch = batch_a.broadcast_with(&batch_b).about("matmul", "a and b")?;
+    Shape::new(&[batch.dims(), &[m, n]].concat())
 }

@@ -1,6 +1,7 @@
 //! Reductions over axes.
 use super::Axes;
 use super::registry::OptionValue;
+use crate::error::About;
 use crate::{
     AsView, AsViewMut, DType, Error, Execute, Float, Num, Op, Operands, Result, Shape, TensorOf, Tolerance,
     Written, operands,
@@ -150,7 +151,7 @@ impl<T: Num> Op for ArgReduce<T> {
         (axis, smallest).hash(state);
     }
     fn infer(&self, on: &args::arg_reduce::Shapes<'_>) -> Result<[Shape; 1]> {
-        let n = on.x.dims()[on.x.shape().axis(self.axis)?];
+        let n = on.x.dims()[on.x.shape().axis(self.axis).about(self.name(), "x")?];
         if n as u64 > 1 << 32 {
             return Err(Error::shape(
                 self.name(),

@@ -1,5 +1,6 @@
 //! Running sums.
 use super::registry::OptionValue;
+use crate::error::About;
 use crate::{
     AsView, AsViewMut, DType, Execute, Num, Op, Operands, Result, Shape, TensorOf, Tolerance, operands,
 };
@@ -38,7 +39,7 @@ impl<T: Num> Op for CumSum<T> {
         axis.hash(state);
     }
     fn infer(&self, on: &args::cumsum::Shapes<'_>) -> Result<[Shape; 1]> {
-        on.x.shape().axis(self.axis)?;
+        on.x.shape().axis(self.axis).about(self.name(), "x")?;
         Ok([on.x.shape()])
     }
     fn tolerance(&self, _: &'static str, dtype: DType, _: &dyn Operands) -> Tolerance {

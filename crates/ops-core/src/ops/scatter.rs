@@ -1,6 +1,7 @@
 //! Gather and scatter: reading and writing single elements by index.
 use super::registry::OptionValue;
 use super::{extents, same_type};
+use crate::error::About;
 use crate::{
     AsAny, AsView, AsViewMut, DType, Element, Error, Execute, Layout, Num, Op, Operand, Operands, Result,
     Shape, TensorOf, Tolerance, operands,
@@ -18,8 +19,13 @@ pub(super) mod args {
 
 /// Resolves the axis. Checks that `ids` are indices with as many axes as `on`, none longer than in `on`
 /// except along the axis.
-fn within(op: &'static str, ids: &Operand<'_>, on: &Layout, axis: isize) -> Result<usize> {
-    let axis = on.shape().axis(axis)?;
+fn within(
+    op: &'static str,
+    ids: &Operand<'_>,
+    (operand, on): (&'static str, &Layout),
+    axis: isize,
+) -> Result<usize> {
+    let axis = on.shape().axis(axis).about(op, operand)?;
     ids.require(op, DType::is_index, "u8, u32, i32 or i64")?;
     let fits = |(at, (ids, on)): (usize, (&usize, &usize))| at == axis || ids <= on;
     if ids.dims().len() == on.rank() && ids.dims().iter().zip(on.dims()).enumerate().all(fits) {
@@ -58,7 +64,7 @@ impl Op for Gather {
     }
     fn infer(&self, on: &args::gather::Shapes<'_>) -> Result<[Shape; 1]> {
         same_type(self.name(), "y", on.y, on.x)?;
-        within(self.name(), &on.ids, on.x.layout, self.axis)?;
+        within(self.name(), &on.ids, ("x", on.x.layout), self.axis)?;
         Ok([on.ids.layout.shape()])
     }
     fn tolerance(&self, _: &'static str, _: DType, _: &dyn Operands) -> Tolerance {
@@ -97,7 +103,7 @@ impl Op for Scatter {
     }
     fn infer(&self, on: &args::scatter::Shapes<'_>) -> Result<[Shape; 0]> {
         same_type(self.name(), "src", on.src.dtype, on.dst)?;
-        within(self.name(), &on.ids, on.dst.layout, self.axis)?;
+        within(self.name(), &on.ids, ("dst", on.dst.layout), self.axis)?;
         extents(self.name(), "src", on.src.layout, on.ids.dims())?;
         Ok([])
     }
@@ -136,7 +142,7 @@ impl<T: Num> Op for ScatterAdd<T> {
         axis.hash(state);
     }
     fn infer(&self, on: &args::scatter_add::Shapes<'_>) -> Result<[Shape; 0]> {
-        within(self.name(), &on.ids, on.dst, self.axis)?;
+        within(self.name(), &on.ids, ("dst", on.dst), self.axis)?;
         extents(self.name(), "src", on.src, on.ids.dims())?;
         Ok([])
     }
@@ -174,7 +180,7 @@ impl<T: Num> Op for IndexAdd<T> {
         axis.hash(state);
     }
     fn infer(&self, on: &args::index_add::Shapes<'_>) -> Result<[Shape; 0]> {
-        let axis = on.dst.shape().axis(self.axis)?;
+        let axis = on.dst.shape().axis(self.axis).about(self.name(), "dst")?;
         on.ids.require(self.name(), DType::is_index, "u8, u32, i32 or i64")?;
         let &[n] = on.ids.dims() else {
             return Err(Error::shape(self.name(), "ids", on.ids.layout, "[n]"));

@@ -1,5 +1,6 @@
 //! Softmax and log-softmax.
 use super::registry::OptionValue;
+use crate::error::About;
 use crate::{AsView, AsViewMut, Execute, Float, Op, Result, Shape, TensorOf, operands};
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
@@ -43,7 +44,7 @@ impl<T: Float> Op for Softmax<T> {
         (axis, log).hash(state);
     }
     fn infer(&self, on: &args::softmax::Shapes<'_>) -> Result<[Shape; 1]> {
-        on.x.shape().axis(self.axis)?;
+        on.x.shape().axis(self.axis).about(self.name(), "x")?;
         Ok([on.x.shape()])
     }
 }

@@ -1,5 +1,6 @@
 //! Sorting along an axis, and the largest elements of rows.
 use super::registry::OptionValue;
+use crate::error::About;
 use crate::{
     AsView, AsViewMut, DType, Error, Execute, Layout, Num, Op, Operands, Result, Shape, TensorOf, Tolerance,
     Written, operands,
@@ -136,7 +137,7 @@ impl<T: Num> Op for TopK<T> {
                 format!("at most {n}, the extent of the last axis of x"),
             ));
         }
-        let shape = on.x.shape().with_last(self.k)?;
+        let shape = on.x.shape().with_last(self.k).about(self.name(), "x")?;
         Ok([shape, shape])
     }
     fn tolerance(&self, _: &'static str, _: DType, _: &dyn Operands) -> Tolerance {
@@ -146,7 +147,7 @@ impl<T: Num> Op for TopK<T> {
 
 /// The extent of an axis, if its indices are u32.
 fn indexable(op: &'static str, x: &Layout, axis: isize) -> Result<usize> {
-    let n = x.dims()[x.shape().axis(axis)?];
+    let n = x.dims()[x.shape().axis(axis).about(op, "x")?];
     match u64::try_from(n) {
         Ok(elements) if elements <= 1 << 32 => Ok(n),
         _ => Err(Error::shape(op, "x", x, "at most 2^32 elements along the axis, since indices are u32")),

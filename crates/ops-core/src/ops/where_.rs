@@ -1,5 +1,6 @@
 //! Selecting elements from two tensors by a condition.
 use super::{extents, same_type};
+use crate::error::About;
 use crate::{
     AsAny, AsView, AsViewMut, DType, Element, Execute, Op, Operands, Result, Shape, TensorOf, Tolerance,
     View, operands,
@@ -56,8 +57,9 @@ pub trait WhereOps<T: Element>: Execute<Where> {
         on_true: impl AsView<Self::Space, T>,
         on_false: impl AsView<Self::Space, T>,
     ) -> Result<TensorOf<Self, T>> {
-        let shape = on_true.view().shape().broadcast_with(&on_false.view().shape())?;
-        let mut y = self.empty(cond.any_view().shape().broadcast_with(&shape)?)?;
+        let (yes, no) = (on_true.view().shape(), on_false.view().shape());
+        let shape = yes.broadcast_with(&no).about("where", "on_true and on_false")?;
+        let mut y = self.empty(cond.any_view().shape().broadcast_with(&shape).about("where", "cond")?)?;
         self.where_into(cond, on_true, on_false, &mut y)?;
         Ok(y)
     }
@@ -84,8 +86,9 @@ pub trait WhereOps<T: Element>: Execute<Where> {
         mut y: impl AsViewMut<Self::Space, T>,
     ) -> Result<()> {
         let mut y = y.view_mut();
-        let cond = cond.any_view().broadcast(y.dims())?;
-        let (on_true, on_false) = (on_true.view().broadcast(y.dims())?, on_false.view().broadcast(y.dims())?);
+        let cond = cond.any_view().broadcast(y.dims()).about("where", "cond")?;
+        let on_true = on_true.view().broadcast(y.dims()).about("where", "on_true")?;
+        let on_false = on_false.view().broadcast(y.dims()).about("where", "on_false")?;
         self.run(
             &Where,
             args::where_::Args {

@@ -31,7 +31,7 @@ impl Shape {
     #[inline]
     pub fn with_last(&self, n: usize) -> Result<Self> {
         let Some(outer) = self.rank().checked_sub(1) else {
-            return Err(Error::Axis { axis: -1, rank: 0 });
+            return Err(Error::Axis { of: None, axis: -1, rank: 0 });
         };
         let mut dims = self.dims;
         dims[outer] = n;
@@ -45,10 +45,11 @@ impl Shape {
     #[inline]
     pub fn axis(&self, axis: isize) -> Result<usize> {
         let from_start = if axis < 0 { axis + self.rank() as isize } else { axis };
-        usize::try_from(from_start)
-            .ok()
-            .filter(|a| *a < self.rank())
-            .ok_or(Error::Axis { axis, rank: self.rank() })
+        usize::try_from(from_start).ok().filter(|a| *a < self.rank()).ok_or(Error::Axis {
+            of: None,
+            axis,
+            rank: self.rank(),
+        })
     }
 
     /// The shape to which both broadcast, with axes aligned at the innermost.

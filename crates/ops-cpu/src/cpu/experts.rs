@@ -8,7 +8,7 @@ use super::vectors::report;
 use crate::host::raw::{Raw, RawMut, resolve};
 use crate::{Host, Kernel};
 use ops_core::ops::LinearExperts;
-use ops_core::{Call, DType, Determinism, Float, Layout, Operands, Result};
+use ops_core::{Call, DType, Determinism, Float, Layout, Op, Operands, Result};
 
 /// The rows of `y`, in row-major order, that each expert computes; the last list has the rows without an
 /// expert.
@@ -79,7 +79,7 @@ fn linear_experts(
 
 impl<T: Float> Kernel<LinearExperts<T>> for Cpu {
     fn compute(&self, call: Call<'_, '_, LinearExperts<T>, Host>) -> Result<()> {
-        let name = call.name();
+        let name = call.op().name();
         let (_, a) = call.into_parts();
         let (x, weight, ids) = (Raw::of(&a.x), Raw::any(&a.weight), Raw::any(&a.ids));
         linear_experts(name, x, weight, ids, Raw::any_if(&a.bias), RawMut::of(&mut a.y))

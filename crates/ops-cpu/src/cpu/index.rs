@@ -5,7 +5,7 @@ use super::rows::{for_each_row, row};
 use crate::host::raw::{Raw, RawMut, resolve};
 use crate::{Host, Kernel};
 use ops_core::ops::{Embedding, IndexSelect};
-use ops_core::{Call, Float, Result};
+use ops_core::{Call, Float, Op, Result};
 
 pub(super) fn index_select(x: Raw<'_>, ids: Raw<'_>, y: RawMut<'_>, axis: isize) -> Result<()> {
     let axis = x.layout.shape().axis(axis)?;
@@ -42,7 +42,7 @@ fn pick_elements(x: Raw<'_>, picked: &[Option<usize>], y: RawMut<'_>) -> Result<
 
 impl<T: Float> Kernel<Embedding<T>> for Cpu {
     fn compute(&self, call: Call<'_, '_, Embedding<T>, Host>) -> Result<()> {
-        let name = call.name();
+        let name = call.op().name();
         let (_, a) = call.into_parts();
         embedding(Raw::any(&a.table), Raw::any(&a.ids), RawMut::of(&mut a.y), name)
     }

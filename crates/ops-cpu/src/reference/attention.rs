@@ -27,11 +27,11 @@ struct Query {
 
 impl Rules<'_> {
     /// The output of one row and the logarithm of its denominator. `mask`, `key` and `value` return the
-    /// summand for the score of a key, its features and its values.
+    /// summand for the score of a key (`None` hides it), its features and its values.
     fn attend(
         &self,
         query: &Query,
-        mask: impl Fn(usize) -> f64,
+        mask: impl Fn(usize) -> Option<f64>,
         key: impl Fn(usize) -> Vec<f64>,
         value: impl Fn(usize) -> Vec<f64>,
         width: usize,
@@ -39,9 +39,10 @@ impl Rules<'_> {
         let of_head = |x: Option<Raw<'_>>| x.map(|x| x.f64(x.layout.position(&[query.head])));
         let slope = of_head(self.alibi).unwrap_or(0.0);
         let score = |j: usize| {
+            let Some(added) = mask(j) else { return f64::NEG_INFINITY };
             let dot: f64 = query.features.iter().zip(key(j)).map(|(q, k)| q * k).sum();
             let score = self.softcap.map_or(dot * self.scale, |c| c * (dot * self.scale / c).tanh());
-            score + slope * (j as f64 - query.position) + mask(j)
+            score + slope * (j as f64 - query.position) + added
         };
         let scores: Vec<f64> = query.visible.clone().map(score).collect();
         let sink = of_head(self.sinks).unwrap_or(f64::NEG_INFINITY);
@@ -65,13 +66,13 @@ fn features(x: Raw<'_>, index: &[usize]) -> Vec<f64> {
     x.gather(line(&x.layout, index.len(), x.layout.position(index)))
 }
 
-/// The value that a mask adds to a score.
-fn bias(mask: Raw<'_>, index: [usize; 4]) -> f64 {
+/// The value that a mask adds to a score; `None` hides the key, whatever it holds.
+fn bias(mask: Raw<'_>, index: [usize; 4]) -> Option<f64> {
     let value = mask.f64(mask.layout.position(&index));
     match (mask.dtype, value) {
-        (DType::U8, 0.0) => f64::NEG_INFINITY,
-        (DType::U8, _) => 0.0,
-        _ => value,
+        (DType::U8, 0.0) => None,
+        (DType::U8, _) => Some(0.0),
+        _ => Some(value),
     }
 }
 
@@ -115,7 +116,7 @@ impl<T: Float> Kernel<Attention<T>> for Reference {
                 position: position(i, t, s),
                 visible: op.visible(i, t, s),
             };
-            let mask = |j| mask.map_or(0.0, |mask| bias(mask, [b, h, i, j]));
+            let mask = |j| mask.map_or(Some(0.0), |mask| bias(mask, [b, h, i, j]));
             let (key, value) = (|j| features(k, &[b, h / group, j]), |j| features(v, &[b, h / group, j]));
             outputs.store(&[b, h, i], rules.attend(&query, mask, key, value, v.layout.last()));
         }
@@ -148,7 +149,7 @@ fn ragged<T: Float>(
             let [block, row] = sequences.place(sequence, j);
             features(x, &[block, row, h / (heads / kv_heads)])
         };
-        let result = rules.attend(&query, |_| 0.0, |j| of_key(k, j), |j| of_key(v, j), v.layout.last());
+        let result = rules.attend(&query, |_| Some(0.0), |j| of_key(k, j), |j| of_key(v, j), v.layout.last());
         outputs.store(&[row, h], result);
     }
 }

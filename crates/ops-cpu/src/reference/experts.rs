@@ -4,7 +4,7 @@ use super::quant::values;
 use crate::host::raw::{Raw, RawMut, resolve};
 use crate::{Host, Kernel};
 use ops_core::ops::LinearExperts;
-use ops_core::{Call, DType, Float, Result};
+use ops_core::{Call, DType, Float, Op, Result};
 
 fn linear_experts(
     name: &'static str,
@@ -43,7 +43,7 @@ fn linear_experts(
 
 impl<T: Float> Kernel<LinearExperts<T>> for Reference {
     fn compute(&self, call: Call<'_, '_, LinearExperts<T>, Host>) -> Result<()> {
-        let name = call.name();
+        let name = call.op().name();
         let (_, a) = call.into_parts();
         let (x, weight, ids) = (Raw::of(&a.x), Raw::any(&a.weight), Raw::any(&a.ids));
         linear_experts(name, x, weight, ids, Raw::any_if(&a.bias), RawMut::of(&mut a.y))

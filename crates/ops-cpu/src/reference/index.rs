@@ -4,7 +4,7 @@ use super::quant::values;
 use crate::host::raw::{Raw, RawMut, resolve};
 use crate::{Host, Kernel};
 use ops_core::ops::{Embedding, IndexSelect};
-use ops_core::{Call, DType, Float, Result};
+use ops_core::{Call, DType, Float, Op, Result};
 
 fn index_select(x: Raw<'_>, ids: Raw<'_>, mut y: RawMut<'_>, axis: isize) -> Result<()> {
     let axis = x.layout.shape().axis(axis)? as isize;
@@ -35,7 +35,7 @@ fn embedding(table: Raw<'_>, ids: Raw<'_>, mut y: RawMut<'_>, name: &'static str
 
 impl<T: Float> Kernel<Embedding<T>> for Reference {
     fn compute(&self, call: Call<'_, '_, Embedding<T>, Host>) -> Result<()> {
-        let name = call.name();
+        let name = call.op().name();
         let (_, a) = call.into_parts();
         embedding(Raw::any(&a.table), Raw::any(&a.ids), RawMut::of(&mut a.y), name)
     }

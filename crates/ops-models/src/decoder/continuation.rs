@@ -1,9 +1,10 @@
 //! Steps of one token per text, recorded once and replayed.
+use super::drawn::{Drawn, Draws};
 use super::{Decoder, PagedStep, Pages};
 use crate::{Error, Result};
 use ops_core::model::{Sequence, Transformer};
 use ops_core::ops::*;
-use ops_core::{Float, Replay, Space, Tensor, TensorOf, View};
+use ops_core::{Float, Replay, Space, Tensor, View};
 
 /// A backend on which texts can be continued. It counts the steps, so that positions and lengths do not come
 /// from the host.
@@ -31,7 +32,7 @@ impl<T: Float, B: Transformer<T> + Replay + ElementwiseOps<u32> + CopyOps<u32>> 
 /// let mut pages = model.pages(&cpu, 100, 16)?;
 /// let mut text = pages.blocks().sequence();
 /// let first = model.sample_paged(&cpu, &mut pages, &mut [(&mut text, &[1, 2, 3])], &[0], Sample::greedy())?;
-/// let first = first[0].expect("a token");
+/// let first = first[0].expect("logits that are numbers");
 /// // At most 100 more, of which the first reads `first`.
 /// let mut more = Continuation::new(&cpu, &model, &mut pages, vec![(&mut text, first, 1)], Sample::greedy(), 100)?;
 /// for _ in 0..100 {
@@ -50,6 +51,7 @@ pub struct Continuation<'s, T: Float, B: Continues<T>> {
     left: usize,
     /// The inputs of a step. It writes the tokens of the next step here.
     step: PagedStep<B::Space>,
+    draws: Draws<B::Space>,
     plan: Plan<B::Space>,
     recorded: Recorded<T, B>,
 }
@@ -83,8 +85,7 @@ impl Drop for Texts<'_> {
 
 /// How steps are run.
 enum Recorded<T: Float, B: Continues<T>> {
-    /// The graph, and the tensor to which it writes the logits.
-    Graph(B::Graph, TensorOf<B, f32>, core::marker::PhantomData<T>),
+    Graph(B::Graph, core::marker::PhantomData<T>),
     Refused(ops_core::Error),
     /// The value is still being made.
     NotYet,
@@ -112,6 +113,7 @@ impl<'s, T: Float, B: Continues<T>> Continuation<'s, T, B> {
         let all = texts.into_iter().map(|(text, ..)| (text.len(), text)).map(|(len, text)| (text, len));
         let mut texts = Texts { all: all.collect(), taken: 0 };
         let (step, plan) = inputs(backend, model, pages, &mut texts, &begin, steps)?;
+        let draws = Draws::new(backend, begin.len())?;
         let mut new = Continuation {
             backend: backend.clone(),
             model,
@@ -120,6 +122,7 @@ impl<'s, T: Float, B: Continues<T>> Continuation<'s, T, B> {
             sample,
             left: steps,
             step,
+            draws,
             plan,
             recorded: Recorded::NotYet,
         };
@@ -146,29 +149,22 @@ impl<'s, T: Float, B: Continues<T>> Continuation<'s, T, B> {
         self.left
     }
 
-    /// Makes a step. Returns the token drawn for each text, which the next step reads; `None` for a text if any
-    /// of its logits is NaN, at every temperature.
+    /// Makes a step. Returns the token drawn for each text, which the next step reads. If a text has NaN among its logits, this is its
+    /// [`NanLogit`](super::NanLogit), at every temperature, and further tokens of this text are of no use.
     ///
     /// # Errors
     /// [`Error::Tokens`] if no step is left; those of the backend, after which the value is of no further use.
-    pub fn next_tokens(&mut self) -> Result<Vec<Option<u32>>> {
+    pub fn next_tokens(&mut self) -> Result<Vec<Drawn>> {
         if self.left == 0 {
             let before = self.texts.all.first().map_or(0, |(text, _)| text.len());
             return Err(Error::Tokens { got: 1, before, room: 0 });
         }
-        let made;
-        let logits = match &self.recorded {
-            Recorded::Graph(graph, logits, _) => {
-                self.backend.replay(graph)?;
-                logits
-            }
-            _ => {
-                made = self.make_step()?;
-                &made
-            }
-        };
-        let ids = self.step.ids.to_vec(&self.backend)?;
-        let tokens = super::drawn::checked(&self.backend, logits, ids)?;
+        match &self.recorded {
+            Recorded::Graph(graph, _) => self.backend.replay(graph)?,
+            _ => self.make_step()?,
+        }
+        let Texts { all, taken } = &self.texts;
+        let tokens = self.draws.read(&self.backend, all.iter().map(|(_, before)| before + taken))?;
         (self.left, self.texts.taken) = (self.left - 1, self.texts.taken + 1);
         Ok(tokens)
     }
@@ -176,7 +172,7 @@ impl<'s, T: Float, B: Continues<T>> Continuation<'s, T, B> {
     fn record(&mut self) -> Result<Recorded<T, B>> {
         let b = self.backend.clone();
         match b.capture(|| self.make_step()) {
-            Ok((graph, logits)) => Ok(Recorded::Graph(graph, logits, core::marker::PhantomData)),
+            Ok((graph, ())) => Ok(Recorded::Graph(graph, core::marker::PhantomData)),
             Err(Error::Op(why @ ops_core::Error::Unsupported { .. })) => Ok(Recorded::Refused(why)),
             Err(error) => Err(error),
         }
@@ -184,7 +180,7 @@ impl<'s, T: Float, B: Continues<T>> Continuation<'s, T, B> {
 
     /// The calls of a step: computes the logits, draws tokens from them, and sets everything else for the
     /// next step.
-    fn make_step(&mut self) -> Result<TensorOf<B, f32>> {
+    fn make_step(&mut self) -> Result<()> {
         let (b, texts) = (&self.backend, self.texts.all.len());
         let (step, plan) = (&mut self.step, &mut self.plan);
         let places = [
@@ -200,10 +196,10 @@ impl<'s, T: Float, B: Continues<T>> Continuation<'s, T, B> {
         IndexOps::<i64>::index_select_into(b, &plan.counters, &plan.row, &mut plan.counter, row)?;
         let logits = self.model.logits_paged(b, self.pages, step)?;
         let counter = plan.counter.as_ref().reshape(&[texts])?;
-        b.sample_into(&logits, counter, &mut step.ids, self.sample)?;
+        self.draws.draw(b, &logits, counter, self.sample)?;
+        CopyOps::<u32>::copy_into(b, self.draws.ids()?, &mut step.ids)?;
         let next = ElementwiseOps::<u32>::add(b, &plan.row, &plan.one)?;
-        CopyOps::<u32>::copy_into(b, &next, &mut plan.row)?;
-        Ok(logits)
+        Ok(CopyOps::<u32>::copy_into(b, &next, &mut plan.row)?)
     }
 }
 

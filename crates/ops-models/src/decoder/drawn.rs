@@ -1,44 +1,122 @@
-//! Drawn tokens, checked for NaN among the logits that they were drawn from.
+//! Drawn tokens, each with the logit that it was drawn by.
 use crate::Result;
-use ops_core::{Backend, TensorOf, View};
+use ops_core::ops::{ElementwiseOps, IndexOps, IndexSelect, Sample, SamplingOps};
+use ops_core::{Backend, DType, Error, Layout, Space, Tensor, TensorMut, TensorOf, TensorRef, View};
 
-/// The token drawn from each row of `logits[texts, vocabulary]`, or `None` if the row has a NaN.
+/// A logit is NaN, so no token can be drawn. Other texts of the step are unaffected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "after the token at position {position}, the logit of id {id} is NaN, wanted a number; compute in f32, or check the weights of \
+     the model"
+)]
+#[non_exhaustive]
+pub struct NanLogit {
+    /// The position in its text, from 0, of the token that the logits follow.
+    pub position: usize,
+    /// The first id whose logit is NaN.
+    pub id: u32,
+}
+
+/// The token drawn for a text of a step, or why there is none.
+pub type Drawn = core::result::Result<u32, NanLogit>;
+
+/// The id of the largest of the logits after the token at `position`; the lowest id if several are equal.
 ///
-/// [`Sample`](ops_core::ops::Sample) draws the first NaN of a row that has one, at every temperature. So the logit of the drawn
-/// token tells, and only that number is copied to the host.
-pub(super) fn checked<B: Backend>(
-    b: &B,
-    logits: &TensorOf<B, f32>,
-    ids: Vec<u32>,
-) -> Result<Vec<Option<u32>>> {
-    let check = |(row, id): (usize, u32)| {
-        let logit = logits.as_ref().narrow(0, row, 1)?.narrow(1, id as usize, 1)?.to_vec(b)?;
-        Ok(logit.iter().all(|v| !v.is_nan()).then_some(id))
-    };
-    ids.into_iter().enumerate().map(check).collect()
+/// # Errors
+/// A logit is NaN.
+pub fn most_likely(logits: &[f32], position: usize) -> Drawn {
+    let mut best = (f32::NEG_INFINITY, 0);
+    for (logit, id) in logits.iter().zip(0..) {
+        if logit.is_nan() {
+            return Err(NanLogit { position, id });
+        }
+        if *logit > best.0 {
+            best = (*logit, id);
+        }
+    }
+    Ok(best.1)
+}
+
+/// The tokens drawn for the texts of a step, and the bits of the logits that they were drawn by: `[2, texts]`.
+///
+/// [`Sample`] draws the first NaN of a row that has one, at every temperature. So the logit of the drawn token says whether there is
+/// one. It is copied to the host with the token.
+pub(super) struct Draws<S: Space>(Tensor<S, u32>);
+
+impl<S: Space> Draws<S> {
+    pub(super) fn new<B: Backend<Space = S>>(b: &B, texts: usize) -> Result<Self> {
+        Ok(Draws(b.zeros(&[2, texts])?))
+    }
+
+    /// Draws a token from each row of `logits[texts, vocabulary]`.
+    pub(super) fn draw<B>(
+        &mut self,
+        b: &B,
+        logits: &TensorOf<B, f32>,
+        counter: TensorRef<'_, S, i64>,
+        sample: Sample<f32>,
+    ) -> Result<()>
+    where
+        B: SamplingOps<f32> + IndexOps<f32> + ElementwiseOps<f32> + Backend<Space = S>,
+    {
+        let texts = counter.dims()[0];
+        let (ids, mut bits) = self.0.as_mut().split_at(0, 1)?;
+        let mut ids = ids.reshape(&[texts])?;
+        b.sample_into(logits, counter, ids.reborrow(), sample)?;
+        let numbers = S::typed_mut(S::bytes_mut(bits.data_mut()));
+        let numbers = numbers.ok_or(Error::Align { operand: "logits of drawn tokens", dtype: DType::F32 })?;
+        let numbers = TensorMut::<S, f32>::new(numbers, Layout::contiguous(&[texts])?)?;
+        // The logits of all drawn ids in all texts; each text's own is on the diagonal.
+        let all = IndexOps::<f32>::index_select(b, logits, ids.as_ref(), IndexSelect::axis(1))?;
+        let own = all.as_ref().with_layout(Layout::strided(&[texts], &[texts as isize + 1], 0)?)?;
+        Ok(ElementwiseOps::<f32>::affine_into(b, own, numbers, 1.0, 0.0)?)
+    }
+
+    /// The tokens on the backend, `[texts]`.
+    pub(super) fn ids(&self) -> Result<TensorRef<'_, S, u32>> {
+        Ok(self.0.as_ref().narrow(0, 0, 1)?.reshape(&[self.0.dims()[1]])?)
+    }
+
+    /// Copies the tokens to the host. `positions` are those of the tokens that the logits follow.
+    pub(super) fn read<B: Backend<Space = S>>(
+        &self,
+        b: &B,
+        positions: impl IntoIterator<Item = usize>,
+    ) -> Result<Vec<Drawn>> {
+        let all = self.0.to_vec(b)?;
+        let (ids, logits) = all.split_at(all.len() / 2);
+        let drawn = ids.iter().zip(logits).zip(positions).map(|((&id, &logit), position)| {
+            if f32::from_bits(logit).is_nan() { Err(NanLogit { position, id }) } else { Ok(id) }
+        });
+        Ok(drawn.collect())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ops_core::ops::{Sample, SamplingOps};
     use ops_cpu::Cpu;
+
+    const NAN: f32 = f32::NAN;
+    const ROWS: [[f32; 3]; 5] =
+        [[0.0, 9.0, NAN], [NAN, NAN, NAN], [0.0, 9.0, 0.0], [NAN, 0.0, 9.0], [f32::NEG_INFINITY; 3]];
 
     #[test]
     fn one_nan_among_the_logits_is_found_at_every_temperature() {
-        const NAN: f32 = f32::NAN;
         let b = Cpu::new();
-        let rows =
-            [[0.0, 9.0, NAN], [NAN, NAN, NAN], [0.0, 9.0, 0.0], [NAN, 0.0, 9.0], [f32::NEG_INFINITY; 3]];
-        let logits = b.tensor(&[5, 3], rows.as_flattened()).unwrap();
+        let logits = b.tensor(&[5, 3], ROWS.as_flattened()).unwrap();
         let counters = b.tensor(&[5], &[0i64; 5]).unwrap();
+        let nan = |position, id| Err(NanLogit { position, id });
+        let want = [nan(10, 2), nan(11, 0), Ok(1), nan(13, 0), Ok(0)];
         for sample in [Sample::greedy(), Sample::temperature(1e-3), Sample::temperature(1e-2).seed(7)] {
-            let ids = b.sample(&logits, &counters, sample).unwrap().to_vec(&b).unwrap();
-            assert_eq!(
-                checked(&b, &logits, ids).unwrap(),
-                [None, None, Some(1), None, Some(0)],
-                "{sample:?}"
-            );
+            let mut draws = Draws::new(&b, 5).unwrap();
+            draws.draw(&b, &logits, counters.as_ref(), sample).unwrap();
+            assert_eq!(draws.read(&b, 10..).unwrap(), want, "{sample:?}");
         }
+        for ((position, row), want) in (10..).zip(ROWS).zip(want) {
+            assert_eq!(most_likely(&row, position), want);
+        }
+        let message = want[0].unwrap_err().to_string();
+        assert!(message.contains("position 10") && message.contains("id 2"), "{message}");
     }
 }

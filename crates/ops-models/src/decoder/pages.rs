@@ -1,5 +1,5 @@
 //! Steps of many texts whose keys and values are in the blocks of a shared cache.
-use super::{Decoder, state};
+use super::{Decoder, Drawn, state};
 use crate::{Config, Error, Result};
 use ops_core::model::{Blocks, CacheRotation, PagedCache, Sequence, Transformer};
 use ops_core::ops::*;
@@ -218,8 +218,8 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     }
 
     /// A step of several texts in `pages`, as [`forward_paged`](Self::forward_paged): returns the token drawn
-    /// after each, with one counter per text. The logits stay on the backend. `None` for a text if any of its logits is NaN,
-    /// at every temperature; other texts of the step are unaffected.
+    /// after each, with one counter per text. The logits stay on the backend. If a text has NaN among its logits, this is its
+    /// [`NanLogit`](super::NanLogit), at every temperature.
     ///
     /// # Errors
     /// As [`forward_paged`](Self::forward_paged), and the errors of [`SamplingOps::sample`].
@@ -230,12 +230,15 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         rows: &mut [PagedRow<'_>],
         counters: &[i64],
         sample: Sample<f32>,
-    ) -> Result<Vec<Option<u32>>> {
+    ) -> Result<Vec<Drawn>> {
         if rows.is_empty() {
             return Ok(Vec::new());
         }
+        // `with_step` refuses rows without tokens.
+        let positions: Vec<usize> =
+            rows.iter().map(|(text, tokens)| (text.len() + tokens.len()).saturating_sub(1)).collect();
         self.with_step(b, pages, rows, |pages, step| {
-            self.sampled(b, &self.paged_hidden(b, pages, step)?, counters, sample)
+            self.drawn(b, &self.paged_hidden(b, pages, step)?, counters, sample)?.read(b, positions)
         })
     }
 

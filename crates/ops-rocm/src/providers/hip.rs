@@ -125,7 +125,7 @@ impl<O: HipOp> Provider<O> for Hip {
         let mut problem = binding.bind::<O>(args, rocm)?;
         let check = O::INDICES.map(|_| rocm.stream().index_check()).transpose()?;
         if let (Some(check), Some(operand)) = (&check, O::INDICES) {
-            problem.report_to(check, rocm.index_names().number(op.name_on(args), operand));
+            problem.report_to(check, rocm.index_names().number(op.name(), operand));
         }
         let (launch, kernel_args) = op.plan(&problem).map_err(|refused| unsupported(op, refused, args))?;
         // SAFETY: a call's views lie in their memory; the plan is made for them, and the stream may access

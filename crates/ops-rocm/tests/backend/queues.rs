@@ -67,7 +67,7 @@ fn only_the_queue_with_the_bad_index_fails(a: &Rocm, b: &Rocm) {
     look_up(a, &[8]);
     embed(b, &[9]);
     assert_eq!(blamed(a.synchronize()), ("index_select", "ids", 8));
-    assert_eq!(blamed(b.synchronize()), ("qembedding", "ids", 9));
+    assert_eq!(blamed(b.synchronize()), ("embedding", "ids", 9));
     embed(b, &[2]);
     b.synchronize().unwrap();
 }
@@ -104,7 +104,7 @@ fn an_index_error_of_a_dropped_queue_is_not_the_next_ones() {
         look_up(&next, &[1]);
         next.synchronize().unwrap();
         embed(&next, &[5]);
-        assert_eq!(blamed(next.synchronize()), ("qembedding", "ids", 5));
+        assert_eq!(blamed(next.synchronize()), ("embedding", "ids", 5));
         drop(next);
         look_up(&rocm.fork().unwrap(), &[8]);
         rocm.synchronize().unwrap();

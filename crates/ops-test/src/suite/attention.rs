@@ -7,6 +7,7 @@ use ops_core::DType;
 use serde_json::{Value, json};
 
 pub(super) mod ragged;
+mod unseen;
 
 /// `[b, h, h_kv, t, s, d]`
 type Dims = [usize; 6];
@@ -45,6 +46,7 @@ pub(super) fn cases(s: &mut Suite<'_>) {
         options(s, dtype);
         masks(s, dtype);
         numbers(s, dtype);
+        unseen::cases(s, dtype);
         wide(s, dtype);
     }
 }

@@ -1,6 +1,7 @@
 //! The two products of a tile: queries by keys, and weights by values.
 use super::super::product::gemm;
 use super::super::threads;
+use bytemuck::Pod;
 use core::ops::Range;
 use ops_core::bf16;
 use ops_simd::gemm::{FewBf16, Input, Mat, MatMut, Operand};
@@ -12,6 +13,20 @@ use ops_simd::{Error, Isa, Store};
 const MIN_WIDTH: usize = 32;
 /// If the largest sum of a row is at least this, values flushed to zero are below the precision of the sums.
 const MIN_PRECISE_SUM: f32 = 1.0 / (1u128 << 64) as f32;
+
+/// The largest magnitude; NaN if there is one.
+fn largest_magnitude(o: &[f32]) -> f32 {
+    // Compared as integers, magnitudes sort as numbers do, and every NaN sorts after infinity.
+    f32::from_bits(o.iter().fold(0, |most, x| most.max(x.abs().to_bits())))
+}
+
+/// Whether a value that a row does not see may have reached its sums: they are not finite, and the weights are numbers. A weight
+/// of 0 does not keep out infinity and NaN.
+pub(super) fn may_have_unseen(o: &[f32], width: usize, running: &[Running]) -> bool {
+    let is_clean =
+        |(o, running): (&[f32], &Running)| largest_magnitude(o).is_finite() || running.total.is_nan();
+    !o.chunks_exact(width).zip(running).all(is_clean)
+}
 
 /// The queries of a tile, and how they are multiplied.
 pub(super) struct Products<'q, T> {
@@ -54,18 +69,18 @@ impl<'q, T: Input<Acc = f32> + ops_simd::Element> Products<'q, T> {
         Ok(Products { isa, q, scale, wide, pairs: None })
     }
 
-    /// The same products in f32, if they use pairs, and values flushed to zero there may matter for these
-    /// results.
-    pub(super) fn again(&self, o: &[f32], width: usize, running: &[Running]) -> Result<Option<Self>, Error> {
+    /// Whether pairs may have flushed values to zero that matter for these results.
+    pub(super) fn may_be_flushed(&self, o: &[f32], width: usize, running: &[Running]) -> bool {
         let is_precise = |(o, running): (&[f32], &Running)| {
-            // Compared as integers, magnitudes sort as numbers do, and every NaN sorts after infinity.
-            let largest = f32::from_bits(o.iter().fold(0, |most, x| most.max(x.abs().to_bits())));
+            let largest = largest_magnitude(o);
             running.total == 0.0 || largest.is_finite() && largest >= MIN_PRECISE_SUM
         };
-        if self.pairs.is_none() || o.chunks_exact(width).zip(running).all(is_precise) {
-            return Ok(None);
-        }
-        Self::precise(self.isa, self.q, self.scale).map(Some)
+        self.pairs.is_some() && !o.chunks_exact(width).zip(running).all(is_precise)
+    }
+
+    /// The same products in f32.
+    pub(super) fn without_pairs(&self) -> Result<Self, Error> {
+        Self::precise(self.isa, self.q, self.scale)
     }
 
     /// Keys in blocks of fewer rows are copied, because products of short matrices take longer.
@@ -120,6 +135,8 @@ pub(super) struct Weights<'w> {
 
 impl Weights<'_> {
     /// Adds the sums of the values `v`, which are at positions `at` among those that have weights.
+    // Not inlined: with two copies of the product, that of a few keys took twice as long.
+    #[inline(never)]
     pub(super) fn add_sums<T: Input<Acc = f32>>(
         &self,
         at: Range<usize>,
@@ -130,5 +147,34 @@ impl Weights<'_> {
             return pairs.sums(Mat::new(&self.narrow[at.start..], self.rows, at.len(), self.n, 1)?, v, o);
         }
         gemm(self.isa, Mat::new(&self.weights[at.start..], self.rows, at.len(), self.n, 1)?, v, o, true)
+    }
+
+    /// As [`add_sums`](Self::add_sums), without the values that a row does not see: `seen` has a flag per weight. Every row has its
+    /// own product, with these values replaced by 0, so that the sums have the same bits as if they had been 0.
+    pub(super) fn add_sums_of_seen<T: Input<Acc = f32> + Pod>(
+        &self,
+        at: Range<usize>,
+        v: Mat<'_, T>,
+        mut o: MatMut<'_, f32>,
+        seen: &[bool],
+    ) -> Result<(), Error> {
+        let (n, width, mut values) = (at.len(), v.cols(), Vec::new());
+        for r in 0..self.rows {
+            let first = r * self.n + at.start;
+            values.clear();
+            for (j, is_seen) in seen[first..][..n].iter().enumerate() {
+                match v.row(j).filter(|_| *is_seen) {
+                    Some(row) => values.extend_from_slice(row),
+                    None => {
+                        let value = |e| v.get(j, e).filter(|_| *is_seen).unwrap_or_else(T::zeroed);
+                        values.extend((0..width).map(value));
+                    }
+                }
+            }
+            let row = Weights { rows: 1, weights: &self.weights[first..], pairs: None, ..*self };
+            let o = MatMut::new(o.row_mut(r), 1, width, width)?;
+            row.add_sums(0..n, Mat::row_major(&values, n, width)?, o)?;
+        }
+        Ok(())
     }
 }

@@ -2,7 +2,7 @@
 use super::super::rows::{Scratch, row};
 use super::super::threads;
 use super::mask::add_mask;
-use super::products::Products;
+use super::products::{Products, may_have_unseen};
 use crate::host::raw::Raw;
 use crate::host::sequences::{Sequence, Sequences};
 use core::ops::Range;
@@ -46,6 +46,15 @@ pub(super) struct Tile {
     pub(super) kv_head: usize,
     pub(super) queries: Range<usize>,
     pub(super) keys: Range<usize>,
+}
+
+/// Which values a row's weights are multiplied by.
+#[derive(Clone, Copy, PartialEq)]
+enum Values {
+    /// Those of all keys of the tile; those that the row does not see have weights of 0.
+    All,
+    /// Those that the row sees.
+    Seen,
 }
 
 /// Receives keys or values and their positions in a range.
@@ -172,11 +181,12 @@ impl Problem<'_> {
         let contiguous = [&self.k, &self.v].iter().all(|x| x.layout.is_last_contiguous());
         let q = Mat::row_major(&q, rows, self.d)?;
         let products = Products::new(isa, q, self.scale, self.dv, contiguous)?;
-        self.run_with(&products, tile, o, running)?;
-        if let Some(products) = products.again(o, self.dv, running)? {
+        self.run_with(&products, tile, o, running, Values::All)?;
+        let values = if may_have_unseen(o, self.dv, running) { Values::Seen } else { Values::All };
+        if values == Values::Seen || products.may_be_flushed(o, self.dv, running) {
             o.fill(0.0);
             running.fill(Running::START);
-            self.run_with(&products, tile, o, running)?;
+            self.run_with(&products.without_pairs()?, tile, o, running, values)?;
         }
         Ok(())
     }
@@ -187,12 +197,14 @@ impl Problem<'_> {
         tile: &Tile,
         o: &mut [f32],
         running: &mut [Running],
+        values: Values,
     ) -> Result<(), Error> {
         let (isa, dv, rows) = (Isa::best(), self.dv, running.len());
         let by_row = threads::by_row();
         let longest = if by_row { TILE_KEYS } else { TILE_KEYS.min(tile.keys.len()) };
         let (mut factors, mut all) = (vec![1.0; rows], vec![0.0; rows * longest]);
         let (mut copy, mut narrow, min_run) = (Vec::new(), Vec::new(), products.min_run());
+        let mut seen = Vec::new();
         for keys in pieces(&tile.keys, TILE_KEYS) {
             // When summing by row, a piece has the same length whatever the call's last key is; the rest is invisible.
             let n = if by_row { TILE_KEYS } else { keys.len() };
@@ -201,6 +213,10 @@ impl Problem<'_> {
                 products.scores(k, MatMut::new(&mut scores[at.start..], rows, at.len(), n)?)
             })?;
             self.finish_scores(isa, tile, &keys, scores, n);
+            if values == Values::Seen {
+                seen.clear();
+                seen.extend(scores.iter().map(|score| *score != f32::NEG_INFINITY));
+            }
             online_softmax(isa, scores, n, running, &mut factors)?;
             // A new maximum rescales the sums accumulated so far.
             for (o, factor) in o.chunks_exact_mut(dv).zip(&factors).filter(|(_, f)| **f != 1.0) {
@@ -208,7 +224,11 @@ impl Problem<'_> {
             }
             let weights = products.weights(scores, n, &mut narrow)?;
             self.each_block::<T>((&self.v, min_run), tile, &keys, &mut copy, &mut |at, v| {
-                weights.add_sums(at, v, MatMut::new(o, rows, dv, dv)?)
+                let o = MatMut::new(o, rows, dv, dv)?;
+                match values {
+                    Values::All => weights.add_sums(at, v, o),
+                    Values::Seen => weights.add_sums_of_seen(at, v, o, &seen),
+                }
             })?;
         }
         Ok(())

@@ -67,7 +67,7 @@ impl<T: Float> Provider<LinearExperts<T>> for HipExperts {
         let mut problem = binding.bind::<LinearExperts<T>>(args, rocm)?;
         let stream = rocm.stream();
         let check = stream.index_check()?;
-        problem.report_to(&check, rocm.index_names().number(op.name_on(args), "ids"));
+        problem.report_to(&check, rocm.index_names().number(op.name(), "ids"));
         let plan = plan(&problem).map_err(|refused| unsupported(op, refused, args))?;
         with_workspace(rocm, plan.workspace, |workspace| {
             for at in 0..plan.launches {

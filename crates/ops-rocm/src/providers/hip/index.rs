@@ -69,7 +69,7 @@ impl<T: Float> Provider<Embedding<T>> for HipEmbedding {
         let mut binding = Binding::new();
         let mut problem = binding.bind::<Embedding<T>>(args, rocm)?;
         let check = rocm.stream().index_check()?;
-        problem.report_to(&check, rocm.index_names().number(op.name_on(args), "ids"));
+        problem.report_to(&check, rocm.index_names().number(op.name(), "ids"));
         let (table, y) = (problem.at(0), problem.at(2));
         let direct = ElementType::BLOCKS.contains(&table.dtype) || table.dtype == y.dtype;
         let bytes = if direct { 0 } else { y.layout.len().saturating_mul(table.dtype.bytes()) };

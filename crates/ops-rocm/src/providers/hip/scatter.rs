@@ -95,7 +95,7 @@ impl<O: Scattering> Provider<O> for HipScatter {
         let mut binding = Binding::new();
         let mut problem = binding.bind::<O>(args, rocm)?;
         let check = rocm.stream().index_check()?;
-        problem.report_to(&check, rocm.index_names().number(op.name_on(args), "ids"));
+        problem.report_to(&check, rocm.index_names().number(op.name(), "ids"));
         let plan = plan(op, &problem).map_err(|refused| unsupported(op, refused, args))?;
         let stream = rocm.stream();
         with_workspace(rocm, plan.workspace, |workspace| {

@@ -4,22 +4,23 @@ use super::super::draft::CaseBuilder;
 use super::super::index::{ids, sentinel};
 use super::super::placement::Placement;
 use super::super::{Expect, FLOATS, INDICES, Suite};
+use super::unseen;
 use ops_core::DType;
 use serde_json::{Value, json};
 
 /// Numbers of heads, key heads and features, and width of the values.
 #[derive(Clone, Copy)]
-struct Heads {
-    h: usize,
-    kv: usize,
-    d: usize,
-    dv: usize,
+pub(super) struct Heads {
+    pub(super) h: usize,
+    pub(super) kv: usize,
+    pub(super) d: usize,
+    pub(super) dv: usize,
 }
 
-const HEADS: Heads = Heads { h: 4, kv: 2, d: 16, dv: 16 };
+pub(super) const HEADS: Heads = Heads { h: 4, kv: 2, d: 16, dv: 16 };
 
 /// Numbers of queries and keys of each sequence.
-type Lengths<'a> = &'a [[usize; 2]];
+pub(super) type Lengths<'a> = &'a [[usize; 2]];
 
 /// Sequences of each kind: one query, no queries, more queries than a tile has rows, a length that ends with
 /// a block, no keys.
@@ -34,12 +35,14 @@ pub(in super::super) fn cases(s: &mut Suite<'_>) {
     for dtype in s.asked("attention_varlen", FLOATS) {
         varlen(s, dtype);
         starts(s, dtype);
+        unseen::of_varlen(s, dtype);
     }
     for dtype in s.asked("attention_paged", FLOATS) {
         paged(s, dtype);
         layouts(s, dtype);
         unread(s, dtype);
         outside(s, dtype);
+        unseen::of_paged(s, dtype);
     }
 }
 
@@ -99,7 +102,7 @@ fn of_varlen(dtype: DType, heads: Heads, lengths: Lengths<'_>, hows: [Placement;
     draft.given("cu_k", &ids(DType::U32, &keys), &entries, hows[4])
 }
 
-fn plain_varlen(dtype: DType, heads: Heads, lengths: Lengths<'_>) -> CaseBuilder {
+pub(super) fn plain_varlen(dtype: DType, heads: Heads, lengths: Lengths<'_>) -> CaseBuilder {
     let n = lengths.iter().map(|[t, _]| t).sum();
     let draft = of_varlen(dtype, heads, lengths, [Placement::Plain; 5]);
     outputs(draft, [n, heads.h, heads.dv], [Placement::Plain; 2])
@@ -199,22 +202,22 @@ fn starts(s: &mut Suite<'_>, dtype: DType) {
 }
 
 /// A cache and the sequences in it.
-struct Cache<'a> {
-    lengths: Lengths<'a>,
-    block: usize,
-    index: DType,
+pub(super) struct Cache<'a> {
+    pub(super) lengths: Lengths<'a>,
+    pub(super) block: usize,
+    pub(super) index: DType,
     /// Whether sequences use the first sequence's first block, if it is full, instead of their own.
-    shared: bool,
+    pub(super) shared: bool,
 }
 
 impl Cache<'_> {
     /// The width of the table: one entry more than the longest sequence uses.
-    fn width(&self) -> usize {
+    pub(super) fn width(&self) -> usize {
         1 + self.lengths.iter().map(|[_, s]| s.div_ceil(self.block)).max().unwrap_or(0)
     }
     /// The block table, and the number of blocks: those in use in scattered order, and two that no sequence
     /// uses. Unused entries are `unused`.
-    fn table(&self, unused: i64) -> (Vec<i64>, usize) {
+    pub(super) fn table(&self, unused: i64) -> (Vec<i64>, usize) {
         let used: usize = self.lengths.iter().map(|[_, s]| s.div_ceil(self.block)).sum();
         let blocks = used + 2;
         // A step that has no divisor in common with the number of blocks visits each once.
@@ -250,7 +253,7 @@ fn of_cache(dtype: DType, heads: Heads, cache: &Cache<'_>, hows: [Placement; 6])
     if cache.shared { draft.note("shared blocks") } else { draft }
 }
 
-fn plain_cache(dtype: DType, heads: Heads, cache: &Cache<'_>) -> CaseBuilder {
+pub(super) fn plain_cache(dtype: DType, heads: Heads, cache: &Cache<'_>) -> CaseBuilder {
     let draft = of_cache(dtype, heads, cache, [Placement::Plain; 6]);
     outputs(draft, [cache.rows(), heads.h, heads.dv], [Placement::Plain; 2])
 }

@@ -12,8 +12,8 @@ struct Rules {
     softcap: Option<Double>,
     causal: bool,
     window: (Option<usize>, Option<usize>),
-    /// The value added for each query and key; −∞ hides a key.
-    mask: Option<Vec<f64>>,
+    /// The value added for each query and key; `None` hides a key, whatever it holds.
+    mask: Option<Vec<Option<f64>>>,
     slopes: Option<Values>,
     sinks: Option<Values>,
 }
@@ -44,12 +44,10 @@ impl Rules {
 }
 
 /// A mask as numbers to add. A flag of 0 hides a key.
-fn additive(mask: &Array) -> Result<Vec<f64>, CallError> {
-    let values = mask.to_f64()?;
-    Ok(match mask.dtype() {
-        DType::U8 => values.iter().map(|v| if *v == 0.0 { f64::NEG_INFINITY } else { 0.0 }).collect(),
-        _ => values,
-    })
+fn additive(mask: &Array) -> Result<Vec<Option<f64>>, CallError> {
+    let are_flags = mask.dtype() == DType::U8;
+    let added = |value| if are_flags { (value != 0.0).then_some(0.0) } else { Some(value) };
+    Ok(mask.to_f64()?.into_iter().map(added).collect())
 }
 
 /// A call: its operands, and the outputs computed so far.
@@ -93,9 +91,8 @@ impl Call {
         let mut seen: Vec<(usize, Double)> = Vec::new();
         for key in 0..keys {
             let behind = position - key as i64;
-            if !self.rules.is_visible(behind) {
-                continue;
-            }
+            let added = self.rules.mask.as_ref().map_or(Some(0.0), |mask| mask[masks + key]);
+            let (Some(added), true) = (added, self.rules.is_visible(behind)) else { continue };
             let features = zip(&self.q.of[row * d..][..d], &self.k.of[place(key) * d..][..d]);
             let mut score = self.rules.scale * dot(self.dtype, features.map(|(q, k)| (*q, *k)));
             if let Some(cap) = self.rules.softcap {
@@ -104,9 +101,7 @@ impl Call {
             if let Some(slopes) = &self.rules.slopes {
                 score = score - Double::of(slopes.of[head]) * Double::of(behind as f64);
             }
-            if let Some(mask) = &self.rules.mask {
-                score = score + Double::of(mask[masks + key]);
-            }
+            score = score + Double::of(added);
             if score.nearest() != f64::NEG_INFINITY {
                 seen.push((place(key), score));
             }
