@@ -231,7 +231,11 @@ fn template(step: &Value) -> Result<()> {
         match id("Sequence") {
             Some("A") => texts += 1,
             Some(other) => {
-                return Err(wrong("post_processor", format_args!("text {other:?} in `single`"), "text \"A\""));
+                return Err(wrong(
+                    "post_processor",
+                    format_args!("text {other:?} in `single`"),
+                    "text \"A\"",
+                ));
             }
             None => {}
         }
