@@ -121,6 +121,12 @@ const YOUTU: &str = concat!(
     r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 );
 
+/// Numbers in groups of three digits, the first of which may be shorter.
+const GROUPS: &str = r"\d{1,3}(?=(?:\d{3})*\b)";
+
+/// Cuts before every third digit from the right.
+const CUTS: &str = r"(?=(\d{3})+(?!\d))";
+
 const BLOOM: &str = " ?[^(\\s|.,!?\u{2026}\u{3002}\u{ff0c}\u{3001}\u{964}\u{6d4}\u{60c})]+";
 
 const KNOWN: &[Rules] = &[
@@ -219,7 +225,7 @@ const KNOWN: &[Rules] = &[
     Rules { names: &["tekken"], patterns: &[TEKKEN], ignore_merges: true, add_bos: true, ..PLAIN },
     Rules { names: &["gpt-4o", "llama4", "kanana2", "minimax-m2", "talkie"], patterns: &[GPT4O], ..PLAIN },
     Rules { names: &["granite-embed-multi-97m"], patterns: &[GPT4O], ignore_merges: true, ..PLAIN },
-    Rules { names: &["tiny_aya", "cohere2moe"], patterns: &[r"\d{1,3}(?=(?:\d{3})*\b)", GPT4O], ..PLAIN },
+    Rules { names: &["tiny_aya", "cohere2moe"], patterns: &[GROUPS, GPT4O], ..PLAIN },
     Rules { names: &["bailingmoe", "bailingmoe2", "llada-moe"], patterns: &[BAILING], ..PLAIN },
     Rules { names: &["minicpm5"], patterns: &[r"\p{N}{1,3}", MINICPM5], ignore_merges: true, ..PLAIN },
     Rules { names: &["ufakzeka"], patterns: &[NO_CONTRACTIONS], ..PLAIN },
@@ -230,8 +236,7 @@ const KNOWN: &[Rules] = &[
     Rules { names: &["youtu"], patterns: &[YOUTU_SCRIPTS, YOUTU], ignore_merges: true, ..PLAIN },
     Rules { names: &["bloom", "poro-chat", "gpt3-finnish"], patterns: &[BLOOM], ..PLAIN },
     Rules { names: &["viking"], patterns: &[BLOOM, r"\p{N}"], ..PLAIN },
-    // Numbers, then cuts before every third digit from the right.
-    Rules { names: &["superbpe"], patterns: &[r"\p{N}+", r"(?=(\d{3})+(?!\d))"], ..PLAIN },
+    Rules { names: &["superbpe"], patterns: &[r"\p{N}+", CUTS], ..PLAIN },
     Rules {
         names: &["chameleon"],
         patterns: &[
@@ -288,77 +293,89 @@ fn split(
         return if text.is_empty() { Ok(()) } else { word(at, text) };
     };
     let (mut done, mut from) = (0, 0);
-    while let Some((start, end)) =
-        first.find(text, from).map_err(|reason| Error::Encode { at: at + from, reason })?
-    {
+    while let Some((start, end)) = first.find(text, from) {
         split(rest, at + done, &text[done..start], word)?;
         split(rest, at + start, &text[start..end], word)?;
         done = end;
         // A pattern may match nothing and only mark a cut.
-        from = if start == end { end + text[end..].chars().next().map_or(1, char::len_utf8) } else { end };
-        if from > text.len() {
-            break;
-        }
+        from = if start == end { end + text[end..].chars().next().map_or(0, char::len_utf8) } else { end };
     }
     split(rest, at + done, &text[done..], word)
 }
 
-/// A pattern, mostly without lookahead, so that it runs in linear time and without limits on the text.
-///
-/// Most published patterns have one lookahead, at the end: `\s+(?!\S)|\s+`. A run of spaces leaves its last space to the word
-/// that follows, unless it has only one. This is done here after matching `\s+`. Such a run differs from the matches of the
-/// other alternatives in two ways: it is all spaces, and it does not end in a newline if one of them, `\s*[\r\n]+`, takes
-/// the spaces up to the last newline first.
+/// A pattern without lookahead, so that it runs in linear time and without limits on the text.
 enum Pattern {
-    Linear {
-        regex: Regex,
-        leaves_last_space: bool,
-        ends_at_newline: bool,
-    },
-    /// With another lookahead.
-    Backtracking(Box<fancy_regex::Regex>),
+    /// Most published patterns have one lookahead, at the end: `\s+(?!\S)|\s+`. A run of spaces leaves its last space to the word
+    /// that follows, unless it has only one. This is done here after matching `\s+`. Such a run differs from the matches of the
+    /// other alternatives in two ways: it is all spaces, and it does not end in a newline if one of them, `\s*[\r\n]+`, takes
+    /// the spaces up to the last newline first.
+    Words { regex: Regex, leaves_last_space: bool, ends_at_newline: bool },
+    /// [`GROUPS`]: groups of three digits from the right, in runs of digits with no letter after them.
+    Groups { run: Regex, letter: Regex },
+    /// [`CUTS`]: a cut before every third digit from the right.
+    Cuts { run: Regex },
 }
 
 impl Pattern {
     fn new(published: &str) -> Result<Self> {
-        let wrong =
-            |e: &dyn std::fmt::Display| Error::tokenizer("pre-tokenizer", e, "a pattern that compiles");
-        let stem = published.strip_suffix(r"|\s+(?!\S)|\s+");
-        if stem.unwrap_or(published).contains("(?=") || stem.unwrap_or(published).contains("(?!") {
-            let regex = fancy_regex::Regex::new(published).map_err(|e| wrong(&e))?;
-            return Ok(Self::Backtracking(Box::new(regex)));
+        let compiled = |pattern: &str| {
+            Regex::new(pattern).map_err(|e| Error::tokenizer("pre-tokenizer", e, "a pattern that compiles"))
+        };
+        let run = || compiled(r"\d+");
+        if published == GROUPS {
+            return Ok(Self::Groups { run: run()?, letter: compiled(r"\A\w")? });
         }
-        let regex = stem.map_or_else(|| Regex::new(published), |stem| Regex::new(&format!(r"{stem}|\s+")));
-        Ok(Self::Linear {
-            regex: regex.map_err(|e| wrong(&e))?,
+        if published == CUTS {
+            return Ok(Self::Cuts { run: run()? });
+        }
+        let stem = published.strip_suffix(r"|\s+(?!\S)|\s+");
+        Ok(Self::Words {
+            regex: stem.map_or_else(|| compiled(published), |stem| compiled(&format!(r"{stem}|\s+")))?,
             leaves_last_space: stem.is_some(),
             ends_at_newline: published.contains(r"|\s*[\r\n]"),
         })
     }
 
-    /// The first match from `from` on, or why the text is too hard for backtracking.
-    fn find(&self, text: &str, from: usize) -> Result<Option<(usize, usize)>, String> {
-        let (regex, leaves_last_space, ends_at_newline) = match self {
-            Self::Linear { regex, leaves_last_space, ends_at_newline } => {
-                (regex, leaves_last_space, ends_at_newline)
+    /// The first match from `from` on.
+    fn find(&self, text: &str, from: usize) -> Option<(usize, usize)> {
+        match self {
+            Self::Words { regex, leaves_last_space, ends_at_newline } => {
+                let (start, end) = regex.find_at(text, from).map(|found| (found.start(), found.end()))?;
+                let end = match *leaves_last_space && end < text.len() {
+                    true => without_last_space(&text[start..end], *ends_at_newline) + start,
+                    false => end,
+                };
+                Some((start, end))
             }
-            Self::Backtracking(regex) => {
-                let found = regex.find_from_pos(text, from).map_err(|e| e.to_string())?;
-                return Ok(found.map(|found| (found.start(), found.end())));
+            Self::Groups { run, letter } => {
+                let mut runs = run.find_iter(&text[from..]).map(|run| run.start() + from..run.end() + from);
+                let run = runs.find(|run| !letter.is_match(&text[run.end..]))?;
+                let digits = (text[run.clone()].chars().count() - 1) % 3 + 1;
+                Some((run.start, run.start + length(&text[run], digits)))
             }
-        };
-        let Some(found) = regex.find_at(text, from) else { return Ok(None) };
-        let (start, end, found) = (found.start(), found.end(), found.as_str());
-        let last = match found.chars().next_back() {
-            Some(last) if *leaves_last_space && end < text.len() => last,
-            _ => return Ok(Some((start, end))),
-        };
-        let by_newline = *ends_at_newline && matches!(last, '\r' | '\n');
-        if by_newline || last.len_utf8() == found.len() || !found.chars().all(char::is_whitespace) {
-            return Ok(Some((start, end)));
+            Self::Cuts { run } => {
+                let mut runs = run.find_iter(&text[from..]).map(|run| (run.start() + from, run.as_str()));
+                let (start, run) = runs.find(|(_, run)| run.chars().count() >= 3)?;
+                let cut = start + length(run, run.chars().count() % 3);
+                Some((cut, cut))
+            }
         }
-        Ok(Some((start, end - last.len_utf8())))
     }
+}
+
+/// The length of a match, without its last space if it is a run of spaces.
+fn without_last_space(found: &str, ends_at_newline: bool) -> usize {
+    let last = found.chars().next_back().map_or(0, char::len_utf8);
+    let by_newline = ends_at_newline && found.ends_with(['\r', '\n']);
+    match by_newline || last == found.len() || !found.chars().all(char::is_whitespace) {
+        true => found.len(),
+        false => found.len() - last,
+    }
+}
+
+/// Bytes of the first characters.
+fn length(text: &str, characters: usize) -> usize {
+    text.chars().take(characters).map(char::len_utf8).sum()
 }
 
 #[cfg(test)]

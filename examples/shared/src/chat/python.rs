@@ -80,10 +80,11 @@ fn is_callable(value: &Value) -> bool {
 
 /// Prints an expression.
 fn print(out: &mut Output<'_>, _: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
-    Ok(match value.as_str() {
+    match value.as_str() {
         Some(text) => out.write_str(text)?,
         None => out.write_str(&text(value)?)?,
-    })
+    }
+    Ok(())
 }
 
 /// A value as Python's `str` writes it.
