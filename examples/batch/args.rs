@@ -1,6 +1,7 @@
 //! The command line.
 use clap::Parser;
 use examples_shared::backend::{On, Type};
+use examples_shared::chat;
 use rocm_ops::Determinism;
 use std::path::PathBuf;
 
@@ -26,12 +27,8 @@ pub(crate) struct Args {
     /// A prompt, instead of a file. May be given several times.
     #[arg(long, value_name = "TEXT", conflicts_with = "prompts")]
     pub(crate) prompt: Vec<String>,
-    /// Make each prompt a message to a chat model, with the model's own template.
-    #[arg(long)]
-    pub(crate) chat: bool,
-    /// A system message before each prompt.
-    #[arg(long, value_name = "TEXT", requires = "chat")]
-    pub(crate) system: Option<String>,
+    #[command(flatten)]
+    pub(crate) chat: chat::Options,
 
     /// Size of the shared cache, in blocks.
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]

@@ -1,7 +1,8 @@
 //! The model's files, and the lines that are the prompts.
 use crate::args::Args;
-use examples_shared::{chat, open};
-use rocm_ops::gguf::{EncodeOptions, Gguf, Tokenizer};
+use examples_shared::chat::Chat;
+use examples_shared::open;
+use rocm_ops::gguf::{Gguf, Tokenizer};
 use rocm_ops::models::Config;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -14,6 +15,7 @@ pub(crate) struct Input<'a> {
     pub(crate) args: &'a Args,
     pub(crate) model: Gguf,
     pub(crate) tokenizer: Tokenizer,
+    chat: Option<Chat>,
     /// Maximum number of tokens in a sequence: limited by the model's training context and by the size of the
     /// cache.
     pub(crate) context: usize,
@@ -28,19 +30,14 @@ impl<'a> Input<'a> {
         let trained = Config::new(model.metadata())?.context;
         let asked = args.context.map_or(trained, |n| trained.min(n as usize));
         let context = asked.min((args.blocks as usize).saturating_mul(args.block_size as usize));
-        Ok(Input { args, model, tokenizer, context, begin })
+        Ok(Input { args, model, tokenizer, chat: Chat::new(&args.chat)?, context, begin })
     }
 
     /// The text printed before the generated text, and the tokens, whose ids must be below `known`.
     pub(crate) fn prompt(&self, text: &str, known: usize) -> examples_shared::Result<(String, Vec<u32>)> {
-        let (shown, ids) = match self.args.chat {
-            false => (text.to_owned(), self.tokenizer.encode(text)?),
-            true => {
-                // The template writes all special tokens, including the first one.
-                let rendered = chat::render(&self.tokenizer, self.args.system.as_deref(), text)?;
-                let options = EncodeOptions { bos: Some(false), eos: Some(false), special: true };
-                (String::new(), self.tokenizer.encode_with(&rendered, options)?)
-            }
+        let (shown, ids) = match &self.chat {
+            None => (text.to_owned(), self.tokenizer.encode(text)?),
+            Some(chat) => (String::new(), chat.tokens(&self.tokenizer, Some(text))?),
         };
         let (n, context) = (ids.len(), self.context);
         if n == 0 || n > context {

@@ -39,7 +39,7 @@ fn main() -> ExitCode {
         out: &mut std::io::stdout(),
         stop: stop.clone(),
     };
-    let done = command::start(Some(&stop)).and_then(|()| run(&args, &mut terminal));
+    let done = examples_shared::start(Some(&stop)).and_then(|()| run(&args, &mut terminal));
     command::end(done.map(|stats| match stats {
         _ if stop.load(Ordering::Relaxed) => 130,
         stats => u8::from(stats.faults > 0),

@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     rocm_ops::rocm::compile_helper();
     let args = Args::parse();
     let run = || run(&args, &mut std::io::stdin(), &mut std::io::stdout());
-    command::end(command::start(None).and_then(|()| run()).map(|()| 0))
+    command::end(examples_shared::start(None).and_then(|()| run()).map(|()| 0))
 }
 
 fn run(args: &Args, standard: &mut dyn Read, out: &mut dyn Write) -> Result<()> {

@@ -1,6 +1,7 @@
 //! The command line.
 use clap::{Parser, ValueEnum};
 use examples_shared::backend::{On, Type};
+use examples_shared::chat;
 use rocm_ops::models;
 use std::path::PathBuf;
 
@@ -19,23 +20,18 @@ pub(crate) struct Args {
     /// programs. The files must not be changed or truncated while this runs.
     #[arg(long)]
     pub(crate) mmap: bool,
-    /// Text to continue. Special tokens in it are treated as plain text.
-    #[arg(long, default_value = "Genesis 1\n1 In the beginning")]
-    pub(crate) prompt: String,
+    /// Text to continue. Special tokens in it are treated as plain text [default: the beginning of the Bible; with --messages, none].
+    #[arg(long)]
+    pub(crate) prompt: Option<String>,
     /// Token ids to continue, such as 5,17,3, instead of text. Nothing is put before them.
-    #[arg(long, value_name = "IDS", value_delimiter = ',', conflicts_with = "prompt")]
+    #[arg(long, value_name = "IDS", value_delimiter = ',', conflicts_with_all = ["prompt", "chat"])]
     pub(crate) prompt_ids: Option<Vec<u32>>,
     /// Continue each line of a file. All lines go through the model as one batch, each with its own context
     /// and sampler; empty lines are skipped. Prints one line for each, in order, with line breaks as \n.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["prompt", "prompt_ids", "top1", "logits"])]
     pub(crate) prompts: Option<PathBuf>,
-    /// Make each prompt a message to a chat model: the model's own template wraps it in the tokens of a
-    /// conversation, and only the answer is printed. Special tokens in the message count as such.
-    #[arg(long, conflicts_with = "prompt_ids")]
-    pub(crate) chat: bool,
-    /// A system message before the prompt.
-    #[arg(long, value_name = "TEXT", requires = "chat")]
-    pub(crate) system: Option<String>,
+    #[command(flatten)]
+    pub(crate) chat: chat::Options,
     /// Print the most likely next token after each token of the prompt, as ids on one line, and generate nothing.
     #[arg(long)]
     pub(crate) top1: bool,
@@ -90,6 +86,9 @@ pub(crate) struct Args {
     pub(crate) stats: bool,
 }
 
+/// The text to continue if no other is given.
+pub(crate) const PROMPT: &str = "Genesis 1\n1 In the beginning";
+
 /// The end of `--help`, with the families that the library has.
 fn models_that_run() -> String {
     let list = |names: Vec<&str>| names.join(", ");
@@ -104,6 +103,7 @@ fn models_that_run() -> String {
 const EXAMPLES: &str = "\
 Examples:
   generate --model Qwen3-0.6B-Q4_K_M.gguf --chat --prompt 'Name three rivers.'
+  generate --model ~/models/Qwen3-0.6B --chat --messages conversation.json --template-arg enable_thinking=false
   generate --model ~/models/gemma-3-1b-it --mmap --chat --dtype bf16 --backend rocm --stats
   generate --model model-00001-of-00003.gguf --prompts questions.txt --max-tokens 32 --temperature 0";
 

@@ -1,7 +1,8 @@
 //! The model's files and the prompts.
-use crate::args::Args;
-use examples_shared::{Result, chat, open};
-use rocm_ops::gguf::{EncodeOptions, Gguf, Tokenizer};
+use crate::args::{Args, PROMPT};
+use examples_shared::chat::Chat;
+use examples_shared::{Result, open};
+use rocm_ops::gguf::{Gguf, Tokenizer};
 use rocm_ops::models::Config;
 use std::time::Instant;
 
@@ -32,17 +33,21 @@ impl<'a> Input<'a> {
         let tokenizer = model.tokenizer()?;
         let trained = Config::new(model.metadata())?.context;
         let context = args.context.map_or(trained, |n| trained.min(n as usize));
+        let chat = Chat::new(&args.chat)?;
         let mut prompts = Vec::new();
         match (&args.prompts, &args.prompt_ids) {
             (Some(file), _) => {
                 for (number, line) in examples_shared::prompts(Some(file), &mut std::io::empty())? {
-                    prompts.push(Prompt { line: Some(number), ..prompt(args, &tokenizer, &line)? });
+                    prompts.push(Prompt {
+                        line: Some(number),
+                        ..prompt(chat.as_ref(), &tokenizer, Some(&line))?
+                    });
                 }
             }
             (None, Some(ids)) => {
                 prompts.push(Prompt { line: None, shown: tokenizer.decode(ids)?, ids: ids.clone() })
             }
-            (None, None) => prompts.push(prompt(args, &tokenizer, &args.prompt)?),
+            (None, None) => prompts.push(prompt(chat.as_ref(), &tokenizer, args.prompt.as_deref())?),
         }
         let fits = |prompt: &&Prompt| prompt.ids.is_empty() || prompt.ids.len() > context;
         if let Some(Prompt { line, ids, .. }) = prompts.iter().find(fits) {
@@ -54,12 +59,11 @@ impl<'a> Input<'a> {
     }
 }
 
-fn prompt(args: &Args, tokenizer: &Tokenizer, text: &str) -> Result<Prompt> {
-    if !args.chat {
-        return Ok(Prompt { line: None, shown: text.to_owned(), ids: tokenizer.encode(text)? });
+fn prompt(chat: Option<&Chat>, tokenizer: &Tokenizer, text: Option<&str>) -> Result<Prompt> {
+    if let Some(chat) = chat {
+        let text = if chat.has_messages() { text } else { text.or(Some(PROMPT)) };
+        return Ok(Prompt { line: None, shown: String::new(), ids: chat.tokens(tokenizer, text)? });
     }
-    // The template writes all special tokens, including the first one.
-    let rendered = chat::render(tokenizer, args.system.as_deref(), text)?;
-    let options = EncodeOptions { bos: Some(false), eos: Some(false), special: true };
-    Ok(Prompt { line: None, shown: String::new(), ids: tokenizer.encode_with(&rendered, options)? })
+    let text = text.unwrap_or(PROMPT);
+    Ok(Prompt { line: None, shown: text.to_owned(), ids: tokenizer.encode(text)? })
 }

@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let stop = Arc::new(AtomicBool::new(false));
     let mut terminal = Terminal { out: &mut std::io::stdout(), stop: stop.clone() };
-    let done = command::start(Some(&stop)).and_then(|()| run(&args, &mut terminal));
+    let done = examples_shared::start(Some(&stop)).and_then(|()| run(&args, &mut terminal));
     command::end(done.map(|()| if stop.load(Ordering::Relaxed) { 130 } else { 0 }))
 }
 

@@ -151,6 +151,80 @@ fn folders_run_with_their_own_tokenizer_and_template() {
     assert!(untokenized.contains("tokenizer.json"), "{untokenized}");
 }
 
+/// A copy of a folder with another file in it.
+fn folder_with(name: &str, file: &str, text: &str) -> std::path::PathBuf {
+    let copy = std::env::temp_dir().join(format!("generate-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&copy).unwrap();
+    for entry in std::fs::read_dir(folder("llama")).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), copy.join(entry.file_name())).unwrap();
+    }
+    std::fs::write(copy.join(file), text).unwrap();
+    copy
+}
+
+#[test]
+fn conversations_have_turns_tools_and_variables() {
+    // The template writes what it is given.
+    let template = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}{{ tools[0].name if tools }}\
+                    {{ 'off' if enable_thinking is false }}{{ mood }}";
+    let copy = folder_with("turns", "chat_template.jinja", template);
+    let messages =
+        lines("messages", r#"[{"role": "user", "content": "a"}, {"role": "assistant", "content": "he"}]"#);
+    let tools = lines("tools", r#"[{"name": "lo"}]"#);
+    // The most likely token after each of the prompt.
+    let model = ["--model", copy.to_str().unwrap(), "--top1"];
+    let run = |words: &[&str]| printed(&[&model[..], words].concat());
+    let chat = ["--chat", "--messages", &messages, "--tools", &tools];
+    let args = ["--template-arg", "enable_thinking=false", "--template-arg", "mood=the or"];
+    let turns = run(&[&chat[..], &args].concat()).unwrap();
+    // The same text in one message.
+    let same = |text: &str| {
+        let copy = folder_with("turn", "chat_template.jinja", "{{ messages[0].content }}");
+        let words = ["--model", copy.to_str().unwrap(), "--chat", "--prompt", text];
+        let same = printed(&[&words[..], &model[2..]].concat()).unwrap();
+        std::fs::remove_dir_all(copy).unwrap();
+        same
+    };
+    assert_eq!(turns, same("<|user|>a<|assistant|>helooffthe or"));
+    // A prompt is the next message.
+    assert_eq!(
+        run(&[&chat[..3], &["--prompt", "b"]].concat()).unwrap(),
+        same("<|user|>a<|assistant|>he<|user|>b")
+    );
+    for (text, part) in [("[", "EOF"), ("{}", "array"), ("[{\"content\": \"a\"}]", "message 1 has no role")] {
+        let file = lines("wrong", text);
+        let error = run(&["--chat", "--messages", &file]).unwrap_err();
+        assert!(error.contains(part) && error.contains(&file), "{error}");
+        std::fs::remove_file(file).unwrap();
+    }
+    for words in [
+        &["--messages", "x"][..],
+        &["--chat", "--messages", "x", "--system", "y"],
+        &["--chat", "--template-arg", "x"],
+    ] {
+        assert!(run(words).is_err(), "{words:?}");
+    }
+    for file in [messages, tools] {
+        std::fs::remove_file(file).unwrap();
+    }
+    std::fs::remove_dir_all(copy).unwrap();
+}
+
+#[test]
+fn a_hostile_template_or_tokenizer_is_an_error_that_names_its_file() {
+    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/outside");
+    for (name, file, wanted) in
+        [("chat_nsself.jinja", "chat_template.jinja", "limit"), ("tok_pp0.json", "tokenizer.json", "zz")]
+    {
+        let text = std::fs::read_to_string(format!("{data}/{name}")).unwrap();
+        let copy = folder_with(name, file, &text);
+        let error = printed(&["--model", copy.to_str().unwrap(), "--chat", "--prompt", "q"]).unwrap_err();
+        assert!(error.contains(copy.join(file).to_str().unwrap()) && error.contains(wanted), "{error}");
+        std::fs::remove_dir_all(copy).unwrap();
+    }
+}
+
 /// Output whose reader has exited.
 struct Closed;
 impl std::io::Write for Closed {

@@ -1,7 +1,7 @@
 //! An open file and its contents.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
@@ -33,6 +33,9 @@ pub struct Gguf {
     front: Front,
     /// The files; a model that is not split has one.
     sources: Vec<Arc<Source>>,
+    /// The first file, if the model was opened as one.
+    #[cfg_attr(not(feature = "tokenizer"), allow(dead_code))]
+    path: Option<PathBuf>,
 }
 
 impl Gguf {
@@ -85,11 +88,12 @@ impl Gguf {
     /// # Errors
     /// As [`Gguf::open`], and errors of `read`.
     pub fn open_with(path: impl AsRef<Path>, read: &mut dyn FnMut(&Path) -> Result<Bytes>) -> Result<Self> {
-        let (front, sources) = split::load(path.as_ref(), |path| {
+        let path = path.as_ref();
+        let (front, sources) = split::load(path, |path| {
             let bytes = read(path)?;
             Ok((parse::front(&bytes, bytes.len())?, bytes.0))
         })?;
-        Ok(Self { front, sources })
+        Ok(Self { front, sources, path: Some(path.to_owned()) })
     }
 
     /// Parses a file that is already in memory.
@@ -99,12 +103,12 @@ impl Gguf {
     pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Result<Self> {
         let source = Source::Given(bytes.into());
         let front = parse::front(source.bytes(), source.bytes().len())?;
-        Ok(Self { front, sources: vec![Arc::new(source)] })
+        Ok(Self { front, sources: vec![Arc::new(source)], path: None })
     }
 
     /// A model whose tensors lie in these sources.
     pub(crate) fn assembled(front: Front, sources: Vec<Arc<Source>>) -> Self {
-        Self { front, sources }
+        Self { front, sources, path: None }
     }
 
     /// The version of the format: 2 or 3.
@@ -161,7 +165,7 @@ impl Gguf {
     /// As [`Tokenizer::from_metadata`](crate::Tokenizer::from_metadata).
     #[cfg(feature = "tokenizer")]
     pub fn tokenizer(&self) -> Result<crate::Tokenizer> {
-        crate::Tokenizer::from_metadata(self.metadata())
+        crate::Tokenizer::of_file(self.metadata(), self.path.as_deref())
     }
 
     fn with_data<'a>(&'a self, info: &'a TensorInfo) -> Tensor<'a> {

@@ -70,6 +70,8 @@ mod gguf;
 mod mapping;
 mod metadata;
 mod outline;
+#[cfg(feature = "tokenizer")]
+pub mod panics;
 mod parse;
 #[cfg(feature = "weights")]
 mod quantize;

@@ -1,6 +1,7 @@
 //! Converts text to token ids and back, with the vocabulary of a file.
 
 use std::fmt;
+use std::path::Path;
 
 use byte_level::ByteLevel;
 pub use decode::{DecodeOptions, DecodeStream};
@@ -13,8 +14,10 @@ use vocab::Vocab;
 
 use crate::error::{Error, Result};
 use crate::metadata::Metadata;
+use crate::panics;
 
 mod byte_level;
+mod converted;
 mod decode;
 mod huggingface;
 mod matcher;
@@ -24,9 +27,9 @@ mod vocab;
 
 /// The tokenizer of a model.
 ///
-/// `tokenizer.ggml.model` selects one of two kinds: "gpt2" is byte-level byte pair encoding with the word rules that
-/// `tokenizer.ggml.pre` names, and "llama" is SentencePiece-style encoding with scores (or merges) and byte fallback. Without
-/// that key, `tokenizer.huggingface.json` holds the text of a `tokenizer.json`, which is followed exactly.
+/// `tokenizer.ggml.model` selects a kind: "gpt2" is byte-level byte pair encoding with the word rules that
+/// `tokenizer.ggml.pre` names, "llama" is SentencePiece-style encoding with scores (or merges) and byte fallback, "bert" is
+/// WordPiece, and "t5" is Unigram. Without that key, `tokenizer.huggingface.json` holds the text of a `tokenizer.json`, which is followed exactly.
 ///
 /// Text that looks like a control token (`</s>` in a prompt) is encoded as plain text, unless [`EncodeOptions::special`]
 /// is set. Tokens added to a vocabulary as whole strings ([`TokenKind::UserDefined`]) are always recognised.
@@ -49,6 +52,14 @@ pub struct Tokenizer {
     special: SpecialIds,
     add_bos: bool,
     add_eos: bool,
+    chat_template: Option<Box<str>>,
+    files: Files,
+}
+
+/// Where a tokenizer comes from, for messages.
+#[derive(Clone, Default)]
+struct Files {
+    tokenizer: Option<Box<str>>,
     chat_template: Option<Box<str>>,
 }
 
@@ -89,6 +100,10 @@ pub struct EncodeOptions {
     pub special: bool,
 }
 
+/// Paths of the files of a folder, set by its loader.
+const FILE: &str = "tokenizer.huggingface.file";
+const TEMPLATE_FILE: &str = "tokenizer.chat_template.file";
+
 /// Ids of further tokens that end a text.
 const ENDS: &str = "tokenizer.ggml.eos_token_ids";
 
@@ -114,15 +129,36 @@ impl Tokenizer {
     /// model or pre-tokenizer (it lists the known ones), and for an inconsistent vocabulary: duplicate tokens, merges of
     /// missing tokens, ids out of range, scores that are NaN, or lists of different lengths.
     pub fn from_metadata(meta: &Metadata) -> Result<Self> {
+        Self::of_file(meta, None)
+    }
+
+    /// [`Tokenizer::from_metadata`], with the path of the file for messages. The loader of folders sets keys with those of its files.
+    pub(crate) fn of_file(meta: &Metadata, file: Option<&Path>) -> Result<Self> {
+        let path = |key| match meta.find::<&str>(key) {
+            Ok(Some(path)) => Some(path.into()),
+            _ => file.map(|file| file.display().to_string().into()),
+        };
+        let files = Files { tokenizer: path(FILE), chat_template: path(TEMPLATE_FILE) };
+        let built = panics::catch(|| Self::build(meta)).unwrap_or_else(|message| Err(panicked(&message)));
+        match built {
+            Ok(tokenizer) => Ok(Self { files, ..tokenizer }),
+            Err(error) => Err(files.name(error)),
+        }
+    }
+
+    fn build(meta: &Metadata) -> Result<Self> {
         if meta.value("tokenizer.ggml.model").is_none() && meta.value(huggingface::JSON).is_some() {
-            return huggingface::tokenizer(meta);
+            return huggingface::tokenizer(meta, meta.str(huggingface::JSON)?);
         }
         let model = meta.str("tokenizer.ggml.model")?;
+        if ["bert", "t5"].contains(&model) {
+            return huggingface::tokenizer(meta, &converted::json(meta, model)?);
+        }
         if !["gpt2", "llama"].contains(&model) {
             return Err(Error::tokenizer(
                 "`tokenizer.ggml.model`",
                 format_args!("{model:?}"),
-                "one of gpt2, llama",
+                "one of gpt2, llama, bert, t5",
             ));
         }
         let vocab = Vocab::from_metadata(meta)?;
@@ -142,6 +178,7 @@ impl Tokenizer {
             add_bos: added(meta, "bos", special.bos, bos_default)?,
             add_eos: added(meta, "eos", special.eos, false)?,
             chat_template: meta.find::<&str>("tokenizer.chat_template")?.map(Into::into),
+            files: Files::default(),
             vocab,
             engine,
             special,
@@ -151,7 +188,8 @@ impl Tokenizer {
     /// The ids of a text, with BOS and EOS as the metadata specifies.
     ///
     /// # Errors
-    /// [`Error::Encode`] if the vocabulary has no token for a part of the text.
+    /// [`Error::Encode`] if the vocabulary has no token for a part of the text; [`Error::Tokenizer`] if the tokenizer cannot be used
+    /// on this text.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>> {
         self.encode_with(text, EncodeOptions::default())
     }
@@ -161,6 +199,11 @@ impl Tokenizer {
     /// # Errors
     /// As [`Tokenizer::encode`], and [`Error::Tokenizer`] if BOS or EOS is requested and the vocabulary has none.
     pub fn encode_with(&self, text: &str, options: EncodeOptions) -> Result<Vec<u32>> {
+        panics::catch(|| self.ids(text, options))
+            .unwrap_or_else(|message| Err(self.files.name(panicked(&message))))
+    }
+
+    fn ids(&self, text: &str, options: EncodeOptions) -> Result<Vec<u32>> {
         let mut ids = Vec::new();
         if options.bos.unwrap_or(self.add_bos) {
             ids.push(self.special.bos.ok_or_else(|| absent("bos"))?);
@@ -264,6 +307,34 @@ impl Tokenizer {
     pub fn chat_template(&self) -> Option<&str> {
         self.chat_template.as_deref()
     }
+
+    /// The path of the file with the template, if the tokenizer comes from a file or a folder.
+    pub fn chat_template_file(&self) -> Option<&str> {
+        self.files.chat_template.as_deref()
+    }
+}
+
+impl Files {
+    /// Adds the file to the message of an error in a tokenizer.
+    fn name(&self, error: Error) -> Error {
+        match (error, &self.tokenizer) {
+            (Error::Tokenizer { what, got, wanted }, Some(file)) => {
+                // The file itself, or the only key of a GGUF file that the message can mean.
+                let what = what.replace(&format!(" of `{}`", huggingface::JSON), "");
+                Error::Tokenizer { what: format!("{what} of {file}"), got, wanted }
+            }
+            (error, _) => error,
+        }
+    }
+}
+
+/// A panic of the library that was caught.
+fn panicked(message: &str) -> Error {
+    Error::tokenizer(
+        "the library `tokenizers`",
+        format_args!("the panic {message:?}"),
+        "a consistent tokenizer",
+    )
 }
 
 impl SpecialIds {

@@ -334,8 +334,8 @@ fn refusal(mut meta: Metadata, key: &str, value: impl Into<Value>) -> String {
 #[test]
 fn unknown_models_and_rules_are_named() {
     assert_eq!(
-        refusal(gpt2(), "model", "bert"),
-        "tokenizer: `tokenizer.ggml.model`: got \"bert\", wanted one of gpt2, llama"
+        refusal(gpt2(), "model", "rwkv"),
+        "tokenizer: `tokenizer.ggml.model`: got \"rwkv\", wanted one of gpt2, llama, bert, t5"
     );
     let error = refusal(gpt2(), "pre", "gpt-9");
     assert!(

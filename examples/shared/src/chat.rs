@@ -1,137 +1,190 @@
 //! Chat templates: Jinja, as stored in model files.
+use clap::Args;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, Error, ErrorKind, Value};
-use rocm_ops::gguf::Tokenizer;
-use std::time::{SystemTime, UNIX_EPOCH};
+use rocm_ops::gguf::{EncodeOptions, Tokenizer};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
+mod date;
 mod json;
+mod limits;
+mod methods;
+mod python;
+mod tags;
 
-/// Renders a conversation of an optional system message and a user's message, up to where the answer begins.
-pub fn render(tokenizer: &Tokenizer, system: Option<&str>, user: &str) -> Result<String, String> {
-    let template = tokenizer.chat_template();
-    let template = template
-        .ok_or("this model has no chat template: run it without --chat, or use its instruct variant")?;
-    let text = |id: Option<u32>| id.and_then(|id| Some(tokenizer.token(id)?.0));
-    let tokens = [("bos_token", text(tokenizer.bos())), ("eos_token", text(tokenizer.eos()))];
-    apply(template, &tokens, system, user).map_err(|error| format!("the model's chat template: {error}"))
+/// The options of a conversation.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Options {
+    /// Make each prompt a message to a chat model: the model's own template wraps it in the tokens of a
+    /// conversation, and only the answer is printed. Special tokens in the message count as such.
+    #[arg(long)]
+    pub chat: bool,
+    /// A system message before the prompt.
+    #[arg(long, value_name = "TEXT", requires = "chat")]
+    pub system: Option<String>,
+    /// A conversation so far: a JSON array of messages, each an object with a role and a content. A prompt is added as the user's
+    /// next message.
+    #[arg(long, value_name = "FILE", requires = "chat", conflicts_with = "system")]
+    pub messages: Option<PathBuf>,
+    /// Tools that the model may call: a JSON array of functions with JSON schemas.
+    #[arg(long, value_name = "FILE", requires = "chat")]
+    pub tools: Option<PathBuf>,
+    /// A variable of the template, such as enable_thinking=false. The value is JSON, or else a string. May be given several times.
+    #[arg(long, value_name = "NAME=VALUE", requires = "chat", value_parser = template_arg)]
+    pub template_arg: Vec<(String, Value)>,
 }
 
-/// Settings and context are those of `apply_chat_template` of the Python package `transformers`.
+fn template_arg(text: &str) -> Result<(String, Value), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    let is_name = name.starts_with(|c: char| c.is_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_alphanumeric() || c == '_');
+    match is_name {
+        true => Ok((name.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| Value::from(value)))),
+        false => Err(format!("{name:?} is no name of a variable")),
+    }
+}
+
+/// What a template is rendered with, apart from prompts.
+#[derive(Debug)]
+pub struct Chat {
+    messages: Vec<Value>,
+    variables: Vec<(String, Value)>,
+    /// Bytes of the files.
+    size: usize,
+    is_begun: bool,
+}
+
+impl Chat {
+    /// Reads the files of the options. `None` without `--chat`.
+    ///
+    /// # Errors
+    /// A file cannot be read, or is not what it should be; the message names it.
+    pub fn new(options: &Options) -> Result<Option<Self>, String> {
+        if !options.chat {
+            return Ok(None);
+        }
+        let mut size = 0;
+        let mut list = |file: &Path, wanted: &str| -> Result<Vec<Value>, String> {
+            let wrong = |got: String| format!("{}: {got}; wanted a JSON array of {wanted}", file.display());
+            let text = std::fs::read_to_string(file)
+                .map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+            size += text.len();
+            let items: Vec<Value> = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+            Ok(items)
+        };
+        let messages = match (&options.messages, &options.system) {
+            (Some(file), _) => {
+                let messages = list(file, "messages, objects with a role")?;
+                if let Some(at) = messages
+                    .iter()
+                    .position(|one| !one.get_attr("role").is_ok_and(|role| role.as_str().is_some()))
+                {
+                    return Err(format!("{}: message {} has no role", file.display(), at + 1));
+                }
+                messages
+            }
+            (None, system) => system.iter().map(|text| message("system", text)).collect(),
+        };
+        let tools = options.tools.as_deref().map(|file| list(file, "tools")).transpose()?;
+        let mut variables = vec![
+            ("add_generation_prompt".to_owned(), Value::from(true)),
+            ("tools".to_owned(), tools.map_or(Value::from(()), Value::from)),
+            ("documents".to_owned(), Value::from(())),
+        ];
+        variables.extend(options.template_arg.iter().cloned());
+        Ok(Some(Chat { messages, variables, size, is_begun: options.messages.is_some() }))
+    }
+
+    /// Whether there is a conversation, so that no prompt is needed.
+    pub fn has_messages(&self) -> bool {
+        self.is_begun
+    }
+
+    /// Renders the conversation with this user's message at its end, up to where the answer begins.
+    ///
+    /// # Errors
+    /// The model has no template, or it fails or goes beyond a limit; the message names the template's file.
+    pub fn render(&self, tokenizer: &Tokenizer, user: Option<&str>) -> Result<String, String> {
+        let template = tokenizer.chat_template();
+        let template = template
+            .ok_or("this model has no chat template: run it without --chat, or use its instruct variant")?;
+        let text = |id: Option<u32>| id.and_then(|id| Some(tokenizer.token(id)?.0.to_owned()));
+        let mut variables = self.variables.clone();
+        for (name, id) in [("bos_token", tokenizer.bos()), ("eos_token", tokenizer.eos())] {
+            variables.insert(0, (name.to_owned(), Value::from(text(id).unwrap_or_default())));
+        }
+        for (name, id) in [("unk_token", tokenizer.unknown()), ("pad_token", tokenizer.padding())] {
+            variables.extend(text(id).map(|token| (name.to_owned(), Value::from(token))));
+        }
+        let messages = self.messages.iter().cloned().chain(user.map(|text| message("user", text))).collect();
+        let size = self.size + user.map_or(0, str::len);
+        apply(template, messages, variables, size).map_err(|error| match tokenizer.chat_template_file() {
+            Some(file) => format!("the chat template of {file}: {error}"),
+            None => format!("the model's chat template: {error}"),
+        })
+    }
+
+    /// [`Chat::render`] as tokens. The template writes all special tokens, including the first one.
+    ///
+    /// # Errors
+    /// As [`Chat::render`], and text that the tokenizer cannot encode.
+    pub fn tokens(&self, tokenizer: &Tokenizer, user: Option<&str>) -> crate::Result<Vec<u32>> {
+        let options = EncodeOptions { bos: Some(false), eos: Some(false), special: true };
+        Ok(tokenizer.encode_with(&self.render(tokenizer, user)?, options)?)
+    }
+}
+
+fn message(role: &'static str, content: &str) -> Value {
+    Value::from_pairs([("role", Value::from(role)), ("content", Value::from(content))])
+}
+
+/// Renders a template within limits. Settings and context are those of `apply_chat_template` of the Python package `transformers`;
+/// `size` is that of the messages, in bytes.
 fn apply(
     template: &str,
-    tokens: &[(&str, Option<&str>)],
-    system: Option<&str>,
-    user: &str,
-) -> Result<String, Error> {
+    messages: Vec<Value>,
+    variables: Vec<(String, Value)>,
+    size: usize,
+) -> Result<String, String> {
+    if template.len() > limits::MAX_TEMPLATE {
+        let (len, max) = (template.len(), limits::MAX_TEMPLATE);
+        return Err(format!("it has {len} bytes; the limit is {max}"));
+    }
+    let template = template.to_owned();
+    limits::run(size, move || {
+        let context = [("messages".to_owned(), Value::from(messages))].into_iter().chain(variables);
+        let mut jinja = environment().map_err(|error| error.to_string())?;
+        // Text of the messages costs fuel as often as it is copied.
+        jinja.set_fuel(Some(limits::FUEL + size as u64));
+        let rendered =
+            jinja.render_named_str("template", &tags::prepare(&template), Value::from_pairs(context));
+        rendered.map_err(|error| limits::message(&error))
+    })
+}
+
+fn environment() -> Result<Environment<'static>, Error> {
     let mut jinja = Environment::new();
     jinja.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
-    jinja.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-    jinja.add_filter("tojson", json::tojson);
+    python::add(&mut jinja);
     jinja.add_function("raise_exception", |message: String| -> Result<Value, Error> {
         Err(Error::new(ErrorKind::InvalidOperation, message))
     });
-    jinja.add_function("strftime_now", |format: String| date(&format, SystemTime::now()));
-    let message = |role: &'static str, content: &str| {
-        Value::from_pairs([("role", Value::from(role)), ("content", Value::from(content))])
-    };
-    let system = system.map(|text| message("system", text));
-    let messages: Vec<Value> = system.into_iter().chain([message("user", user)]).collect();
-    let mut context = vec![
-        ("messages", Value::from(messages)),
-        ("add_generation_prompt", Value::from(true)),
-        ("tools", Value::from(())),
-        ("documents", Value::from(())),
-    ];
-    context.extend(tokens.iter().map(|(name, text)| (*name, Value::from(text.unwrap_or_default()))));
-    jinja.render_named_str("template", &without_marks(template), Value::from_pairs(context))
-}
-
-/// The template without `{% generation %}` and `{% endgeneration %}`, which mark answers for training and
-/// print nothing; plain blocks replace them.
-fn without_marks(template: &str) -> String {
-    let mut parts = template.split("{%");
-    let mut text = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        text.push_str("{%");
-        let (tag, rest) = part.split_at(part.find("%}").unwrap_or(part.len()));
-        text += &match tag.trim_matches(|c: char| c.is_whitespace() || c == '-' || c == '+') {
-            "generation" => tag.replace("generation", "if true"),
-            "endgeneration" => tag.replace("endgeneration", "endif"),
-            _ => tag.to_owned(),
-        };
-        text.push_str(rest);
-    }
-    text
-}
-
-/// A UTC date formatted with the usual letters.
-fn date(format: &str, at: SystemTime) -> Result<String, Error> {
-    const MONTHS: [&str; 12] = [
-        "January",
-        "February",
-        "March",
-        "April",
-        "May",
-        "June",
-        "July",
-        "August",
-        "September",
-        "October",
-        "November",
-        "December",
-    ];
-    const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
-    let seconds = at.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = civil(days);
-    let (month_name, day_name) = (MONTHS[month as usize - 1], DAYS[(days as usize + 4) % 7]);
-    let (mut text, mut letters) = (String::new(), format.chars());
-    while let Some(letter) = letters.next() {
-        if letter != '%' {
-            text.push(letter);
-            continue;
-        }
-        text += &match letters.next() {
-            Some('Y') => year.to_string(),
-            Some('m') => format!("{month:02}"),
-            Some('d') => format!("{day:02}"),
-            Some('B') => month_name.to_owned(),
-            Some('b') => month_name[..3].to_owned(),
-            Some('A') => day_name.to_owned(),
-            Some('a') => day_name[..3].to_owned(),
-            Some('H') => format!("{:02}", second / 3600),
-            Some('M') => format!("{:02}", second / 60 % 60),
-            Some('S') => format!("{:02}", second % 60),
-            Some('%') => "%".to_owned(),
-            other => {
-                let got =
-                    format!("strftime_now: %{} in {format:?}", other.map_or(String::new(), String::from));
-                return Err(Error::new(ErrorKind::InvalidOperation, got));
-            }
-        };
-    }
-    Ok(text)
-}
-
-/// Year, month and day of a day since 1970 (Hinnant, "chrono-compatible low-level date algorithms").
-fn civil(days: u64) -> (u64, u64, u64) {
-    let day = days + 719_468;
-    let (era, of_era) = (day / 146_097, day % 146_097);
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let shifted = (5 * of_year + 2) / 153;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    (year + era * 400 + u64::from(month <= 2), month, of_year - (153 * shifted + 2) / 5 + 1)
+    jinja.add_function("strftime_now", |format: String| date::date(&format, SystemTime::now()));
+    Ok(jinja)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     fn chat(template: &str, system: Option<&str>) -> Result<String, String> {
-        let tokens = [("bos_token", Some("<s>")), ("eos_token", None)];
-        apply(template, &tokens, system, " Hi ").map_err(|e| e.to_string())
+        let tokens =
+            [("bos_token", Value::from("<s>")), ("eos_token", Value::from("")), ("tools", Value::from(()))];
+        let tokens = [("add_generation_prompt", Value::from(true))].into_iter().chain(tokens);
+        let tokens = tokens.map(|(name, value)| (name.to_owned(), value)).collect();
+        let messages = system.iter().map(|text| message("system", text)).chain([message("user", " Hi ")]);
+        apply(template, messages.collect(), tokens, 0)
     }
 
     #[test]
@@ -194,16 +247,128 @@ mod tests {
         }
     }
 
+    const DATA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/outside/");
+
+    /// What Jinja prints, for expressions that minijinja reads another way or not at all.
     #[test]
-    fn dates_are_those_of_the_calendar() {
-        let on = |days: u64| {
-            date(
-                "%Y-%m-%d %a %d %b %H:%M:%S %B %A %%",
-                UNIX_EPOCH + Duration::from_secs(days * 86_400 + 3661),
+    fn expressions_are_those_of_jinja() {
+        let cases = std::fs::read_to_string(format!("{DATA}templates.json")).unwrap();
+        let cases: Vec<serde_json::Value> = serde_json::from_str(&cases).unwrap();
+        assert_eq!(cases.len(), 29);
+        let text = |case: &serde_json::Value, key: &str| case[key].as_str().unwrap().to_owned();
+        for case in &cases {
+            assert_eq!(chat(&text(case, "template"), None), Ok(text(case, "right")), "{case}");
+        }
+        for (template, right) in MORE {
+            assert_eq!(chat(template, None).as_deref(), Ok(*right), "{template}");
+        }
+    }
+
+    const MORE: &[(&str, &str)] = &[
+        ("{{ 'a b  c'.rsplit() }}{{ ' a b c '.rsplit(none, 1) }}", "['a', 'b', 'c'][' a b', 'c']"),
+        ("{{ 'abcabc'.find('c', 3) }}{{ 'abc'.rfind('a', -2) }}{{ 'hé!'.index('!') }}", "5-12"),
+        ("{{ '-7'.zfill(4) }}{{ 'ab'.center(5, '*') }}{{ 'a'.rjust(2, '.') }}", "-007**ab*.a"),
+        ("{{ 'a\\tb'.expandtabs(4) }}{{ 'Ab Cd'.istitle() }}{{ '²'.isdecimal() }}", "a   bTrueFalse"),
+        ("{{ '%05.1f|%s' % (2.25, [1, 'a']) }}{{ 'n: %d' % messages | length }}", "002.2|[1, 'a']n: 1"),
+        ("{{ '100%' }}{{ 7 % 4 }}{% set x = 9 % 5 %}{{ x }}", "100%34"),
+        (
+            "{{ [1e20, 0.1, 1.0, none, true, 'it\\'s', (1,)] }}{{ {'a': 1e-7} }}",
+            "[1e+20, 0.1, 1.0, None, True, \"it's\", (1,)]{'a': 1e-07}",
+        ),
+        (
+            "{{ 'a b c d e f'|truncate(7, true, '.', 0) }}{{ 'Hello big world'|truncate(9, leeway=0) }}",
+            "a b c .Hello...",
+        ),
+        ("{{ {'a b': 1, 'c': '/&'}|urlencode }}", "a+b=1&c=%2F%26"),
+        (
+            "{{ nothing is iterable }}{{ 1 is iterable }}{{ namespace is callable }}{{ 'a' is callable }}",
+            "TrueFalseTrueFalse",
+        ),
+        ("{% macro f() %}{% endmacro %}{{ f is callable }}{{ '\\x41\\u00e9\\/\\d' }}", "TrueAé\\/\\d"),
+        (
+            "{% set ns = namespace(n=0) %}{% for m in [1, 2] %}{% set ns.n = ns.n + m -%} {% endfor %}{{ ns.n }}",
+            "3",
+        ),
+        (
+            "{% set a, b = 1, 2 %}{% set c = a if b else 3 %}{% set d %}{{ a }}%{% endset %}{{ a }}{{ b }}{{ c }}{{ d }}",
+            "1211%",
+        ),
+        (
+            "{% raw %}{% set x = '{{' %}{% endraw %}{# {% generation %} #}{{ '%}' ~ \"}}\" }}",
+            "{% set x = '{{' %}%}}}",
+        ),
+        (
+            "{{ {'a': {'b': 1}}.copy() }}{% set c = cycler(1, 2) %}{{ c.next() }}{{ c.current }}{{ c.reset() }}",
+            "{'a': {'b': 1}}12None",
+        ),
+    ];
+
+    #[test]
+    fn hostile_templates_end_at_once_with_the_limit() {
+        let hostile = |name: &str| std::fs::read_to_string(format!("{DATA}chat_{name}.jinja")).unwrap();
+        let times = |part: &str, count: usize| part.repeat(count);
+        let chain = |part: &str| format!("{{{{ 1{} }}}}", times(part, 125_000 / part.len()));
+        let grow = |step: &str| {
+            format!(
+                "{{% set ns = namespace(x=['a'], s='aa') %}}{{% for i in range(99) %}}{step}{{% endfor %}}{{{{ ns.x }}}}{{{{ ns.s }}}}"
             )
         };
-        assert_eq!(on(0).unwrap(), "1970-01-01 Thu 01 Jan 01:01:01 January Thursday %");
-        assert_eq!(on(19_782).unwrap(), "2024-02-29 Thu 29 Feb 01:01:01 February Thursday %");
-        assert_eq!(on(20_454).unwrap(), "2026-01-01 Thu 01 Jan 01:01:01 January Thursday %");
+        let deep =
+            |open: &str, close: &str| format!("{{{{ {}1{} }}}}", times(open, 20_000), times(close, 20_000));
+        let mut wrong = Vec::new();
+        for (template, part) in [
+            (hostile("double"), "limit"),
+            (hostile("format"), "limit"),
+            (hostile("indent"), "limit"),
+            (hostile("join"), "limit"),
+            (hostile("nsself"), "limit"),
+            (format!("{{{{ 1{} }}}}", times("+1", 100_000)), "limit is"),
+            (grow("{% set ns.x = [ns.x] %}"), "nested"),
+            (grow("{% set ns.x = [ns.x, ns.x] %}"), "parts"),
+            (grow("{% set ns.x = ns.x + ns.x %}"), "limit"),
+            (grow("{% set ns.x = {'a': [ns]} %}"), "namespace"),
+            (grow("{%- set ns.s = ns.s|replace('a', ns.s) -%}"), "limit"),
+            (grow("{% set ns.s = ns.s.join([ns.s, ns.s, ns.s]) %}"), "limit"),
+            (grow("{% set ns.s = ns.s.replace('a', ns.s) %}"), "limit"),
+            (grow("{% set ns.s %}{{ ns.s }}{{ ns.s }}{% endset %}"), "limit"),
+            ("{{ 'a' * 999999999999 }}".to_owned(), "limit"),
+            ("{{ 'a'.center(999999999999) }}".to_owned(), "limit"),
+            ("{{ '{:999999999}'.format(1) }}{{ 1 }}".to_owned(), "limit"),
+            ("{{ '{:>{}}'.format('a', 999999999) }}".to_owned(), "limit"),
+            ("{{ '%*d' % (999999999, 1) }}".to_owned(), ""),
+            ("{{ messages | tojson(indent=999999999) }}".to_owned(), "limit"),
+            (
+                "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}".to_owned(),
+                "limit",
+            ),
+            ("{% macro f(x) %}{{ f([x, x]) }}{% endmacro %}{{ f(1) }}".to_owned(), "recursion"),
+            ("{{ [1, 2] | batch(999999999, 'x') | list }}".to_owned(), "limit"),
+            ("{{ [1, 2] | slice(999999999) | list }}".to_owned(), ""),
+            (deep("(", ")"), "recursion"),
+            (deep("[", "]"), "recursion"),
+            (format!("{}{}", times("{% if 1 %}", 5_000), times("{% endif %}", 5_000)), "recursion"),
+        ] {
+            let begin = std::time::Instant::now();
+            let result = chat(&template, None);
+            let (fits, time) = (result.as_ref().is_err_and(|error| error.contains(part)), begin.elapsed());
+            if !fits || time.as_millis() > 2000 {
+                wrong.push((
+                    template.chars().take(90).collect::<String>(),
+                    result.map(|text| text.len()),
+                    time,
+                ));
+            }
+        }
+        assert!(wrong.is_empty(), "{wrong:#?}");
+        // As deep as the length allows: an error or a result, but no end of the stack.
+        for part in ["+1", "~1", " and 1", "|abs", ".a", "[0]", " if 1", "==1", "()", "**1", " is odd"] {
+            let _no_abort = chat(&chain(part), None);
+        }
+        let _no_abort = chat(&format!("{{% if 0 %}}{}{{% endif %}}", times("{%elif 0%}", 13_000)), None);
+        for part in ["-", "not ", "- -"] {
+            let _no_abort = chat(&format!("{{{{ {}1 }}}}", times(part, 125_000 / part.len())), None);
+        }
+        let _no_abort = chat(&times("{%set x=[x]%}", 9_000), None);
+        let _no_abort = chat(&times("{%set x=[x,x]%}", 100), None);
     }
 }

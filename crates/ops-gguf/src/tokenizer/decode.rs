@@ -2,8 +2,9 @@
 
 use super::huggingface::Pieces;
 use super::vocab::{TokenKind, byte_of};
-use super::{Engine, Tokenizer, byte_level, sentencepiece};
+use super::{Engine, Tokenizer, byte_level, panicked, sentencepiece};
 use crate::error::{Error, Result};
+use crate::panics;
 
 /// Options for decoding.
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,7 +59,9 @@ impl DecodeStream<'_> {
 
     fn push_bytes(&mut self, id: u32) -> Result<()> {
         let before = self.pending.len();
-        let is_text = self.tokenizer.append_bytes(id, self.options, &mut self.pending)?;
+        let tokenizer = self.tokenizer;
+        let appended = panics::catch(|| tokenizer.append_bytes(id, self.options, &mut self.pending));
+        let is_text = appended.unwrap_or_else(|message| Err(tokenizer.files.name(panicked(&message))))?;
         if is_text && std::mem::take(&mut self.at_start) && self.pending.get(before) == Some(&b' ') {
             self.pending.remove(before);
         }

@@ -7,9 +7,12 @@ use tokenizers::decoders::wordpiece::{WordPiece, cleanup};
 
 use super::matcher::Matcher;
 use super::vocab::{TokenKind, Vocab};
-use super::{Engine, SpecialIds, Tokenizer, added};
+use super::{Engine, Files, SpecialIds, Tokenizer, added};
 use crate::error::{Error, Result};
 use crate::metadata::{Array, Metadata, Value};
+
+mod bounds;
+mod model;
 
 /// The key that holds the text of a `tokenizer.json`.
 pub(super) const JSON: &str = "tokenizer.huggingface.json";
@@ -61,8 +64,9 @@ fn wrong(what: &str, got: impl std::fmt::Display, wanted: impl std::fmt::Display
 }
 
 /// The tokenizer that a `tokenizer.json` describes.
-pub(super) fn tokenizer(meta: &Metadata) -> Result<Tokenizer> {
-    let inner = meta.str(JSON)?.parse::<tokenizers::Tokenizer>();
+pub(super) fn tokenizer(meta: &Metadata, text: &str) -> Result<Tokenizer> {
+    bounds::check(text)?;
+    let inner = text.parse::<tokenizers::Tokenizer>();
     let mut inner = inner.map_err(|e| wrong("text", e, "a tokenizer"))?;
     inner.with_truncation(None).map_err(|e| wrong("truncation", e, "none"))?.with_padding(None);
     let (pieces, strips_space) = decoder(inner.get_decoder())?;
@@ -80,6 +84,7 @@ pub(super) fn tokenizer(meta: &Metadata) -> Result<Tokenizer> {
         add_bos: added(meta, "bos", special.bos, begins.is_some())?,
         add_eos: added(meta, "eos", special.eos, ends.is_some())?,
         chat_template: meta.find::<&str>("tokenizer.chat_template")?.map(Into::into),
+        files: Files::default(),
         vocab,
         engine: Engine::HuggingFace(Box::new(HuggingFace { inner: Mutex::new(inner), pieces, strips_space })),
         special,

@@ -81,6 +81,54 @@ const BAILING: &str = concat!(
     r"|\s*[\r\n]|\s+(?!\S)|\s+"
 );
 
+const MINICPM5: &str = concat!(
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+| ?[^\s\p{L}\p{N}]+[\r\n]*",
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+);
+
+const NO_CONTRACTIONS: &str =
+    r"[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
+const SEED_CODER: &str = concat!(
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+",
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+);
+
+const EXAONE_MOE: &str = concat!(
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}",
+    r"| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+"
+);
+
+const KIMI_K2: &str = concat!(
+    r"[\p{Han}]+",
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+",
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]+[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*",
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+);
+
+/// Hangul, punctuation, Bopomofo, and Han with Kana.
+const YOUTU_SCRIPTS: &str = concat!(
+    r"[\u{ac00}-\u{d7a3}\u{3131}-\u{318e}]+",
+    r"|[\u{ff01}\u{2026}\u{201c}\u{201d}\u{2018}\u{2019}\u{2014}\u{ff1a}\u{ff1b}\u{ff0c}\u{3001}-\u{303f}\u{fe30}-\u{fe4f}]+",
+    r"|[\u{3105}-\u{312f}]+|[\u{4e00}-\u{9fa5}\u{3040}-\u{309f}\u{30a0}-\u{30ff}]+"
+);
+
+const YOUTU: &str = concat!(
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+    r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+);
+
+/// Numbers in groups of three digits, the first of which may be shorter.
+const GROUPS: &str = r"\d{1,3}(?=(?:\d{3})*\b)";
+
+/// Cuts before every third digit from the right.
+const CUTS: &str = r"(?=(\d{3})+(?!\d))";
+
+const BLOOM: &str = " ?[^(\\s|.,!?\u{2026}\u{3002}\u{ff0c}\u{3001}\u{964}\u{6d4}\u{60c})]+";
+
 const KNOWN: &[Rules] = &[
     Rules {
         names: &["default"],
@@ -101,19 +149,36 @@ const KNOWN: &[Rules] = &[
             "gigachat",
             "mellum",
             "a.x-4.0",
+            "jina-es",
+            "jina-de",
+            "jina-v1-en",
+            "jina-v2-es",
+            "jina-v2-de",
+            "jina-v2-code",
+            "roberta-bpe",
         ],
         patterns: &[GPT2],
         ..PLAIN
     },
     Rules {
-        names: &["llama-bpe", "llama3", "llama-v3", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"],
+        names: &[
+            "llama-bpe",
+            "llama3",
+            "llama-v3",
+            "falcon3",
+            "falcon-h1",
+            "pixtral",
+            "midm-2.0",
+            "lfm2",
+            "jina-v5-nano",
+        ],
         patterns: &[LLAMA3],
         ignore_merges: true,
         add_bos: true,
         ..PLAIN
     },
     Rules { names: &["dbrx", "smaug-bpe", "chatglm-bpe", "glm4"], patterns: &[LLAMA3], ..PLAIN },
-    Rules { names: &["qwen2"], patterns: &[QWEN2], nfc: true, ..PLAIN },
+    Rules { names: &["qwen2", "f2llmv2"], patterns: &[QWEN2], nfc: true, ..PLAIN },
     Rules {
         names: &["deepseek-r1-qwen", "stablelm2", "hunyuan", "megrez", "grok-2", "solar-open", "kormo"],
         patterns: &[QWEN2],
@@ -138,7 +203,7 @@ const KNOWN: &[Rules] = &[
         ..PLAIN
     },
     Rules {
-        names: &["deepseek-v3", "hunyuan-dense", "joyai-llm"],
+        names: &["deepseek-v3", "hunyuan-dense", "joyai-llm", "hy_v4"],
         patterns: &[r"\p{N}{1,3}", r"[\u{4e00}-\u{9fa5}\u{3040}-\u{309f}\u{30a0}-\u{30ff}]+", DEEPSEEK_V3],
         ..PLAIN
     },
@@ -158,8 +223,33 @@ const KNOWN: &[Rules] = &[
     },
     Rules { names: &["falcon"], patterns: &[r"[\p{P}\$\+<=>\^~\|`]+", GPT2, "[0-9][0-9][0-9]"], ..PLAIN },
     Rules { names: &["tekken"], patterns: &[TEKKEN], ignore_merges: true, add_bos: true, ..PLAIN },
-    Rules { names: &["gpt-4o", "llama4", "kanana2", "minimax-m2"], patterns: &[GPT4O], ..PLAIN },
+    Rules { names: &["gpt-4o", "llama4", "kanana2", "minimax-m2", "talkie"], patterns: &[GPT4O], ..PLAIN },
+    Rules { names: &["granite-embed-multi-97m"], patterns: &[GPT4O], ignore_merges: true, ..PLAIN },
+    Rules { names: &["tiny_aya", "cohere2moe"], patterns: &[GROUPS, GPT4O], ..PLAIN },
     Rules { names: &["bailingmoe", "bailingmoe2", "llada-moe"], patterns: &[BAILING], ..PLAIN },
+    Rules { names: &["minicpm5"], patterns: &[r"\p{N}{1,3}", MINICPM5], ignore_merges: true, ..PLAIN },
+    Rules { names: &["ufakzeka"], patterns: &[NO_CONTRACTIONS], ..PLAIN },
+    Rules { names: &["laguna"], patterns: &["[^\n]+|[\n]+", QWEN2], ..PLAIN },
+    Rules { names: &["seed-coder"], patterns: &[SEED_CODER], ..PLAIN },
+    Rules { names: &["exaone-moe"], patterns: &[EXAONE_MOE], ..PLAIN },
+    Rules { names: &["kimi-k2"], patterns: &[KIMI_K2], ..PLAIN },
+    Rules { names: &["youtu"], patterns: &[YOUTU_SCRIPTS, YOUTU], ignore_merges: true, ..PLAIN },
+    Rules { names: &["bloom", "poro-chat", "gpt3-finnish"], patterns: &[BLOOM], ..PLAIN },
+    Rules { names: &["viking"], patterns: &[BLOOM, r"\p{N}"], ..PLAIN },
+    Rules { names: &["superbpe"], patterns: &[r"\p{N}+", CUTS], ..PLAIN },
+    Rules {
+        names: &["chameleon"],
+        patterns: &[
+            "<sentinel:[0-9]+>",
+            "(IMGIMG)((A|B|C|D|E|F|G|H|I){1,4})Z",
+            "([\t\n]|    |  )",
+            r"\p{N}",
+            r"[\p{P}!-/:-@\[-`{-~]",
+            GPT2,
+        ],
+        add_bos: true,
+        ..PLAIN
+    },
 ];
 
 impl Rules {
@@ -202,33 +292,45 @@ fn split(
     let Some((first, rest)) = patterns.split_first() else {
         return if text.is_empty() { Ok(()) } else { word(at, text) };
     };
-    let mut done = 0;
-    while let Some((start, end)) = first.find(text, done) {
+    let (mut done, mut from) = (0, 0);
+    while let Some((start, end)) = first.find(text, from) {
         split(rest, at + done, &text[done..start], word)?;
         split(rest, at + start, &text[start..end], word)?;
         done = end;
+        // A pattern may match nothing and only mark a cut.
+        from = if start == end { end + text[end..].chars().next().map_or(0, char::len_utf8) } else { end };
     }
     split(rest, at + done, &text[done..], word)
 }
 
 /// A pattern without lookahead, so that it runs in linear time and without limits on the text.
-///
-/// The published patterns have one lookahead, at the end: `\s+(?!\S)|\s+`. A run of spaces leaves its last space to the word
-/// that follows, unless it has only one. This is done here after matching `\s+`. Such a run differs from the matches of the
-/// other alternatives in two ways: it is all spaces, and it does not end in a newline if one of them, `\s*[\r\n]+`, takes
-/// the spaces up to the last newline first.
-struct Pattern {
-    regex: Regex,
-    leaves_last_space: bool,
-    ends_at_newline: bool,
+enum Pattern {
+    /// Most published patterns have one lookahead, at the end: `\s+(?!\S)|\s+`. A run of spaces leaves its last space to the word
+    /// that follows, unless it has only one. This is done here after matching `\s+`. Such a run differs from the matches of the
+    /// other alternatives in two ways: it is all spaces, and it does not end in a newline if one of them, `\s*[\r\n]+`, takes
+    /// the spaces up to the last newline first.
+    Words { regex: Regex, leaves_last_space: bool, ends_at_newline: bool },
+    /// [`GROUPS`]: groups of three digits from the right, in runs of digits with no letter after them.
+    Groups { run: Regex, letter: Regex },
+    /// [`CUTS`]: a cut before every third digit from the right.
+    Cuts { run: Regex },
 }
 
 impl Pattern {
     fn new(published: &str) -> Result<Self> {
+        let compiled = |pattern: &str| {
+            Regex::new(pattern).map_err(|e| Error::tokenizer("pre-tokenizer", e, "a pattern that compiles"))
+        };
+        let run = || compiled(r"\d+");
+        if published == GROUPS {
+            return Ok(Self::Groups { run: run()?, letter: compiled(r"\A\w")? });
+        }
+        if published == CUTS {
+            return Ok(Self::Cuts { run: run()? });
+        }
         let stem = published.strip_suffix(r"|\s+(?!\S)|\s+");
-        let regex = stem.map_or_else(|| Regex::new(published), |stem| Regex::new(&format!(r"{stem}|\s+")));
-        Ok(Self {
-            regex: regex.map_err(|e| Error::tokenizer("pre-tokenizer", e, "a pattern that compiles"))?,
+        Ok(Self::Words {
+            regex: stem.map_or_else(|| compiled(published), |stem| compiled(&format!(r"{stem}|\s+")))?,
             leaves_last_space: stem.is_some(),
             ends_at_newline: published.contains(r"|\s*[\r\n]"),
         })
@@ -236,18 +338,44 @@ impl Pattern {
 
     /// The first match from `from` on.
     fn find(&self, text: &str, from: usize) -> Option<(usize, usize)> {
-        let found = self.regex.find_at(text, from)?;
-        let (start, end, found) = (found.start(), found.end(), found.as_str());
-        if !self.leaves_last_space || end == text.len() {
-            return Some((start, end));
+        match self {
+            Self::Words { regex, leaves_last_space, ends_at_newline } => {
+                let (start, end) = regex.find_at(text, from).map(|found| (found.start(), found.end()))?;
+                let end = match *leaves_last_space && end < text.len() {
+                    true => without_last_space(&text[start..end], *ends_at_newline) + start,
+                    false => end,
+                };
+                Some((start, end))
+            }
+            Self::Groups { run, letter } => {
+                let mut runs = run.find_iter(&text[from..]).map(|run| run.start() + from..run.end() + from);
+                let run = runs.find(|run| !letter.is_match(&text[run.end..]))?;
+                let digits = (text[run.clone()].chars().count() - 1) % 3 + 1;
+                Some((run.start, run.start + length(&text[run], digits)))
+            }
+            Self::Cuts { run } => {
+                let mut runs = run.find_iter(&text[from..]).map(|run| (run.start() + from, run.as_str()));
+                let (start, run) = runs.find(|(_, run)| run.chars().count() >= 3)?;
+                let cut = start + length(run, run.chars().count() % 3);
+                Some((cut, cut))
+            }
         }
-        let last = found.chars().next_back()?;
-        let by_newline = self.ends_at_newline && matches!(last, '\r' | '\n');
-        if by_newline || last.len_utf8() == found.len() || !found.chars().all(char::is_whitespace) {
-            return Some((start, end));
-        }
-        Some((start, end - last.len_utf8()))
     }
+}
+
+/// The length of a match, without its last space if it is a run of spaces.
+fn without_last_space(found: &str, ends_at_newline: bool) -> usize {
+    let last = found.chars().next_back().map_or(0, char::len_utf8);
+    let by_newline = ends_at_newline && found.ends_with(['\r', '\n']);
+    match by_newline || last == found.len() || !found.chars().all(char::is_whitespace) {
+        true => found.len(),
+        false => found.len() - last,
+    }
+}
+
+/// Bytes of the first characters.
+fn length(text: &str, characters: usize) -> usize {
+    text.chars().take(characters).map(char::len_utf8).sum()
 }
 
 #[cfg(test)]

@@ -8,8 +8,10 @@ use std::path::Path;
 /// Adds the tokenizer from the files of a folder. A folder without a tokenizer gives none; requesting it is
 /// then an error.
 pub(super) fn add(metadata: &mut Metadata, folder: &Path) -> Result<()> {
-    if let Some(json) = read_text(&folder.join("tokenizer.json"))? {
+    let file = folder.join("tokenizer.json");
+    if let Some(json) = read_text(&file)? {
         metadata.set("tokenizer.huggingface.json", json)?;
+        metadata.set("tokenizer.huggingface.file", file.display().to_string())?;
     }
     if let Some(options) = Options::read(&folder.join("tokenizer_config.json"))? {
         for name in ["bos_token", "eos_token", "unk_token", "pad_token"] {
@@ -26,10 +28,14 @@ pub(super) fn add(metadata: &mut Metadata, folder: &Path) -> Result<()> {
         }
         if let Some(template) = options.get("chat_template").and_then(default_template) {
             metadata.set("tokenizer.chat_template", template)?;
+            let file = folder.join("tokenizer_config.json");
+            metadata.set("tokenizer.chat_template.file", file.display().to_string())?;
         }
     }
-    if let Some(template) = read_text(&folder.join("chat_template.jinja"))? {
+    let file = folder.join("chat_template.jinja");
+    if let Some(template) = read_text(&file)? {
         metadata.set("tokenizer.chat_template", template)?;
+        metadata.set("tokenizer.chat_template.file", file.display().to_string())?;
     }
     let mut ends: Vec<u32> = Vec::new();
     for file in ["generation_config.json", "config.json"] {

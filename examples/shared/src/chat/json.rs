@@ -1,5 +1,6 @@
 //! The filter `tojson`, which prints as Python's `json.dumps` does: chat templates are tested with that,
 //! while minijinja's own filter uses other spaces and escapes HTML.
+use super::limits;
 use minijinja::value::{Kwargs, Value, ValueKind};
 use minijinja::{Error, ErrorKind};
 
@@ -16,8 +17,12 @@ struct Style {
 
 /// `value | tojson(ensure_ascii=false, indent=none, separators=none, sort_keys=false)`, as in the Python package `transformers`.
 pub(super) fn tojson(value: &Value, options: Kwargs) -> Result<String, Error> {
+    limits::check(value, &mut |_| {})?;
     let indent: Option<usize> = options.get("indent")?;
     let separators: Option<Vec<String>> = options.get("separators")?;
+    if let Some(indent) = indent.filter(|indent| *indent > 64) {
+        return Err(limits::limit(&format!("tojson: an indent of {indent}")));
+    }
     let item = if indent.is_some() { "," } else { ", " };
     let separators = separators.unwrap_or_else(|| vec![item.to_owned(), ": ".to_owned()]);
     let separators = separators.try_into().map_err(|_| invalid("tojson: separators are not two strings"))?;
@@ -134,19 +139,23 @@ fn number(value: &Value) -> Result<String, Error> {
     if value.is_integer() {
         return Ok(value.to_string());
     }
-    let float = f64::try_from(value.clone())?;
+    Ok(float(f64::try_from(value.clone())?, ["NaN", "Infinity"]))
+}
+
+/// A float as Python prints it, with these names for what is no number and for what is infinite.
+pub(super) fn float(float: f64, [nan, infinity]: [&str; 2]) -> String {
     if !float.is_finite() {
-        let name = if float.is_nan() { "NaN" } else { "Infinity" };
-        return Ok(if float < 0.0 { format!("-{name}") } else { name.to_owned() });
+        let name = if float.is_nan() { nan } else { infinity };
+        return if float < 0.0 { format!("-{name}") } else { name.to_owned() };
     }
     let scientific = format!("{float:e}");
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
     let power: i32 = exponent.parse().unwrap_or_default();
-    Ok(match power {
+    match power {
         -4..16 if float.fract() == 0.0 => format!("{float}.0"),
         -4..16 => float.to_string(),
         _ => format!("{digits}e{}{:02}", if power < 0 { '-' } else { '+' }, power.abs()),
-    })
+    }
 }
 
 #[cfg(test)]

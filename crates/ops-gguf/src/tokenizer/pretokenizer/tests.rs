@@ -38,6 +38,10 @@ fn known_cuts() {
     assert_eq!(words("qwen2", "a 12"), ["a", " ", "1", "2"]);
     assert_eq!(words("smollm", "ab 12 "), ["ab", " ", "1", "2", " "]);
     assert_eq!(words("default", "x=1234;"), ["x", "=", "123", "4", ";"]);
+    assert_eq!(words("superbpe", "a 1234567"), ["a ", "1", "234", "567"]);
+    assert_eq!(words("tiny_aya", "1234567 x"), ["1", "234", "567", " x"]);
+    assert_eq!(words("kimi-k2", "漢字Ab1234"), ["漢字", "Ab", "123", "4"]);
+    assert_eq!(words("bloom", "One, two… 3"), ["One", ",", " two", "…", " 3"]);
 }
 
 #[test]
@@ -69,6 +73,40 @@ fn cuts_as_the_reference_does() {
         }
     }
     assert!(compared > 2_000, "{compared}");
+}
+
+/// The published patterns, run by the crate `tokenizers` as a `tokenizer.json` has them: one `Split` after the other.
+#[test]
+fn cuts_as_the_library_does() {
+    use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
+    use tokenizers::{
+        OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer, SplitDelimiterBehavior,
+    };
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/byte_level.json");
+    let cases: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let texts = cases["texts"].as_array().unwrap().iter().map(|text| text.as_str().unwrap());
+    let numbers = [
+        "1234567 12,345.6789 0 00 ٣٤٥٦٧",
+        "<sentinel:12>IMGIMGABCDZ  \t IMGIMGZ",
+        "漢字かなカナ한국어ㄅㄆ，。—“x”",
+        "I'LL 'S x'd'ye",
+    ];
+    let texts: Vec<&str> = texts.chain(numbers).collect();
+    for rules in KNOWN {
+        let split = |p: &&str| {
+            Split::new(SplitPattern::Regex((*p).to_owned()), SplitDelimiterBehavior::Isolated, false)
+        };
+        let steps: Vec<Split> = rules.patterns.iter().map(|p| split(p).unwrap()).collect();
+        let splitter = rules.splitter().unwrap();
+        for text in &texts {
+            let mut pieces = PreTokenizedString::from(*text);
+            steps.iter().for_each(|step| step.pre_tokenize(&mut pieces).unwrap());
+            let pieces = pieces.get_splits(OffsetReferential::Original, OffsetType::Byte);
+            let expected: Vec<&str> =
+                pieces.iter().map(|piece| piece.0).filter(|piece| !piece.is_empty()).collect();
+            assert_eq!(words_of(&splitter, text), expected, "{}: {text:?}", rules.names[0]);
+        }
+    }
 }
 
 /// The patterns as published, with lookahead, in a backtracking engine.
