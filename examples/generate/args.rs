@@ -1,5 +1,6 @@
 //! The command line.
 use clap::{Parser, ValueEnum};
+use examples_shared::Opening;
 use examples_shared::backend::{On, Type};
 use rocm_ops::models;
 use std::path::PathBuf;
@@ -19,10 +20,15 @@ pub(crate) struct Args {
     /// programs. The files must not be changed or truncated while this runs.
     #[arg(long)]
     pub(crate) mmap: bool,
+    /// Run a folder whose config.json has options that this program does not know, with a warning. Results may differ from those
+    /// of the model's authors.
+    #[arg(long)]
+    pub(crate) allow_unknown_options: bool,
     /// Text to continue. Special tokens in it are treated as plain text.
     #[arg(long, default_value = "Genesis 1\n1 In the beginning")]
     pub(crate) prompt: String,
-    /// Token ids to continue, such as 5,17,3, instead of text. Nothing is put before them.
+    /// Token ids to continue, such as 5,17,3, instead of text. Nothing is put before them. A model without a tokenizer then runs too,
+    /// and prints ids.
     #[arg(long, value_name = "IDS", value_delimiter = ',', conflicts_with = "prompt")]
     pub(crate) prompt_ids: Option<Vec<u32>>,
     /// Continue each line of a file. All lines go through the model as one batch, each with its own context
@@ -88,6 +94,13 @@ pub(crate) struct Args {
     /// provider.
     #[arg(long)]
     pub(crate) stats: bool,
+}
+
+impl Args {
+    /// How the model is opened.
+    pub(crate) fn opening(&self) -> Opening {
+        Opening { map: self.mmap, allow_unknown_options: self.allow_unknown_options, on: self.backend }
+    }
 }
 
 /// The end of `--help`, with the families that the library has.

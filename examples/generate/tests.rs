@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The output of a run.
-fn printed(words: &[&str]) -> Result<String, String> {
+pub(crate) fn printed(words: &[&str]) -> Result<String, String> {
     interrupted(words, Arc::default())
 }
 

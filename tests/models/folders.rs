@@ -245,7 +245,7 @@ fn what_is_not_understood_is_an_error_that_names_it() {
     }
     // Extents that differ from those of the tensors.
     let wider = Copy::changed("llama", "intermediate_size", json!(100)).refused();
-    assert!(wider.contains("ffn_") && wider.contains("100"), "{wider}");
+    assert!(wider.contains("mlp.") && wider.contains("100"), "{wider}");
     let narrower = Copy::changed("deepseek_v3", "v_head_dim", json!(12)).refused();
     assert!(narrower.contains("kv_b_proj") && narrower.contains("12"), "{narrower}");
     let heads = Copy::changed("qwen3_next", "linear_value_head_dim", json!(12)).refused();

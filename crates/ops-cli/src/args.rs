@@ -23,6 +23,7 @@ Examples:
   ops trace model.gguf --out run.optrace       record the op calls of a model's run
   ops replay run.optrace --backend rocm        check and time each call elsewhere
   ops quantize in.gguf out.gguf --type q4_k_m  make a model smaller
+  ops tokenize model.gguf 'Some text.'         see the ids that a model reads
   ops warm --backend rocm model.gguf           compile a model's kernels before its first run
 
 Exit status: 0 fine, 1 a check failed, 2 bad usage or unreadable input.";
@@ -93,9 +94,36 @@ pub(crate) enum Command {
     /// Write a model file with its weights quantized
     #[command(after_help = QUANTIZE_EXAMPLES)]
     Quantize(QuantizeArgs),
+    /// Print the token ids of a text, or the text of ids
+    #[command(after_help = TOKENIZE_EXAMPLES)]
+    Tokenize(TokenizeArgs),
     /// Show which ops run in which element types, and which provider runs them
     #[command(after_help = "Examples:\n  ops support\n  ops support --op attention\n  ops support --json")]
     Support(SupportArgs),
+}
+
+const TOKENIZE_EXAMPLES: &str = "\
+Examples:
+  ops tokenize model.gguf 'Some text.'           ids on one line
+  ops tokenize Qwen3-0.6B 'Some text.' --json    also the tokens as they stand in the vocabulary
+  ops tokenize model.gguf < text.txt             a text from standard input, without its last line break
+  ops tokenize model.gguf --decode 5,17,3        the text of ids
+  ops tokenize model.gguf '<|im_start|>' --special
+
+Tokens that begin or end every text are added as for a prompt. Weights are not read.";
+
+#[derive(Debug, Args)]
+pub(crate) struct TokenizeArgs {
+    /// A GGUF file, or a folder with tokenizer.json
+    pub(crate) model: PathBuf,
+    /// Texts, one line of ids for each; without any, standard input is read
+    pub(crate) text: Vec<String>,
+    /// Print the text of these ids, separated by commas or spaces; without ids, they are read from standard input
+    #[arg(long, value_name = "IDS", num_args = 0..=1, default_missing_value = "")]
+    pub(crate) decode: Option<String>,
+    /// Texts of special tokens stand for these tokens; with --decode, print them
+    #[arg(long)]
+    pub(crate) special: bool,
 }
 
 const TEST_EXAMPLES: &str = "\

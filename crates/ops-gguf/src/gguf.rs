@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::foreign;
 use crate::metadata::Metadata;
 use crate::parse::{self, Front};
 use crate::source::{Bytes, Source};
@@ -44,7 +45,8 @@ impl Gguf {
     /// [`Gguf::map`] reads only the pages that are used, and shares memory between processes.
     ///
     /// # Errors
-    /// [`Error::Io`] if the file cannot be opened or read, [`Error::Unsupported`] for other versions and byte orders,
+    /// [`Error::Io`] if the file cannot be opened or read, [`Error::Foreign`] if it is no GGUF file, [`Error::Unsupported`] for other
+    /// versions and byte orders,
     /// [`Error::Malformed`] if the file violates the format, [`Error::Part`] and [`Error::Split`] for a part that is missing or
     /// wrong.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
@@ -87,6 +89,7 @@ impl Gguf {
     pub fn open_with(path: impl AsRef<Path>, read: &mut dyn FnMut(&Path) -> Result<Bytes>) -> Result<Self> {
         let (front, sources) = split::load(path.as_ref(), |path| {
             let bytes = read(path)?;
+            foreign::check(path, &bytes)?;
             Ok((parse::front(&bytes, bytes.len())?, bytes.0))
         })?;
         Ok(Self { front, sources })
@@ -161,7 +164,8 @@ impl Gguf {
     /// As [`Tokenizer::from_metadata`](crate::Tokenizer::from_metadata).
     #[cfg(feature = "tokenizer")]
     pub fn tokenizer(&self) -> Result<crate::Tokenizer> {
-        crate::Tokenizer::from_metadata(self.metadata())
+        let rows = self.find("token_embd.weight").and_then(|tensor| tensor.dims().first().copied());
+        Ok(crate::Tokenizer::from_metadata(self.metadata())?.with_rows(rows.unwrap_or(0)))
     }
 
     fn with_data<'a>(&'a self, info: &'a TensorInfo) -> Tensor<'a> {

@@ -69,7 +69,13 @@ impl Vocab {
                 format_args!("at most the {rows} of `{key}`"),
             ));
         }
-        let kinds = kinds(meta, &texts)?;
+        let mut kinds = kinds(meta, &texts)?;
+        // Structure, although converters often mark these tokens as text.
+        for (text, kind) in texts.iter().zip(&mut kinds) {
+            if super::special::ends_a_turn(text) {
+                *kind = TokenKind::Control;
+            }
+        }
         Self::new(texts, kinds)
     }
 
