@@ -80,7 +80,6 @@ fn ids(text: &str) -> Result<Vec<u32>, Failure> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::args::Cli;
     use clap::Parser;
 

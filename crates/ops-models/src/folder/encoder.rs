@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 pub(super) use names::{LAYERS, place};
 
-mod names;
+pub(super) mod names;
 
 /// This is the only list of encoders that folders may hold.
 static FAMILIES: [Family; 1] = [Family::encoder("bert", "bert")];

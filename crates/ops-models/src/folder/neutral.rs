@@ -162,7 +162,7 @@ pub(super) fn check(options: &Options, family: &Family) -> Result<()> {
         value.as_str().is_some_and(|name| activations.contains(&name))
     })?;
     for (option, same) in [("sliding_window_size", "sliding_window"), ("layer_norm_epsilon", family.eps)] {
-        if options.is_unread(option) {
+        if options.is_unread(option) && !options.is_unread(same) {
             options.any(&[same, option])?;
         }
     }

@@ -1,7 +1,7 @@
 //! Where a model that was read from a folder comes from, so that errors name options and tensors of the folder instead of the
 //! GGUF keys and tensors that stand for them.
-use super::names;
 use super::options::wrong;
+use super::{encoder, names};
 use crate::{Error, Result};
 use ops_gguf::{Gguf, Metadata};
 use std::path::{Path, PathBuf};
@@ -118,7 +118,7 @@ fn key_error(folder: &Path, metadata: &Metadata, key: &str, got: String, wanted:
     let own = key.strip_prefix(architecture).and_then(|key| key.strip_prefix('.')).unwrap_or(key);
     match OPTIONS.iter().find(|(ours, _)| *ours == own) {
         Some((_, option)) => wrong(&folder.join("config.json"), format!("option `{option}`"), got, wanted),
-        None => wrong(&folder.join("config.json"), format!("what gives `{key}`"), got, wanted),
+        None => wrong(folder, format!("the option for `{key}`"), got, wanted),
     }
 }
 
@@ -129,7 +129,11 @@ fn tensor(metadata: &Metadata, ours: &str, folder: &Path) -> (String, PathBuf) {
         Some(one) => (one[1].to_owned(), PathBuf::from(one[2])),
         None => {
             let post_normed = known.iter().any(|name| name.ends_with("post_attention_norm.weight"));
-            (names::theirs(ours, post_normed).unwrap_or_else(|| ours.to_owned()), folder.to_owned())
+            let theirs = match metadata.architecture() {
+                Ok("bert") => encoder::names::theirs(ours),
+                _ => names::theirs(ours, post_normed),
+            };
+            (theirs.unwrap_or_else(|| ours.to_owned()), folder.to_owned())
         }
     }
 }

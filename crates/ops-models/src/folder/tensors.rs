@@ -274,12 +274,21 @@ impl Collection<'_> {
         for (name, Experts { ty, dims, by_number }) in self.experts {
             let count = by_number.len();
             if let Some(missing) = (0..count).find(|expert| !by_number.contains_key(expert)) {
-                let what = format!("tensor {name}");
-                return Err(wrong(folder, what, format!("no expert {missing}"), "all experts from 0 on"));
+                let theirs = self.names.get(&name).map_or(name.as_str(), |(theirs, _)| theirs);
+                let what = format!("tensor {}", of_expert(theirs, missing));
+                return Err(wrong(folder, what, "nothing", "the tensor: experts are counted from 0 on"));
             }
             let dims: Vec<usize> = std::iter::once(count).chain(dims).collect();
             self.model.tensor(&name, ty, &dims, &by_number.into_values().collect::<Vec<_>>())?;
         }
         Ok(())
+    }
+}
+
+/// The name of the same tensor of another expert.
+fn of_expert(name: &str, expert: usize) -> String {
+    match name.split_once(".experts.").and_then(|(layer, rest)| Some((layer, rest.split_once('.')?.1))) {
+        Some((layer, part)) => format!("{layer}.experts.{expert}.{part}"),
+        None => name.to_owned(),
     }
 }
