@@ -69,3 +69,20 @@ fn max_tokens_do_not_count_where_nothing_is_generated() {
             .unwrap();
     assert_eq!(ids.split_whitespace().filter(|id| id.parse::<u32>().is_ok()).count(), 3, "{ids}");
 }
+
+#[test]
+fn unknown_options_run_on_request() {
+    let to = std::env::temp_dir().join(format!("generate-unknown-{}", std::process::id()));
+    std::fs::create_dir_all(&to).unwrap();
+    for entry in std::fs::read_dir(data("12-smollm2-options")).unwrap() {
+        let path = entry.unwrap().path();
+        std::fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
+    }
+    let config = std::fs::read_to_string(to.join("config.json")).unwrap();
+    std::fs::write(to.join("config.json"), config.replacen('{', "{\"new_option\": 3,", 1)).unwrap();
+    let words = ["--model", to.to_str().unwrap(), "--prompt", "q", "--temperature", "0", "--ids"];
+    assert!(printed(&words).unwrap_err().contains("`new_option`: got 3"));
+    let ids = printed(&[&words[..], &["--allow-unknown-options"]].concat()).unwrap();
+    assert_eq!(ids, "1 3 10\n");
+    std::fs::remove_dir_all(to).unwrap();
+}

@@ -137,6 +137,35 @@ fn a_template_may_stand_in_a_file_of_the_processor() {
     assert_eq!(template(&copy).as_deref(), Some("{two}"));
 }
 
+/// Decoders say which pattern stands for which text, and whether a space was put before the text.
+#[test]
+fn decoders_replace_what_they_say() {
+    let from = format!("{}/data/outside/18-metaspace-never", env!("CARGO_MANIFEST_DIR"));
+    let replace = |pattern: Value, to: &str| json!({"type": "Replace", "pattern": pattern, "content": to});
+    let metaspace = |scheme: &str| json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": scheme, "split": true});
+    let strip = |start: u32| json!({"type": "Strip", "content": " ", "start": start, "stop": 0});
+    let all = |steps: &[Value]| json!({"type": "Sequence", "decoders": steps});
+    let spaces = replace(json!({"String": "▁"}), " ");
+    for (decoder, text) in [
+        (metaspace("never"), " qx qy"),
+        (metaspace("always"), "qx qy"),
+        (spaces.clone(), " qx qy"),
+        (all(&[spaces.clone(), strip(1)]), "qx qy"),
+        (all(&[spaces.clone(), strip(0)]), " qx qy"),
+        (replace(json!({"String": "q"}), "Q"), "▁Qx▁Qy"),
+        (replace(json!({"Regex": "[qx]"}), "-"), "▁--▁-y"),
+        (all(&[spaces, replace(json!({"String": "q"}), "k")]), " kx ky"),
+    ] {
+        let mut metadata = models::tokenizer_metadata(&from).unwrap().0;
+        let mut json: Value =
+            serde_json::from_str(metadata.str("tokenizer.huggingface.json").unwrap()).unwrap();
+        json["decoder"] = decoder.clone();
+        metadata.set("tokenizer.huggingface.json", json.to_string()).unwrap();
+        let tokenizer = rocm_ops::gguf::Tokenizer::from_metadata(&metadata).unwrap();
+        assert_eq!(tokenizer.decode(&[7, 4, 8]).unwrap(), text, "{decoder}");
+    }
+}
+
 /// Generation ends at all tokens that any file names.
 #[test]
 fn ends_are_those_of_all_files() {

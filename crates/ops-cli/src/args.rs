@@ -102,23 +102,17 @@ pub(crate) enum Command {
     Support(SupportArgs),
 }
 
-const TOKENIZE_EXAMPLES: &str = "\
-Examples:
-  ops tokenize model.gguf 'Some text.'           ids on one line
-  ops tokenize Qwen3-0.6B 'Some text.' --json    also the tokens as they stand in the vocabulary
-  ops tokenize model.gguf < text.txt             a text from standard input, without its last line break
-  ops tokenize model.gguf --decode 5,17,3        the text of ids
-  ops tokenize model.gguf '<|im_start|>' --special
-
-Tokens that begin or end every text are added as for a prompt. Weights are not read.";
+const TOKENIZE_EXAMPLES: &str = "Tokens that begin or end every text are added as for a prompt.\n\nExamples:
+  ops tokenize Qwen3-0.6B 'Some text.' --json    ids, and the tokens as they stand in the vocabulary
+  ops tokenize model.gguf --decode 5,17,3        the text of ids";
 
 #[derive(Debug, Args)]
 pub(crate) struct TokenizeArgs {
     /// A GGUF file, or a folder with tokenizer.json
     pub(crate) model: PathBuf,
-    /// Texts, one line of ids for each; without any, standard input is read
+    /// Texts, one line of ids for each; without any, standard input without its last line break
     pub(crate) text: Vec<String>,
-    /// Print the text of these ids, separated by commas or spaces; without ids, they are read from standard input
+    /// Print the text of these ids, or of those on standard input, separated by commas or spaces
     #[arg(long, value_name = "IDS", num_args = 0..=1, default_missing_value = "")]
     pub(crate) decode: Option<String>,
     /// Texts of special tokens stand for these tokens; with --decode, print them

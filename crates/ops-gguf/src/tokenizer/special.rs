@@ -1,36 +1,15 @@
 //! Ids of special tokens, and which of them end a text.
 
 use super::SpecialIds;
-use super::vocab::{TokenKind, Vocab};
+use super::vocab::{END_OF_TURN, TokenKind, Vocab};
 use crate::error::Result;
 use crate::metadata::Metadata;
 
 /// Ids of further tokens that end a text. Only folders give this.
 const ENDS: &str = "tokenizer.ggml.eos_token_ids";
 
-/// Texts of tokens that end a turn or a text, whatever type a file gives them: converters often mark them as plain text.
-const END_OF_TURN: [&str; 12] = [
-    "<|eot_id|>",
-    "<|im_end|>",
-    "<|end|>",
-    "<end_of_turn>",
-    "<|endoftext|>",
-    "<|end_of_text|>",
-    "<EOT>",
-    "_<EOT>",
-    "[EOT]",
-    "<｜end▁of▁sentence｜>",
-    "<end_of_utterance>",
-    "<|eom_id|>",
-];
-
 /// The tokens that end an answer in vocabularies in which `<|end|>` only ends a part of it, as in GPT-OSS.
 const END_OF_ANSWER: [&str; 2] = ["<|return|>", "<|call|>"];
-
-/// Whether this is the text of a token that ends a turn.
-pub(super) fn ends_a_turn(text: &str) -> bool {
-    END_OF_TURN.contains(&text)
-}
 
 /// The tokens that a folder's files say end a text.
 pub(super) fn listed(meta: &Metadata) -> Result<Vec<u32>> {
