@@ -1,5 +1,6 @@
 //! The command line.
 use clap::Parser;
+use examples_shared::Opening;
 use examples_shared::backend::{On, Type};
 use examples_shared::chat;
 use rocm_ops::Determinism;
@@ -20,6 +21,10 @@ pub(crate) struct Args {
     /// while this runs.
     #[arg(long)]
     pub(crate) mmap: bool,
+    /// Run a folder whose config.json has options that this program does not know, with a warning. Results may differ from those
+    /// of the model's authors.
+    #[arg(long)]
+    pub(crate) allow_unknown_options: bool,
     /// The file whose lines are the prompts; `-` is standard input, whose lines are read as they arrive.
     /// Empty lines are skipped.
     #[arg(long, value_name = "FILE", default_value = "-")]
@@ -87,6 +92,13 @@ pub(crate) struct Args {
     /// op.
     #[arg(long)]
     pub(crate) stats: bool,
+}
+
+impl Args {
+    /// How the model is opened.
+    pub(crate) fn opening(&self) -> Opening {
+        Opening { map: self.mmap, allow_unknown_options: self.allow_unknown_options, on: self.backend }
+    }
 }
 
 const TEACHES: &str = "\

@@ -1,7 +1,7 @@
 //! The model's files, and the lines that are the prompts.
 use crate::args::Args;
 use examples_shared::chat::Chat;
-use examples_shared::open;
+use examples_shared::{open, tokenizer};
 use rocm_ops::gguf::{Gguf, Tokenizer};
 use rocm_ops::models::Config;
 use std::fs::File;
@@ -25,9 +25,9 @@ pub(crate) struct Input<'a> {
 impl<'a> Input<'a> {
     pub(crate) fn new(args: &'a Args) -> examples_shared::Result<Self> {
         let begin = Instant::now();
-        let model = open(&args.model, args.mmap, args.backend)?;
-        let tokenizer = model.tokenizer()?;
+        let model = open(&args.model, args.opening())?;
         let trained = Config::new(model.metadata())?.context;
+        let tokenizer = tokenizer(&args.model, &model)?;
         let asked = args.context.map_or(trained, |n| trained.min(n as usize));
         let context = asked.min((args.blocks as usize).saturating_mul(args.block_size as usize));
         Ok(Input { args, model, tokenizer, chat: Chat::new(&args.chat)?, context, begin })

@@ -1,5 +1,6 @@
 //! The command line.
 use clap::Parser;
+use examples_shared::Opening;
 use examples_shared::backend::{On, Type};
 use std::path::PathBuf;
 
@@ -18,6 +19,10 @@ pub(crate) struct Args {
     /// programs. The files must not be changed or truncated while this runs.
     #[arg(long)]
     pub(crate) mmap: bool,
+    /// Run a folder whose config.json has options that this program does not know, with a warning. Results may differ from those
+    /// of the model's authors.
+    #[arg(long)]
+    pub(crate) allow_unknown_options: bool,
     /// Texts to embed, each of which may have several lines.
     #[arg(long, value_name = "TEXT", num_args = 1..)]
     pub(crate) prompt: Vec<String>,
@@ -49,6 +54,13 @@ pub(crate) struct Args {
     /// provider.
     #[arg(long)]
     pub(crate) stats: bool,
+}
+
+impl Args {
+    /// How the model is opened.
+    pub(crate) fn opening(&self) -> Opening {
+        Opening { map: self.mmap, allow_unknown_options: self.allow_unknown_options, on: self.backend }
+    }
 }
 
 const MODELS: &str = "\

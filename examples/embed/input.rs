@@ -1,7 +1,7 @@
 //! The model's files and the texts.
 use crate::args::Args;
 use examples_shared::command::stderr;
-use examples_shared::{Result, open, prompts};
+use examples_shared::{Result, open, prompts, tokenizer};
 use rocm_ops::gguf::{Gguf, Tokenizer};
 use rocm_ops::models::{self, EncoderConfig};
 use std::io::Read;
@@ -25,9 +25,9 @@ pub(crate) struct Text {
 impl<'a> Input<'a> {
     /// Opens the model, and reads texts from where the arguments say; `standard` is standard input.
     pub(crate) fn new(args: &'a Args, standard: &mut dyn Read) -> Result<Self> {
-        let model = open(&args.model, args.mmap, args.backend)?;
+        let model = open(&args.model, args.opening())?;
         let config = EncoderConfig::new(model.metadata())?;
-        let tokenizer = model.tokenizer()?;
+        let tokenizer = tokenizer(&args.model, &model)?;
         let texts = texts(args, standard)?.into_iter().map(|text| tokenize(text, &tokenizer, &config));
         let texts: Vec<Text> = texts.collect::<Result<_>>()?;
         let cut = texts.iter().filter(|text| text.truncated).count();

@@ -1,5 +1,6 @@
 //! The command line.
 use clap::{Parser, ValueEnum};
+use examples_shared::Opening;
 use examples_shared::backend::{On, Type};
 use examples_shared::chat;
 use rocm_ops::models;
@@ -20,10 +21,15 @@ pub(crate) struct Args {
     /// programs. The files must not be changed or truncated while this runs.
     #[arg(long)]
     pub(crate) mmap: bool,
+    /// Run a folder whose config.json has options that this program does not know, with a warning. Results may differ from those
+    /// of the model's authors.
+    #[arg(long)]
+    pub(crate) allow_unknown_options: bool,
     /// Text to continue. Special tokens in it are treated as plain text [default: the beginning of the Bible; with --messages, none].
     #[arg(long)]
     pub(crate) prompt: Option<String>,
-    /// Token ids to continue, such as 5,17,3, instead of text. Nothing is put before them.
+    /// Token ids to continue, such as 5,17,3, instead of text. Nothing is put before them. A model without a tokenizer then runs too,
+    /// and prints ids.
     #[arg(long, value_name = "IDS", value_delimiter = ',', conflicts_with_all = ["prompt", "chat"])]
     pub(crate) prompt_ids: Option<Vec<u32>>,
     /// Continue each line of a file. All lines go through the model as one batch, each with its own context
@@ -88,6 +94,13 @@ pub(crate) struct Args {
 
 /// The text to continue if no other is given.
 pub(crate) const PROMPT: &str = "Genesis 1\n1 In the beginning";
+
+impl Args {
+    /// How the model is opened.
+    pub(crate) fn opening(&self) -> Opening {
+        Opening { map: self.mmap, allow_unknown_options: self.allow_unknown_options, on: self.backend }
+    }
+}
 
 /// The end of `--help`, with the families that the library has.
 fn models_that_run() -> String {

@@ -1,7 +1,8 @@
 //! The model's files and the prompts.
 use crate::args::{Args, PROMPT};
 use examples_shared::chat::Chat;
-use examples_shared::{Result, open};
+use examples_shared::command::stderr;
+use examples_shared::{Result, open, tokenizer};
 use rocm_ops::gguf::{Gguf, Tokenizer};
 use rocm_ops::models::Config;
 use std::time::Instant;
@@ -10,7 +11,8 @@ use std::time::Instant;
 pub(crate) struct Input<'a> {
     pub(crate) args: &'a Args,
     pub(crate) model: Gguf,
-    pub(crate) tokenizer: Tokenizer,
+    /// None if ids were given and the model has no usable tokenizer; then there is no text.
+    pub(crate) tokenizer: Option<Tokenizer>,
     /// Maximum number of tokens in a text.
     pub(crate) context: usize,
     pub(crate) prompts: Vec<Prompt>,
@@ -29,26 +31,39 @@ pub(crate) struct Prompt {
 impl<'a> Input<'a> {
     pub(crate) fn new(args: &'a Args) -> Result<Self> {
         let begin = Instant::now();
-        let model = open(&args.model, args.mmap, args.backend)?;
-        let tokenizer = model.tokenizer()?;
+        let model = open(&args.model, args.opening())?;
+        // Judge the architecture before the tokenizer: the latter's faults do not matter if the model cannot run.
         let trained = Config::new(model.metadata())?.context;
         let context = args.context.map_or(trained, |n| trained.min(n as usize));
         let chat = Chat::new(&args.chat)?;
+        let tokenizer = tokenizer(&args.model, &model);
         let mut prompts = Vec::new();
-        match (&args.prompts, &args.prompt_ids) {
-            (Some(file), _) => {
+        let tokenizer = match (&args.prompts, &args.prompt_ids) {
+            (_, Some(ids)) => {
+                // Ids need no tokenizer. Without one, only ids are printed.
+                let usable =
+                    tokenizer.inspect_err(|error| writeln!(stderr(), "only ids will be printed: {error}"));
+                let tokenizer = usable.ok();
+                let shown = tokenizer.as_ref().map(|tokenizer| tokenizer.decode(ids)).transpose()?;
+                prompts.push(Prompt { line: None, shown: shown.unwrap_or_default(), ids: ids.clone() });
+                tokenizer
+            }
+            (Some(file), None) => {
+                let tokenizer = tokenizer?;
                 for (number, line) in examples_shared::prompts(Some(file), &mut std::io::empty())? {
                     prompts.push(Prompt {
                         line: Some(number),
                         ..prompt(chat.as_ref(), &tokenizer, Some(&line))?
                     });
                 }
+                Some(tokenizer)
             }
-            (None, Some(ids)) => {
-                prompts.push(Prompt { line: None, shown: tokenizer.decode(ids)?, ids: ids.clone() })
+            (None, None) => {
+                let tokenizer = tokenizer?;
+                prompts.push(prompt(chat.as_ref(), &tokenizer, args.prompt.as_deref())?);
+                Some(tokenizer)
             }
-            (None, None) => prompts.push(prompt(chat.as_ref(), &tokenizer, args.prompt.as_deref())?),
-        }
+        };
         let fits = |prompt: &&Prompt| prompt.ids.is_empty() || prompt.ids.len() > context;
         if let Some(Prompt { line, ids, .. }) = prompts.iter().find(fits) {
             let which = line.map_or(String::new(), |number| format!(" on line {number}"));

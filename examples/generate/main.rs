@@ -1,6 +1,8 @@
 //! Generates text with a model, on any backend: `cargo run --release --example generate`.
 mod args;
 mod input;
+#[cfg(test)]
+mod odd_files;
 mod output;
 mod run;
 mod sampler;

@@ -39,9 +39,11 @@ pub(crate) fn generate<T: Float, B: Transformer<T>>(
 ) -> Result<()> {
     let Input { args, context, prompts, .. } = input;
     let logits = args.logits.as_ref().map(AtomicFile::create).transpose()?;
+    let reads_only = args.top1 || logits.is_some();
     let room = |prompt: &Prompt| {
         // The last generated token is never fed back, so the cache needs no room for it.
-        prompt.ids.len().saturating_add(args.max_tokens).min(*context)
+        let more = if reads_only { 0 } else { args.max_tokens };
+        prompt.ids.len().saturating_add(more).min(*context)
     };
     let capacity = prompts.iter().map(room).max().unwrap_or(1);
     let mut progress = Progress::new();
@@ -65,7 +67,7 @@ pub(crate) fn generate<T: Float, B: Transformer<T>>(
     };
     prepare(&mut first_steps)?;
     let loaded = input.begin.elapsed();
-    if args.top1 || logits.is_some() {
+    if reads_only {
         return read_prompt((args.top1, logits), backend, &model, &prompts[0].ids, terminal);
     }
     if args.warm_up {
@@ -76,7 +78,7 @@ pub(crate) fn generate<T: Float, B: Transformer<T>>(
             state: model.state(backend, room(prompt))?,
             tokens: prompt.ids.clone(),
             fresh: prompt.ids.clone(),
-            output: Output::new(args, &input.tokenizer, prompt, terminal.out)?,
+            output: Output::new(args, input.tokenizer.as_ref(), prompt, terminal.out)?,
             done: false,
             full: false,
             failed: None,
@@ -141,7 +143,8 @@ impl Run<'_> {
         text.tokens.push(token);
         text.fresh = vec![token];
         let full = text.state.len() == *context;
-        text.done = (tokenizer.is_end(token) && !args.ignore_eos) || text.output.ids.len() == args.max_tokens;
+        let is_end = tokenizer.as_ref().is_some_and(|tokenizer| tokenizer.is_end(token));
+        text.done = (is_end && !args.ignore_eos) || text.output.ids.len() == args.max_tokens;
         if full && args.overflow == Overflow::Stop {
             (text.done, text.full) = (true, true);
         } else if full && !text.done {
@@ -157,7 +160,8 @@ impl Run<'_> {
         let mut fresh = text.tokens.split_off(text.tokens.len() - kept);
         let dropped = text.tokens.len();
         // The token that begins a text stays, since models need it.
-        if kept > 1 && text.tokens.first().is_some_and(|first| tokenizer.bos() == Some(*first)) {
+        let bos = tokenizer.as_ref().and_then(|tokenizer| tokenizer.bos());
+        if kept > 1 && bos.is_some() && text.tokens.first().copied() == bos {
             fresh[0] = text.tokens[0];
         }
         writeln!(stderr(), "\nthe context of {context} tokens is full: dropped the oldest {dropped}");

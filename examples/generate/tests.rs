@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The output of a run.
-fn printed(words: &[&str]) -> Result<String, String> {
+pub(crate) fn printed(words: &[&str]) -> Result<String, String> {
     interrupted(words, Arc::default())
 }
 
@@ -169,9 +169,9 @@ fn conversations_have_turns_tools_and_variables() {
     let template = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}{{ tools[0].name if tools }}\
                     {{ 'off' if enable_thinking is false }}{{ mood }}";
     let copy = folder_with("turns", "chat_template.jinja", template);
-    let messages =
-        lines("messages", r#"[{"role": "user", "content": "a"}, {"role": "assistant", "content": "he"}]"#);
-    let tools = lines("tools", r#"[{"name": "lo"}]"#);
+    let (_messages, messages) =
+        lines(r#"[{"role": "user", "content": "a"}, {"role": "assistant", "content": "he"}]"#);
+    let (_tools, tools) = lines(r#"[{"name": "lo"}]"#);
     // The most likely token after each of the prompt.
     let model = ["--model", copy.to_str().unwrap(), "--top1"];
     let run = |words: &[&str]| printed(&[&model[..], words].concat());
@@ -193,10 +193,9 @@ fn conversations_have_turns_tools_and_variables() {
         same("<|user|>a<|assistant|>he<|user|>b")
     );
     for (text, part) in [("[", "EOF"), ("{}", "array"), ("[{\"content\": \"a\"}]", "message 1 has no role")] {
-        let file = lines("wrong", text);
+        let (_kept, file) = lines(text);
         let error = run(&["--chat", "--messages", &file]).unwrap_err();
         assert!(error.contains(part) && error.contains(&file), "{error}");
-        std::fs::remove_file(file).unwrap();
     }
     for words in [
         &["--messages", "x"][..],
@@ -204,9 +203,6 @@ fn conversations_have_turns_tools_and_variables() {
         &["--chat", "--template-arg", "x"],
     ] {
         assert!(run(words).is_err(), "{words:?}");
-    }
-    for file in [messages, tools] {
-        std::fs::remove_file(file).unwrap();
     }
     std::fs::remove_dir_all(copy).unwrap();
 }
@@ -276,10 +272,11 @@ fn logits_that_are_nan_are_an_error_of_their_text() {
     let (bad, other) = ("And God saw the light", "The LORD");
     let (bad_ids, other_ids) = (tokenizer.encode(bad).unwrap(), tokenizer.encode(other).unwrap());
     let first = bad_ids.iter().position(|id| !other_ids.contains(id)).unwrap();
-    let path = std::env::temp_dir().join(format!("generate-nan-{}.gguf", std::process::id()));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("nan.gguf");
     std::fs::write(&path, examples_shared::nan::model(model, bad_ids[first]).unwrap()).unwrap();
     let model = ["--model", path.to_str().unwrap(), "--max-tokens", "4", "--ignore-eos"];
-    let file = lines("nan", &format!("{other}\n{bad}\n{other}\n"));
+    let (_kept, file) = lines(&format!("{other}\n{bad}\n{other}\n"));
     let at = |position: usize| format!("after the token at position {position}, the logit of id ");
     let at_end = at(bad_ids.len() - 1);
     for temperature in ["0", "0.8"] {
@@ -300,14 +297,12 @@ fn logits_that_are_nan_are_an_error_of_their_text() {
         let alone = printed(&[&words[..], &["--prompt", bad]].concat()).unwrap_err();
         assert!(alone.starts_with(&format!("prompt 1: {at_end}")), "{alone}");
     }
-    let logits = std::env::temp_dir().join(format!("generate-nan-{}.json", std::process::id()));
+    let logits = folder.path().join("logits.json");
     let words = [&model[..], &["--prompt", bad, "--logits", logits.to_str().unwrap()]].concat();
     let error = printed(&words).unwrap_err();
     assert!(error.starts_with(&at_end) && !logits.exists(), "{error}");
     let error = printed(&[&model[..], &["--prompt", bad, "--top1"]].concat()).unwrap_err();
     assert!(error.starts_with(&at(first)), "{error}");
-    std::fs::remove_file(file).unwrap();
-    std::fs::remove_file(path).unwrap();
 }
 
 #[test]

@@ -100,11 +100,11 @@ fn what_is_not_understood_is_an_error_that_names_it() {
         ("config.json", "position_embedding_type", json!("relative_key"), "relative_key"),
         ("config.json", "is_decoder", json!(true), "is_decoder"),
         ("config.json", "quantization_config", json!({"quant_method": "gptq"}), "quantization_config"),
-        ("config.json", "num_attention_heads", json!(5), "attention.head_count"),
-        ("config.json", "intermediate_size", json!(100), "ffn_"),
+        ("config.json", "num_attention_heads", json!(5), "option `num_attention_heads`"),
+        ("config.json", "intermediate_size", json!(100), "intermediate.dense"),
         ("config.json", "num_hidden_layers", json!(3), "tensor encoder.layer.2."),
-        ("config.json", "num_hidden_layers", json!(1), "blk.1."),
-        ("config.json", "type_vocab_size", json!(3), "token_types"),
+        ("config.json", "num_hidden_layers", json!(1), "encoder.layer.1."),
+        ("config.json", "type_vocab_size", json!(3), "token_type_embeddings"),
         ("sentence_bert_config.json", "max_seq_length", json!(1), "max_sequence_length"),
         ("sentence_bert_config.json", "prefix", json!("query: "), "prefix"),
         ("1_Pooling/config.json", "pooling_mode_cls_token", json!(true), "both"),
@@ -151,9 +151,9 @@ fn tensors_that_are_missing_or_unknown_are_named() {
         (
             "encoder.layer.0.attention.self.key.bias",
             "encoder.layer.2.attention.self.key.bias",
-            "blk.0.attn_k.bias",
+            "tensor encoder.layer.0.attention.self.key.bias",
         ),
-        ("embeddings.LayerNorm.weight", "pooler.eddings.LayerNweight", "token_embd_norm.weight"),
+        ("embeddings.LayerNorm.weight", "pooler.eddings.LayerNweight", "tensor embeddings.LayerNorm.weight"),
     ] {
         let copy = Copy::new("bert", "renamed");
         replace(&copy.0.join("model.safetensors"), from, to);

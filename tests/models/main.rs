@@ -5,7 +5,9 @@ mod determinism;
 mod encoders;
 mod families;
 mod folders;
+mod odd_files;
 mod pages;
+mod published;
 
 use ops_tests::{bundled, expected, largest, model, quantized};
 use rocm_ops::gguf::Gguf;

@@ -24,6 +24,7 @@ Examples:
   ops trace model.gguf --out run.optrace       record the op calls of a model's run
   ops replay run.optrace --backend rocm        check and time each call elsewhere
   ops quantize in.gguf out.gguf --type q4_k_m  make a model smaller
+  ops tokenize model.gguf 'Some text.'         see the ids that a model reads
   ops warm --backend rocm model.gguf           compile a model's kernels before its first run
 
 Exit status: 0 fine, 1 a check failed, 2 bad usage or unreadable input.";
@@ -97,6 +98,9 @@ pub(crate) enum Command {
     /// Write a model file with its weights quantized
     #[command(after_help = QUANTIZE_EXAMPLES)]
     Quantize(QuantizeArgs),
+    /// Print the token ids of a text, or the text of ids
+    #[command(after_help = TOKENIZE_EXAMPLES)]
+    Tokenize(TokenizeArgs),
     /// Show which ops run in which element types, and which provider runs them
     #[command(after_help = "Examples:\n  ops support\n  ops support --op attention\n  ops support --json")]
     Support(SupportArgs),
@@ -147,6 +151,24 @@ pub(crate) struct CheckArgs {
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum CheckStep {
     Tokens,
+}
+
+const TOKENIZE_EXAMPLES: &str = "Tokens that begin or end every text are added as for a prompt.\n\nExamples:
+  ops tokenize Qwen3-0.6B 'Some text.' --json    ids, and the tokens as they stand in the vocabulary
+  ops tokenize model.gguf --decode 5,17,3        the text of ids";
+
+#[derive(Debug, Args)]
+pub(crate) struct TokenizeArgs {
+    /// A GGUF file, or a folder with tokenizer.json
+    pub(crate) model: PathBuf,
+    /// Texts, one line of ids for each; without any, standard input without its last line break
+    pub(crate) text: Vec<String>,
+    /// Print the text of these ids, or of those on standard input, separated by commas or spaces
+    #[arg(long, value_name = "IDS", num_args = 0..=1, default_missing_value = "")]
+    pub(crate) decode: Option<String>,
+    /// Texts of special tokens stand for these tokens; with --decode, print them
+    #[arg(long)]
+    pub(crate) special: bool,
 }
 
 const TEST_EXAMPLES: &str = "\

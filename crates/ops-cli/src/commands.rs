@@ -13,6 +13,7 @@ mod quantize;
 mod replay;
 mod support;
 mod test;
+mod tokenize;
 mod trace;
 mod tune;
 mod warm;
@@ -33,6 +34,7 @@ pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, Failure> {
         Command::Tune(args) => tune::run(common, args, out),
         Command::Warm(args) => warm::run(common, args, out),
         Command::Quantize(args) => quantize::run(common, args, out),
+        Command::Tokenize(args) => tokenize::run(common, args, out),
         Command::Trace(args) => trace::run(common, args, out),
         Command::Test(args) => {
             let purpose = if args.rows { Purpose::ComputeRows } else { Purpose::Compute };

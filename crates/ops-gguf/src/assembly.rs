@@ -40,6 +40,11 @@ impl Assembly {
         Assembly { metadata, tensors: Vec::new(), sources: Vec::new() }
     }
 
+    /// The metadata, to read or change.
+    pub fn metadata(&mut self) -> &mut Metadata {
+        &mut self.metadata
+    }
+
     /// Adds a tensor, outermost dimension first. Its bytes are all pieces, concatenated. Using a tensor of
     /// several pieces as a whole copies it; using a single piece does not.
     ///

@@ -20,6 +20,19 @@ pub enum Error {
         source: std::io::Error,
     },
 
+    /// The file is of another kind.
+    #[error("{} is {got}, wanted {wanted}; {remedy}", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What it is.
+        got: String,
+        /// What was wanted.
+        wanted: &'static str,
+        /// What the user can do.
+        remedy: &'static str,
+    },
+
     /// A variant of GGUF that this crate does not read.
     #[error("unsupported {what}: got {got}, wanted {wanted}; {remedy}")]
     Unsupported {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::foreign;
 use crate::metadata::Metadata;
 use crate::parse::{self, Front};
 use crate::source::{Bytes, Source};
@@ -47,7 +48,8 @@ impl Gguf {
     /// [`Gguf::map`] reads only the pages that are used, and shares memory between processes.
     ///
     /// # Errors
-    /// [`Error::Io`] if the file cannot be opened or read, [`Error::Unsupported`] for other versions and byte orders,
+    /// [`Error::Io`] if the file cannot be opened or read, [`Error::Foreign`] if it is no GGUF file, [`Error::Unsupported`] for other
+    /// versions and byte orders,
     /// [`Error::Malformed`] if the file violates the format, [`Error::Part`] and [`Error::Split`] for a part that is missing or
     /// wrong.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
@@ -91,6 +93,7 @@ impl Gguf {
         let path = path.as_ref();
         let (front, sources) = split::load(path, |path| {
             let bytes = read(path)?;
+            foreign::check(path, &bytes)?;
             Ok((parse::front(&bytes, bytes.len())?, bytes.0))
         })?;
         Ok(Self { front, sources, path: Some(path.to_owned()) })
@@ -165,7 +168,8 @@ impl Gguf {
     /// As [`Tokenizer::from_metadata`](crate::Tokenizer::from_metadata).
     #[cfg(feature = "tokenizer")]
     pub fn tokenizer(&self) -> Result<crate::Tokenizer> {
-        crate::Tokenizer::of_file(self.metadata(), self.path.as_deref())
+        let rows = self.find("token_embd.weight").and_then(|tensor| tensor.dims().first().copied());
+        Ok(crate::Tokenizer::of_file(self.metadata(), self.path.as_deref())?.with_rows(rows.unwrap_or(0)))
     }
 
     fn with_data<'a>(&'a self, info: &'a TensorInfo) -> Tensor<'a> {

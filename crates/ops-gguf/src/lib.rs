@@ -47,6 +47,7 @@ compile_error!("GGUF tensors are used in place, and files are little-endian: big
 
 pub use assembly::Assembly;
 pub use error::{Error, Result};
+pub use foreign::ForeignFile;
 pub use ggml_type::{Block, GgmlType};
 pub use gguf::Gguf;
 pub use metadata::{Array, FromValue, Metadata, Strings, Value};
@@ -64,6 +65,7 @@ pub use writer::{AtomicFile, Body, Writer};
 mod assembly;
 mod cursor;
 mod error;
+mod foreign;
 mod ggml_type;
 mod gguf;
 #[allow(unsafe_code)]

@@ -1,5 +1,6 @@
 //! The front of a file: metadata and tensor descriptions, without data.
 use crate::error::{Error, Result};
+use crate::foreign;
 use crate::ggml_type::GgmlType;
 use crate::metadata::Metadata;
 use crate::parse::{self, Front};
@@ -52,6 +53,7 @@ impl Outline {
             let more = wanted.min(len) - bytes.len() as u64;
             let read = file.by_ref().take(more).read_to_end(&mut bytes);
             let read = read.map_err(|e| Error::io("read", path, e))?;
+            foreign::check(path, &bytes)?;
             // A front longer than the part read so far looks truncated.
             match parse::front(&bytes, usize::try_from(len).unwrap_or(usize::MAX)) {
                 Err(_) if read > 0 && (bytes.len() as u64) < len => wanted = wanted.saturating_mul(4),

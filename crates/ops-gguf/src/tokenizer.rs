@@ -23,6 +23,7 @@ mod huggingface;
 mod matcher;
 mod pretokenizer;
 mod sentencepiece;
+mod special;
 mod vocab;
 
 /// The tokenizer of a model.
@@ -50,8 +51,12 @@ pub struct Tokenizer {
     /// Control and unknown tokens by their text, for prompts that may contain them.
     control: Matcher,
     special: SpecialIds,
-    add_bos: bool,
-    add_eos: bool,
+    /// What is put before and after a text by default.
+    around: Around,
+    /// Rows of the model's embeddings: one per token, and often some more as padding.
+    rows: usize,
+    /// Tokens after which white space is removed from a text with special tokens, sorted.
+    strip_after: Box<[u32]>,
     chat_template: Option<Box<str>>,
     files: Files,
 }
@@ -61,6 +66,13 @@ pub struct Tokenizer {
 struct Files {
     tokenizer: Option<Box<str>>,
     chat_template: Option<Box<str>>,
+}
+
+/// The tokens that begin and end every text.
+#[derive(Clone, Copy, Default)]
+struct Around {
+    begin: Option<u32>,
+    end: Option<u32>,
 }
 
 enum Engine {
@@ -74,10 +86,9 @@ struct SpecialIds {
     bos: Option<u32>,
     eos: Option<u32>,
     eot: Option<u32>,
-    eom: Option<u32>,
     unknown: Option<u32>,
     padding: Option<u32>,
-    /// Further tokens that end generation.
+    /// All tokens that end generation.
     ends: Vec<u32>,
 }
 
@@ -103,23 +114,6 @@ pub struct EncodeOptions {
 /// Paths of the files of a folder, set by its loader.
 const FILE: &str = "tokenizer.huggingface.file";
 const TEMPLATE_FILE: &str = "tokenizer.chat_template.file";
-
-/// Ids of further tokens that end a text.
-const ENDS: &str = "tokenizer.ggml.eos_token_ids";
-
-/// Control tokens that end a turn, for vocabularies whose metadata does not name one.
-const END_OF_TURN: &[&str] = &[
-    "<|eot_id|>",
-    "<|im_end|>",
-    "<|end|>",
-    "<end_of_turn>",
-    "<|endoftext|>",
-    "<|end_of_text|>",
-    "<EOT>",
-    "[EOT]",
-    "<｜end▁of▁sentence｜>",
-    "<end_of_utterance>",
-];
 
 impl Tokenizer {
     /// Builds the tokenizer that the metadata describes.
@@ -175,8 +169,12 @@ impl Tokenizer {
         let control = vocab.iter().filter(|(_, _, kind)| kind.is_control());
         Ok(Self {
             control: Matcher::new(control.map(|(id, text, _)| (id, text.to_owned()))),
-            add_bos: added(meta, "bos", special.bos, bos_default)?,
-            add_eos: added(meta, "eos", special.eos, false)?,
+            around: Around {
+                begin: added(meta, "bos", special.bos, bos_default)?,
+                end: added(meta, "eos", special.eos, false)?,
+            },
+            rows: rows(meta, &vocab)?,
+            strip_after: special::strip_after(meta, &vocab)?,
             chat_template: meta.find::<&str>("tokenizer.chat_template")?.map(Into::into),
             files: Files::default(),
             vocab,
@@ -205,27 +203,28 @@ impl Tokenizer {
 
     fn ids(&self, text: &str, options: EncodeOptions) -> Result<Vec<u32>> {
         let mut ids = Vec::new();
-        if options.bos.unwrap_or(self.add_bos) {
-            ids.push(self.special.bos.ok_or_else(|| absent("bos"))?);
-        }
+        ids.extend(chosen(options.bos, self.around.begin, self.special.bos, "bos")?);
         if let Engine::HuggingFace(engine) = &self.engine {
             engine.encode(text, options.special, &mut ids)?;
         } else if options.special {
+            let mut strips = false;
             for (range, id) in self.control.split(text) {
+                let strips_before =
+                    std::mem::replace(&mut strips, id.is_some_and(|id| self.strips_after(id)));
                 match id {
                     Some(id) => ids.push(id),
                     None => {
-                        let at = range.start;
-                        self.encode_text(&text[range], &mut ids).map_err(|e| shifted(e, at))?;
+                        let part = &text[range.clone()];
+                        let part = if strips_before { part.trim_start() } else { part };
+                        let at = range.end - part.len();
+                        self.encode_text(part, &mut ids).map_err(|e| shifted(e, at))?;
                     }
                 }
             }
         } else {
             self.encode_text(text, &mut ids)?;
         }
-        if options.eos.unwrap_or(self.add_eos) {
-            ids.push(self.special.eos.ok_or_else(|| absent("eos"))?);
-        }
+        ids.extend(chosen(options.eos, self.around.end, self.special.eos, "eos")?);
         Ok(ids)
     }
 
@@ -244,6 +243,18 @@ impl Tokenizer {
                 }
             }),
         }
+    }
+
+    /// The same tokenizer for a model with this many rows. Ids from [`Tokenizer::vocab_size`] on are padding: they have no text and
+    /// end nothing.
+    #[must_use]
+    pub fn with_rows(mut self, rows: usize) -> Self {
+        self.rows = self.rows.max(rows);
+        self
+    }
+
+    fn strips_after(&self, id: u32) -> bool {
+        self.strip_after.binary_search(&id).is_ok()
     }
 
     /// Number of tokens. The model may have more rows, as padding.
@@ -271,7 +282,7 @@ impl Tokenizer {
         self.special.eos
     }
 
-    /// The token that ends a turn of a conversation: from the metadata, or else a control token with a well-known text.
+    /// The token that ends a turn of a conversation: from the metadata, or else one with a well-known text.
     pub fn eot(&self) -> Option<u32> {
         self.special.eot
     }
@@ -286,20 +297,20 @@ impl Tokenizer {
         self.special.padding
     }
 
-    /// Whether this token ends generation: it ends a text, a turn or a message.
+    /// Whether this token ends generation. The metadata may name several such tokens, and tokens with well-known texts, such as
+    /// `<|im_end|>`, are always among them. In vocabularies with `<|return|>` and `<|call|>`, `<|end|>` ends only a part of an answer.
     pub fn is_end(&self, id: u32) -> bool {
-        let SpecialIds { eos, eot, eom, ends, .. } = &self.special;
-        [eos, eot, eom].contains(&&Some(id)) || ends.contains(&id)
+        self.special.ends.contains(&id)
     }
 
     /// Whether [`Tokenizer::encode`] adds BOS by default.
     pub fn adds_bos(&self) -> bool {
-        self.add_bos
+        self.around.begin.is_some()
     }
 
     /// Whether [`Tokenizer::encode`] adds EOS by default.
     pub fn adds_eos(&self) -> bool {
-        self.add_eos
+        self.around.end.is_some()
     }
 
     /// The Jinja template that renders a conversation as a prompt. Encode the result with [`EncodeOptions::special`], and
@@ -337,29 +348,36 @@ fn panicked(message: &str) -> Error {
     )
 }
 
-impl SpecialIds {
-    fn from_metadata(meta: &Metadata, vocab: &Vocab) -> Result<Self> {
-        let id = |name| vocab.id_of_key(meta, &format!("tokenizer.ggml.{name}_token_id"));
-        let control = |text: &&str| vocab.id(text).filter(|&id| vocab.kind(id) == Some(TokenKind::Control));
-        Ok(Self {
-            bos: id("bos")?,
-            eos: id("eos")?,
-            eot: id("eot")?.or_else(|| END_OF_TURN.iter().find_map(control)),
-            eom: id("eom")?.or_else(|| control(&"<|eom_id|>")),
-            unknown: id("unknown")?,
-            padding: id("padding")?,
-            ends: meta.find::<Vec<u32>>(ENDS)?.unwrap_or_default(),
-        })
+/// The token to add: what the caller chose, or else the default.
+fn chosen(
+    asked: Option<bool>,
+    default: Option<u32>,
+    known: Option<u32>,
+    name: &'static str,
+) -> Result<Option<u32>> {
+    match asked {
+        None => Ok(default),
+        Some(false) => Ok(None),
+        Some(true) => default.or(known).map(Some).ok_or_else(|| absent(name)),
     }
 }
 
-/// Whether a token is added to every text: as the metadata says, or else the default, provided the token exists.
-fn added(meta: &Metadata, name: &'static str, id: Option<u32>, default: bool) -> Result<bool> {
+/// The token added to every text: as the metadata says, or else the default, provided the token exists.
+fn added(meta: &Metadata, name: &'static str, id: Option<u32>, default: bool) -> Result<Option<u32>> {
     match meta.find::<bool>(&format!("tokenizer.ggml.add_{name}_token"))? {
-        Some(true) if id.is_none() => Err(absent(name)),
-        Some(add) => Ok(add),
-        None => Ok(default && id.is_some()),
+        Some(true) => id.map(Some).ok_or_else(|| absent(name)),
+        Some(false) => Ok(None),
+        None => Ok(id.filter(|_| default)),
     }
+}
+
+/// The rows that the metadata says the model has, at least one per token.
+fn rows(meta: &Metadata, vocab: &Vocab) -> Result<usize> {
+    let said = match meta.architecture() {
+        Ok(architecture) => meta.find::<u64>(&format!("{architecture}.vocab_size"))?,
+        Err(_) => None,
+    };
+    Ok(said.and_then(|rows| usize::try_from(rows).ok()).unwrap_or(0).max(vocab.len()))
 }
 
 fn absent(name: &'static str) -> Error {

@@ -18,6 +18,8 @@ pub struct Config {
     pub dim: usize,
     /// Number of layers.
     pub layers: usize,
+    /// Further layers in the file that are not used, because they predict more than the next token.
+    pub(crate) passed_over: usize,
     /// Number of query heads.
     pub heads: usize,
     /// Number of key and value heads; divides `heads`.
@@ -149,10 +151,10 @@ pub struct Window {
 }
 
 impl Recurrent {
-    /// Reads the metadata of a model with this many layers.
-    pub(crate) fn read(keys: &Keys<'_>, layers: usize) -> Result<Self> {
+    /// Reads the metadata of a model with this many layers, and some after them that are not used.
+    pub(crate) fn read(keys: &Keys<'_>, (layers, passed_over): (usize, usize)) -> Result<Self> {
         let layers = match keys.find::<&[bool]>("attention.recurrent_layers")? {
-            Some(said) if said.len() == layers => said.to_vec(),
+            Some(said) if [layers, layers + passed_over].contains(&said.len()) => said[..layers].to_vec(),
             Some(said) => {
                 let wanted = format!("one value for each of the {layers} layers");
                 return Err(keys.wrong(
@@ -200,14 +202,13 @@ impl Recurrent {
 }
 
 /// Keys that affect results and that a family does not support unless it says so.
-const REFUSED: [&str; 9] = [
+const REFUSED: [&str; 8] = [
     "attention.clamp_kqv",
     "attention.max_alibi_bias",
     "attention.temperature_scale",
     "logit_scale",
     "residual_scale",
     "embedding_scale",
-    "nextn_predict_layers",
     "rope.scaling.yarn_attn_factor",
     "rope.scaling.yarn_ext_factor",
 ];
@@ -216,7 +217,8 @@ const REFUSED: [&str; 9] = [
 type FamilyKey = (&'static str, fn(&Config) -> bool);
 
 /// Keys that only some families have.
-const BY_FAMILY: [FamilyKey; 11] = [
+const BY_FAMILY: [FamilyKey; 12] = [
+    ("nextn_predict_layers", |config| config.passed_over == 0),
     ("attn_logit_softcapping", |config| config.score_softcap.is_none()),
     ("final_logit_softcapping", |config| config.logit_softcap.is_none()),
     ("expert_count", |config| config.experts.is_none()),
@@ -239,6 +241,7 @@ impl Config {
             architecture: keys.architecture().to_owned(),
             dim,
             layers: keys.count("block_count")?,
+            passed_over: 0,
             heads,
             kv_heads: keys.count_or("attention.head_count_kv", heads)?,
             head_dim,

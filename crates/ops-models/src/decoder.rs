@@ -1,4 +1,5 @@
 //! The decoder, written once for every family, backend and float type.
+use crate::folder::origin;
 use crate::{Config, NormKind, Result};
 use drawn::Draws;
 use feed_forward::FeedForward;
@@ -143,7 +144,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     /// [`Error::Family`](crate::Error::Family), [`Error::Key`](crate::Error::Key) and [`Error::Tensor`](crate::Error::Tensor) for
     /// what this crate does not run; errors of the file and of the backend.
     pub fn load(backend: &B, gguf: &Gguf, context: usize) -> Result<Self> {
-        load::load(backend, gguf, context, &mut |_, _| ())
+        Self::load_with(backend, gguf, context, &mut |_, _| ())
     }
 
     /// Like [`load`](Self::load), and calls `progress` with the number of layers loaded and the total.
@@ -156,7 +157,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         context: usize,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self> {
-        load::load(backend, gguf, context, progress)
+        origin::in_words_of(gguf, load::load(backend, gguf, context, progress))
     }
 
     /// The model's configuration.

@@ -2,6 +2,7 @@
 use crate::Result;
 use crate::decoder::feed_forward::Dense;
 use crate::decoder::{Linear, Norm};
+use crate::folder::origin;
 use batch::Batch;
 use ops_core::model::{Transformer, Weight};
 use ops_core::ops::*;
@@ -67,7 +68,7 @@ impl<T: Float, B: Transformer<T>> Encoder<T, B> {
     /// # Errors
     /// As [`load`](Self::load).
     pub fn load_with(backend: &B, gguf: &Gguf, progress: &mut dyn FnMut(usize, usize)) -> Result<Self> {
-        load::load(backend, gguf, progress)
+        origin::in_words_of(gguf, load::load(backend, gguf, progress))
     }
 
     /// The encoder's configuration.

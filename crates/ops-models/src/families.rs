@@ -1,4 +1,5 @@
 //! The families. Each family is a file: its name, and what its metadata does not say.
+use crate::folder::origin;
 use crate::keys::Keys;
 use crate::{Config, Error, NormKind, Result};
 use ops_gguf::Metadata;
@@ -66,6 +67,10 @@ impl Config {
     /// [`Error::Family`] for an unknown architecture, [`Error::Key`] for a value that cannot be honoured, [`Error::File`] for a
     /// missing key.
     pub fn new(metadata: &Metadata) -> Result<Self> {
+        Self::read(metadata).map_err(|error| origin::named(error, metadata))
+    }
+
+    fn read(metadata: &Metadata) -> Result<Self> {
         let keys = Keys::new(metadata)?;
         let family = find(keys.architecture())?;
         let mut config = Self::common(&keys)?;

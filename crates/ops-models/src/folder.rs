@@ -3,8 +3,9 @@
 //! A folder is converted to the equivalent of a GGUF file of the same model: the configuration as its keys,
 //! and the tensors under its names and in their own memory. Families are therefore written once, and
 //! everything that reads a [`Gguf`] reads folders.
-use crate::Result;
-use ops_gguf::{Assembly, Bytes, Gguf, Outline};
+use crate::{Config, EncoderConfig, Result};
+use ops_gguf::{Assembly, Bytes, Gguf, Metadata, Outline};
+use options::Notes;
 use std::path::{Path, PathBuf};
 
 pub use encoder::encoder_families;
@@ -17,7 +18,9 @@ mod families;
 mod gpt_oss;
 mod images;
 mod names;
+mod neutral;
 mod options;
+pub(crate) mod origin;
 mod parts;
 mod qwen3_next;
 mod rope;
@@ -54,6 +57,29 @@ pub fn files(path: impl AsRef<Path>) -> Result<Vec<PathBuf>> {
     })
 }
 
+/// The metadata about a model's tokenizer, and the rows of its embeddings (0 if unknown), without reading weights. A folder needs no
+/// `config.json`.
+///
+/// # Errors
+/// [`Error::File`](crate::Error::File) and [`Error::Folder`](crate::Error::Folder) for files that are missing or cannot be read.
+pub fn tokenizer_metadata(path: impl AsRef<Path>) -> Result<(Metadata, usize)> {
+    let path = path.as_ref();
+    if !path.is_dir() {
+        let outline = Outline::open(path)?;
+        let rows = outline.tensors().find(|tensor| tensor.name() == "token_embd.weight");
+        let rows = rows.and_then(|tensor| tensor.dims().first().copied());
+        return Ok((outline.metadata().clone(), rows.unwrap_or(0)));
+    }
+    let mut metadata = Metadata::new();
+    tokenizer::add(&mut metadata, path)?;
+    if metadata.value("tokenizer.huggingface.json").is_none() {
+        return Err(options::wrong(path, "tokenizer.json", "no such file", "the tokenizer"));
+    }
+    let config = options::Options::read(&path.join("config.json"))?;
+    let rows = config.map(|config| config.count("vocab_size")).transpose()?.flatten();
+    Ok((metadata, rows.unwrap_or(0) as usize))
+}
+
 /// [`open`], with the weight files opened by `read`, which may for example map them.
 ///
 /// # Errors
@@ -62,14 +88,76 @@ pub fn open_with(
     path: impl AsRef<Path>,
     read: &mut dyn FnMut(&Path) -> ops_gguf::Result<Bytes>,
 ) -> Result<Gguf> {
-    let path = path.as_ref();
-    if !path.is_dir() {
-        return Ok(Gguf::open_with(path, read)?);
+    OpenOptions::new().open_with(path, read)
+}
+
+/// How a model is opened, for callers that need more than [`open`].
+///
+/// ```no_run
+/// let model = ops_models::OpenOptions::new().allow_unknown_options(true).open("Qwen3-0.6B")?;
+/// ops_models::warnings(&model).iter().for_each(|warning| eprintln!("{warning}"));
+/// # Ok::<(), ops_models::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OpenOptions {
+    allow_unknown: bool,
+}
+
+impl OpenOptions {
+    /// Those of [`open`].
+    pub fn new() -> Self {
+        Self::default()
     }
-    let mut translated = config::translate(&path.join("config.json"))?;
-    let mut metadata = std::mem::take(&mut translated.metadata);
-    tokenizer::add(&mut metadata, path)?;
-    let mut model = Assembly::new(metadata);
-    tensors::add(&mut model, path, &translated, read)?;
-    Ok(model.finish()?)
+
+    /// Whether an option of `config.json` that this crate does not know is a warning instead of an error. Results are wrong if
+    /// the option has an effect.
+    #[must_use]
+    pub fn allow_unknown_options(mut self, allow: bool) -> Self {
+        self.allow_unknown = allow;
+        self
+    }
+
+    /// [`open`] with these options.
+    ///
+    /// # Errors
+    /// As [`open`].
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Gguf> {
+        self.open_with(path, &mut |file| Bytes::read(file))
+    }
+
+    /// [`open_with`] with these options.
+    ///
+    /// # Errors
+    /// As [`open_with`].
+    pub fn open_with(
+        &self,
+        path: impl AsRef<Path>,
+        read: &mut dyn FnMut(&Path) -> ops_gguf::Result<Bytes>,
+    ) -> Result<Gguf> {
+        let path = path.as_ref();
+        if !path.is_dir() {
+            return Ok(Gguf::open_with(path, read)?);
+        }
+        let notes = Notes::new(self.allow_unknown);
+        let mut translated = config::translate(&path.join("config.json"), notes)?;
+        let mut metadata = std::mem::take(&mut translated.metadata);
+        origin::set_folder(&mut metadata, path)?;
+        if translated.family.encoder {
+            EncoderConfig::new(&metadata)?;
+        } else {
+            Config::new(&metadata)?;
+        }
+        tokenizer::add(&mut metadata, path)?;
+        if !translated.family.encoder && path.join("modules.json").is_file() {
+            translated.notes.warn(format!(
+                "{}: {}",
+                path.join("modules.json").display(),
+                crate::warnings::EMBEDDING
+            ));
+        }
+        let mut model = Assembly::new(metadata);
+        tensors::add(&mut model, path, &translated, read)?;
+        origin::set_warnings(model.metadata(), &translated.notes.warnings())?;
+        Ok(model.finish()?)
+    }
 }

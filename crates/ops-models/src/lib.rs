@@ -64,7 +64,8 @@
 //! A folder with `config.json` and safetensors becomes a `Gguf` (`folder/`, through `ops_gguf::Assembly`): options become metadata keys,
 //! tensors get their GGUF names and stay in the memory of their files, and experts stored one by one count as one tensor in pieces. So
 //! families, the loader and tokenizers know one kind of model. Every option of `config.json` is read, known to be harmless, or an error.
-//! Two keys do not exist in GGUF: `rope.halves`, because GGUF stores rows of a llama's queries and keys in another order, and
+//! Keys under `folder.` keep names and files, so that errors speak of the folder (`folder/origin.rs`), and warnings ([`warnings()`]).
+//! Two more keys do not exist in GGUF: `rope.halves`, because GGUF stores rows of a llama's queries and keys in another order, and
 //! `rope.scaling.truncate`. Tensors of another form than in GGUF are split or transposed by a file for their family. For multimodal
 //! models, `folder/images.rs` extracts the text model.
 #![forbid(unsafe_code)]
@@ -76,6 +77,7 @@ mod error;
 mod families;
 mod folder;
 mod keys;
+mod warnings;
 
 pub use config::{Activation, Config, Experts, Latent, NormKind, Recurrent, Window};
 pub use decoder::{
@@ -84,4 +86,7 @@ pub use decoder::{
 pub use encoder::{Encoder, EncoderConfig, Pooling, batches, truncate};
 pub use error::{Error, Result};
 pub use families::families;
-pub use folder::{encoder_families, files, folder_families, open, open_with};
+pub use folder::{
+    OpenOptions, encoder_families, files, folder_families, open, open_with, tokenizer_metadata,
+};
+pub use warnings::warnings;

@@ -10,7 +10,7 @@ mod progress;
 mod stats;
 
 pub use lines::{Lines, prompts};
-pub use model::open;
+pub use model::{Opening, open, tokenizer};
 /// How commands start and end.
 pub use ops_command as command;
 pub use progress::Progress;

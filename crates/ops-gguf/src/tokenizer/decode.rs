@@ -131,7 +131,11 @@ impl Tokenizer {
     /// Appends the bytes of a token and returns whether it was text.
     fn append_bytes(&self, id: u32, options: DecodeOptions, bytes: &mut Vec<u8>) -> Result<bool> {
         let (Some(text), Some(kind)) = (self.vocab.text(id), self.vocab.kind(id)) else {
-            return Err(Error::TokenId { id, vocab_size: self.vocab.len() });
+            return if (id as usize) < self.rows {
+                Ok(false)
+            } else {
+                Err(Error::TokenId { id, vocab_size: self.rows })
+            };
         };
         if kind.is_control() {
             if options.special {
@@ -145,7 +149,9 @@ impl Tokenizer {
             Engine::ByteLevel { .. } => &Pieces::Bytes,
         };
         match (kind, byte_of(text), pieces) {
+            (TokenKind::Unused, ..) => return Ok(false),
             (TokenKind::Byte, Some(byte), _) => bytes.push(byte),
+            (_, _, Pieces::Replaced(all)) => Pieces::append_replaced(all, text, bytes),
             (_, _, Pieces::Spaces) => sentencepiece::decode(text, bytes),
             (_, _, Pieces::Words(form)) => Pieces::append_word(form, text, bytes),
             (TokenKind::UserDefined, _, Pieces::Bytes) => bytes.extend_from_slice(text.as_bytes()),

@@ -2,12 +2,15 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use tokenizers::Decoder as _;
 use tokenizers::decoders::DecoderWrapper;
 use tokenizers::decoders::wordpiece::{WordPiece, cleanup};
+use tokenizers::normalizers::Replace;
+use tokenizers::pre_tokenizers::metaspace::PrependScheme;
 
 use super::matcher::Matcher;
 use super::vocab::{TokenKind, Vocab};
-use super::{Engine, Files, SpecialIds, Tokenizer, added};
+use super::{Around, Engine, Files, SpecialIds, Tokenizer, rows, special};
 use crate::error::{Error, Result};
 use crate::metadata::{Array, Metadata, Value};
 
@@ -31,11 +34,22 @@ pub(super) enum Pieces {
     Bytes,
     /// Text with `▁` for spaces.
     Spaces,
+    /// Text in which other patterns are replaced.
+    Replaced(Vec<Replace>),
     /// Words, and parts of words after a prefix. Spaces are not in the vocabulary.
     Words(WordPiece),
 }
 
 impl Pieces {
+    /// Appends a token after all replacements.
+    pub(super) fn append_replaced(all: &[Replace], token: &str, bytes: &mut Vec<u8>) {
+        let mut tokens = vec![token.to_owned()];
+        for one in all {
+            // Only patterns that failed when the tokenizer was built could fail here.
+            tokens = one.decode_chain(tokens.clone()).unwrap_or(tokens);
+        }
+        tokens.iter().for_each(|text| bytes.extend_from_slice(text.as_bytes()));
+    }
     /// Appends a token of a vocabulary of words, with the space before it.
     pub(super) fn append_word(form: &WordPiece, token: &str, bytes: &mut Vec<u8>) {
         let text = match token.strip_prefix(&form.prefix) {
@@ -71,18 +85,18 @@ pub(super) fn tokenizer(meta: &Metadata, text: &str) -> Result<Tokenizer> {
     inner.with_truncation(None).map_err(|e| wrong("truncation", e, "none"))?.with_padding(None);
     let (pieces, strips_space) = decoder(inner.get_decoder())?;
     let vocab = vocab(&inner)?;
-    let special = special_ids(meta, &vocab)?;
-    let (begins, ends) = around(&inner)?;
-    let special = SpecialIds { bos: special.bos.or(begins), eos: special.eos.or(ends), ..special };
-    if begins.is_some_and(|id| special.bos != Some(id)) || ends.is_some_and(|id| special.eos != Some(id)) {
-        let got = format!("token {begins:?} before a text and {ends:?} after it");
-        return Err(wrong("post-processor", got, format!("{:?} and {:?}", special.bos, special.eos)));
-    }
+    let mut special = special_ids(meta, &vocab)?;
+    // As in `transformers`, the post-processor decides: `add_bos_token` and `add_eos_token` have no effect beside a `tokenizer.json`.
+    let around = around(&inner)?;
+    special.bos = special.bos.or(around.begin);
+    special.eos = special.eos.or(around.end);
+    special.ends.extend(special.eos);
     let control = vocab.iter().filter(|(_, _, kind)| kind.is_control());
     Ok(Tokenizer {
         control: Matcher::new(control.map(|(id, text, _)| (id, text.to_owned()))),
-        add_bos: added(meta, "bos", special.bos, begins.is_some())?,
-        add_eos: added(meta, "eos", special.eos, ends.is_some())?,
+        around,
+        rows: rows(meta, &vocab)?,
+        strip_after: Box::default(),
         chat_template: meta.find::<&str>("tokenizer.chat_template")?.map(Into::into),
         files: Files::default(),
         vocab,
@@ -99,33 +113,42 @@ fn decoder(decoder: Option<&DecoderWrapper>) -> Result<(Pieces, bool)> {
         Some(step) => one(step),
         None => &[],
     };
-    let (mut byte_level, mut spaces, mut words, mut strips) = (false, false, None, false);
+    let refused = |step: &DecoderWrapper, wanted: &str| wrong("decoder", format_args!("{step:?}"), wanted);
+    let (mut byte_level, mut replaced, mut words, mut strips) = (false, Vec::new(), None, false);
     for step in steps {
         match step {
             DecoderWrapper::ByteLevel(_) => byte_level = true,
-            DecoderWrapper::Replace(_) => spaces = true,
-            DecoderWrapper::Metaspace(_) => (spaces, strips) = (true, true),
-            DecoderWrapper::WordPiece(form) => (words, strips) = (Some(form.clone()), true),
-            DecoderWrapper::Strip(_) => strips = true,
-            DecoderWrapper::ByteFallback(_) | DecoderWrapper::Fuse(_) => {}
-            _ => {
-                return Err(wrong(
-                    "decoder",
-                    format_args!("{step:?}"),
-                    "bytes, pieces with byte fallback, or words",
-                ));
+            DecoderWrapper::Replace(replace) => replaced.push(replace.clone()),
+            DecoderWrapper::Metaspace(spaces) => {
+                replaced.push(replace(&spaces.get_replacement().to_string())?);
+                // Nothing was put before the text with `never`, so nothing is removed.
+                strips |= spaces.prepend_scheme != PrependScheme::Never;
             }
+            DecoderWrapper::WordPiece(form) => (words, strips) = (Some(form.clone()), true),
+            DecoderWrapper::Strip(strip) => match (strip.content, strip.start, strip.stop) {
+                (_, 0, 0) => {}
+                (' ', 1, 0) => strips = true,
+                _ => return Err(refused(step, "at most a space removed from the start")),
+            },
+            DecoderWrapper::ByteFallback(_) | DecoderWrapper::Fuse(_) => {}
+            _ => return Err(refused(step, "bytes, pieces with byte fallback, or words")),
         }
     }
-    match (byte_level, spaces, words) {
-        (true, false, None) => Ok((Pieces::Bytes, strips)),
-        (false, true, None) => Ok((Pieces::Spaces, strips)),
-        (false, false, Some(form)) => Ok((Pieces::Words(form), strips)),
+    match (byte_level, replaced.as_slice(), words) {
+        (true, [], None) => Ok((Pieces::Bytes, strips)),
+        (false, [one], None) if *one == replace("▁")? => Ok((Pieces::Spaces, strips)),
+        (false, [_, ..], None) => Ok((Pieces::Replaced(replaced), strips)),
+        (false, [], Some(form)) => Ok((Pieces::Words(form), strips)),
         _ => {
             let wanted = "one of ByteLevel, Replace, Metaspace and WordPiece";
             Err(wrong("decoder", format_args!("{decoder:?}"), wanted))
         }
     }
+}
+
+/// Replaces a pattern by a space.
+fn replace(pattern: &str) -> Result<Replace> {
+    Replace::new(pattern, " ").map_err(|e| wrong("decoder", e, "a pattern to replace"))
 }
 
 fn vocab(inner: &tokenizers::Tokenizer) -> Result<Vocab> {
@@ -158,26 +181,28 @@ fn vocab(inner: &tokenizers::Tokenizer) -> Result<Vocab> {
 /// Ids given by the keys, or else those of the texts in `tokenizer_config.json`.
 fn special_ids(meta: &Metadata, vocab: &Vocab) -> Result<SpecialIds> {
     let ids = SpecialIds::from_metadata(meta, vocab)?;
+    let text = |name: &str| meta.find::<&str>(&format!("tokenizer.huggingface.{name}_token"));
     let named = |name: &str| -> Result<Option<u32>> {
-        let Some(text) = meta.find::<&str>(&format!("tokenizer.huggingface.{name}_token"))? else {
-            return Ok(None);
-        };
+        let Some(text) = text(name)? else { return Ok(None) };
         vocab
             .id(text)
             .map(Some)
             .ok_or_else(|| wrong("vocabulary", format_args!("no {text:?}"), format_args!("the {name}_token")))
     };
+    // Often missing from the vocabulary, and rarely used.
+    let optional = |name: &str| -> Result<Option<u32>> { Ok(text(name)?.and_then(|text| vocab.id(text))) };
+    let first = special::listed(meta)?.first().copied();
     Ok(SpecialIds {
         bos: named("bos")?.or(ids.bos),
-        eos: named("eos")?.or(ids.eos).or(ids.ends.first().copied()),
-        unknown: named("unk")?.or(ids.unknown),
-        padding: named("pad")?.or(ids.padding),
+        eos: named("eos")?.or(ids.eos).or(first),
+        unknown: optional("unk")?.or(ids.unknown),
+        padding: optional("pad")?.or(ids.padding),
         ..ids
     })
 }
 
 /// The tokens before and after a text.
-fn around(inner: &tokenizers::Tokenizer) -> Result<(Option<u32>, Option<u32>)> {
+fn around(inner: &tokenizers::Tokenizer) -> Result<Around> {
     let failed = |e| wrong("post-processor", e, "one that accepts an empty text");
     // A text of one token shows what is added before and what after.
     let bare = inner.encode_fast("a", false).map_err(failed)?;
@@ -185,10 +210,9 @@ fn around(inner: &tokenizers::Tokenizer) -> Result<(Option<u32>, Option<u32>)> {
     let (bare, whole) = (bare.get_ids(), whole.get_ids());
     let at = whole.windows(bare.len().max(1)).position(|ids| ids == bare);
     match at.map(|at| (&whole[..at], &whole[at + bare.len()..])) {
-        Some(([], [])) => Ok((None, None)),
-        Some(([begin], [])) => Ok((Some(*begin), None)),
-        Some(([], [end])) => Ok((None, Some(*end))),
-        Some(([begin], [end])) => Ok((Some(*begin), Some(*end))),
+        Some((begin @ ([] | [_]), end @ ([] | [_]))) => {
+            Ok(Around { begin: begin.first().copied(), end: end.first().copied() })
+        }
         _ => Err(wrong(
             "post-processor",
             format_args!("{whole:?} for {bare:?}"),

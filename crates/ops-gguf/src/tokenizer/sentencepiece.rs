@@ -24,6 +24,8 @@ pub(super) struct SentencePiece {
     added: Matcher,
     /// Whether a space is put in front of a text, so that its first word is treated like any other.
     pub(super) space_prefix: bool,
+    /// Whether white space after an added token is removed.
+    strips: bool,
     /// Whether every character has a token, by byte fallback or as the unknown token.
     total: bool,
 }
@@ -52,6 +54,7 @@ impl SentencePiece {
             added: Matcher::new(added.map(|(id, text, _)| (id, text.replace(' ', "▁")))),
             bpe,
             space_prefix: meta.find("tokenizer.ggml.add_space_prefix")?.unwrap_or(true),
+            strips: !super::special::strip_after(meta, vocab)?.is_empty(),
             total: all_bytes || has_unknown,
         })
     }
@@ -65,11 +68,16 @@ impl SentencePiece {
         if self.space_prefix {
             escaped.insert(0, '▁');
         }
+        let mut after_added = false;
         for (range, id) in self.added.split(&escaped) {
+            let strips = std::mem::replace(&mut after_added, id.is_some()) && self.strips;
             match id {
                 Some(id) => ids.push(id),
                 None => {
-                    self.encode_between(&escaped[range], ids).map_err(|lost| self.no_token(lost, text))?
+                    let part = &escaped[range];
+                    let space = |c: char| c == '▁' || c.is_whitespace();
+                    let part = if strips { part.trim_start_matches(space) } else { part };
+                    self.encode_between(part, ids).map_err(|lost| self.no_token(lost, text))?;
                 }
             }
         }

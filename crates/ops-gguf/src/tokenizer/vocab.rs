@@ -6,6 +6,22 @@ use crate::metadata::{Metadata, Strings};
 pub(super) const TOKENS: &str = "tokenizer.ggml.tokens";
 const TOKEN_TYPES: &str = "tokenizer.ggml.token_type";
 
+/// Texts of tokens that end a turn or a text, whatever type a file gives them: converters often mark them as plain text.
+pub(super) const END_OF_TURN: [&str; 12] = [
+    "<|eot_id|>",
+    "<|im_end|>",
+    "<|end|>",
+    "<end_of_turn>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<EOT>",
+    "_<EOT>",
+    "[EOT]",
+    "<｜end▁of▁sentence｜>",
+    "<end_of_utterance>",
+    "<|eom_id|>",
+];
+
 /// What a token is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TokenKind {
@@ -69,7 +85,13 @@ impl Vocab {
                 format_args!("at most the {rows} of `{key}`"),
             ));
         }
-        let kinds = kinds(meta, &texts)?;
+        let mut kinds = kinds(meta, &texts)?;
+        // Structure, although converters often mark these tokens as text.
+        for (text, kind) in texts.iter().zip(&mut kinds) {
+            if END_OF_TURN.contains(&text) {
+                *kind = TokenKind::Control;
+            }
+        }
         Self::new(texts, kinds)
     }
 

@@ -1,6 +1,7 @@
 //! Reads a model's tensors. A tensor in the file that the model does not use is an error.
 use super::feed_forward::{Dense, FeedForward, Matrices, Mixture};
 use super::{Attend, AttentionPart, Decoder, Layer, Linear, Norm, Rotation};
+use crate::keys::Keys;
 use crate::{Activation, Config, Error, Experts, NormKind, Result};
 use ops_core::model::{RopeScaling, RopeTables, Transformer, Weight};
 use ops_core::ops::{CastOps, LinearOps};
@@ -74,6 +75,17 @@ impl<'g, T: Float, B: Transformer<T>, C> Loader<'g, B, T, C> {
     pub(crate) fn matrix_in_t(&self, name: &str, dims: [usize; 2]) -> Result<TensorOf<B, T>> {
         self.mark(name);
         Ok(CastOps::<T>::cast(self.backend, &self.weights.matrix(name, dims)?)?)
+    }
+
+    /// Counts the tensors of these layers as read.
+    fn pass_over(&self, layers: Range<usize>) {
+        for layer in layers {
+            let prefix = format!("blk.{layer}.");
+            self.gguf
+                .tensors()
+                .filter(|tensor| tensor.name().starts_with(&prefix))
+                .for_each(|tensor| self.mark(tensor.name()));
+        }
     }
 
     /// Refuses a file with a tensor that was not read.
@@ -316,6 +328,7 @@ pub(super) fn load<T: Float, B: Transformer<T>>(
         let (got, wanted) = (format!("dimensions {dims:?}"), format!("[vocabulary, {}]", config.dim));
         return Err(Error::Tensor { name: "token_embd.weight".into(), got, wanted });
     };
+    check_rows(gguf, vocabulary)?;
     loader.mark("token_embd.weight");
     let (rotation, windowed_rotation) = loader.rotations(context)?;
     let layers = (0..config.layers).map(|i| {
@@ -327,6 +340,7 @@ pub(super) fn load<T: Float, B: Transformer<T>>(
     let output_norm = loader.norm("output_norm", config.dim)?;
     let matrix = [vocabulary, config.dim];
     let output = loader.has("output.weight").then(|| loader.linear("output", matrix)).transpose()?;
+    loader.pass_over(config.layers..config.layers + config.passed_over);
     loader.check_all_used(&config.architecture)?;
     Ok(Decoder {
         embedding: loader.weights.matrix("token_embd.weight", matrix)?,
@@ -338,4 +352,15 @@ pub(super) fn load<T: Float, B: Transformer<T>>(
         config,
         computes_in: PhantomData,
     })
+}
+
+/// Checks that the embeddings have as many rows as the metadata says, if it does.
+fn check_rows(gguf: &Gguf, rows: usize) -> Result<()> {
+    let keys = Keys::new(gguf.metadata())?;
+    match keys.find::<u64>("vocab_size")? {
+        Some(said) if said != rows as u64 => {
+            Err(keys.wrong("vocab_size", said, format!("{rows}, the rows of token_embd.weight")))
+        }
+        _ => Ok(()),
+    }
 }

@@ -1,4 +1,5 @@
 //! The configuration of an encoder.
+use crate::folder::origin;
 use crate::keys::Keys;
 use crate::{Activation, Error, Result};
 use ops_gguf::Metadata;
@@ -89,6 +90,10 @@ impl EncoderConfig {
     /// [`Error::Family`] for an unknown architecture, [`Error::Key`] for a value that cannot be honoured, [`Error::File`] for a
     /// missing key.
     pub fn new(metadata: &Metadata) -> Result<Self> {
+        Self::read(metadata).map_err(|error| origin::named(error, metadata))
+    }
+
+    fn read(metadata: &Metadata) -> Result<Self> {
         let keys = Keys::new(metadata)?;
         let architecture = keys.architecture().to_owned();
         if !ARCHITECTURES.contains(&&*architecture) {

@@ -1,32 +1,44 @@
 //! `config.json` as the metadata that a GGUF file of the same model has, so that a model is described in only
 //! one way.
-use super::options::Options;
-use super::parts::{Family, HARMLESS, Keys, Translated, Windows};
+use super::neutral::{self, HARMLESS};
+use super::options::{Notes, Options, wrong};
+use super::parts::{Family, Keys, Translated, Windows};
 use super::{encoder, families, images, rope};
 use crate::Result;
 use std::path::Path;
+use std::rc::Rc;
 
-pub(super) fn translate(path: &Path) -> Result<Translated> {
+pub(super) fn translate(path: &Path, notes: Notes) -> Result<Translated> {
     let options = Options::read(path)?;
-    let options = options.ok_or_else(|| super::options::wrong(path, "file", "no such file", "a file"))?;
+    let options = options.ok_or_else(|| wrong(path, "file", "no such file", "a file"))?;
+    let options = options.with_notes(notes);
     if let Some(encoder) = encoder::translate(&options, path)? {
         return Ok(encoder);
     }
     let text = images::text_config(&options, &HARMLESS)?;
     let has_images = text.is_some();
-    let options = text.unwrap_or(options);
-    let family = families::find(&options)?;
+    let whole = text.is_some().then_some(&options);
+    let options = text.as_ref().unwrap_or(&options);
+    let family = families::find(options)?;
+    if let Some(whole) = whole {
+        neutral::check(whole, family)?;
+        whole.finish(&[&HARMLESS[..], &images::OF_IMAGES].concat())?;
+    }
     let mut keys = Keys::new(family)?;
-    extents(&options, family, &mut keys)?;
-    experts(&options, family, &mut keys)?;
-    windows(&options, family, &mut keys)?;
-    let long_factors = rope::translate(&options, family, &mut keys)?;
-    choices(&options, family)?;
-    let split = (family.translate)(&options, &mut keys)?;
+    extents(options, family, &mut keys)?;
+    experts(options, family, &mut keys)?;
+    windows(options, family, &mut keys)?;
+    let long_factors = rope::translate(options, family, &mut keys)?;
+    choices(options, family)?;
+    let split = (family.translate)(options, &mut keys)?;
     let tied = options.flag("tie_word_embeddings")?.unwrap_or(family.tied);
+    neutral::check(options, family)?;
     options.finish(&HARMLESS)?;
     let layers = keys.metadata.arch_u32("block_count")? as usize;
-    Ok(Translated { family, has_images, metadata: keys.metadata, tied, layers, split, long_factors })
+    let vocab_size = keys.metadata.arch_u32("vocab_size")? as usize;
+    let notes = Rc::clone(&options.notes);
+    let metadata = keys.metadata;
+    Ok(Translated { family, has_images, metadata, tied, layers, vocab_size, split, long_factors, notes })
 }
 
 fn extents(options: &Options, family: &Family, keys: &mut Keys) -> Result<()> {
@@ -58,7 +70,7 @@ fn extents(options: &Options, family: &Family, keys: &mut Keys) -> Result<()> {
 }
 
 fn experts(options: &Options, family: &Family, keys: &mut Keys) -> Result<()> {
-    let Some(option) = options.any(&["num_local_experts", "num_experts"]) else { return Ok(()) };
+    let Some(option) = options.any(&["num_local_experts", "num_experts"])? else { return Ok(()) };
     keys.set_if("expert_count", options.count(option)?)?;
     let used = options.count("num_experts_per_tok")?;
     keys.set("expert_used_count", options.required("num_experts_per_tok", used)?)?;

@@ -1,14 +1,16 @@
 //! An encoder's `config.json`, and the files of `sentence-transformers` about its embeddings, as metadata.
-use super::options::{Options, read_text, wrong};
-use super::parts::{Family, HARMLESS, Keys, Split, Translated};
+use super::neutral::{self, HARMLESS};
+use super::options::{Options, parsed, read_text, wrong};
+use super::parts::{Family, Keys, Split, Translated};
 use crate::Result;
 use crate::encoder::{ACTIVATIONS, Pooling, key};
 use serde_json::Value;
 use std::path::Path;
+use std::rc::Rc;
 
 pub(super) use names::{LAYERS, place};
 
-mod names;
+pub(super) mod names;
 
 /// This is the only list of encoders that folders may hold.
 static FAMILIES: [Family; 1] = [Family::encoder("bert", "bert")];
@@ -54,17 +56,21 @@ pub(super) fn translate(options: &Options, path: &Path) -> Result<Option<Transla
     let mut keys = Keys::new(family)?;
     extents(options, &mut keys)?;
     choices(options, &mut keys)?;
+    neutral::check(options, family)?;
     options.finish(&[&HARMLESS[..], &ALSO_HARMLESS].concat())?;
     sentences(path.parent().unwrap_or(Path::new("")), &mut keys)?;
     let layers = keys.metadata.arch_u32("block_count")? as usize;
+    let vocab_size = keys.metadata.arch_u32("vocab_size")? as usize;
     Ok(Some(Translated {
         family,
         has_images: false,
         metadata: keys.metadata,
         tied: true,
         layers,
+        vocab_size,
         split: Split::None,
         long_factors: None,
+        notes: Rc::clone(&options.notes),
     }))
 }
 
@@ -124,7 +130,7 @@ fn sentences(folder: &Path, keys: &mut Keys) -> Result<()> {
 
 /// How tokens are combined into one vector, according to `modules.json`, and whether it is normalised.
 fn modules(folder: &Path, path: &Path, text: &str, keys: &Keys) -> Result<(Pooling, bool)> {
-    let modules: Value = serde_json::from_str(text).map_err(|e| wrong(path, "contents", e, "JSON"))?;
+    let modules = parsed(path, text)?;
     let modules = modules.as_array().map(Vec::as_slice).unwrap_or_default();
     let kinds: Vec<&str> = modules.iter().map(kind).collect();
     let normalize = match kinds[..] {

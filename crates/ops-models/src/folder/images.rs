@@ -30,8 +30,11 @@ const KINDS: [Kind; 2] = [
     Kind { model_type: "mistral3", text: "mistral", defaults: || json!({}) },
 ];
 
+/// The option that the embeddings are also the output matrix.
+const TIED: &str = "tie_word_embeddings";
+
 /// Options about images.
-const OF_IMAGES: [&str; 12] = [
+pub(super) const OF_IMAGES: [&str; 12] = [
     "vision_config",
     "mm_tokens_per_image",
     "boi_token_index",
@@ -55,23 +58,28 @@ pub(super) fn model_types() -> impl Iterator<Item = &'static str> {
     KINDS.iter().map(|kind| kind.model_type)
 }
 
-/// The options of the text model, if this is a multimodal model. All others must be `harmless` or about
-/// images.
+/// The options of the text model, if this is a multimodal model. Options that both objects have must agree, unless they are
+/// `harmless`; the caller checks the others.
 pub(super) fn text_config(options: &Options, harmless: &[&str]) -> Result<Option<Options>> {
     let model_type = options.text("model_type")?;
     let Some(kind) = KINDS.iter().find(|kind| Some(kind.model_type) == model_type) else { return Ok(None) };
     let text = options.required("text_config", options.object("text_config")?)?;
-    let mut text = text.with_defaults((kind.defaults)());
-    if let Some(tied) = options.get("tie_word_embeddings") {
-        text = text.with_defaults(json!({"tie_word_embeddings": tied}));
-    }
+    // Embeddings are tied if the whole model says so or its text model does.
+    let tied = [options.flag(TIED)?, text.flag(TIED)?].into_iter().flatten().reduce(|a, b| a || b);
+    let mut text = text.with(TIED, tied.map(Value::Bool)).with_defaults((kind.defaults)());
     text = text.with_defaults(json!({"model_type": kind.text}));
     text.only("model_type", kind.text, |value| value.as_str() == Some(kind.text))?;
     options.only("architectures", "a class for text generation, ..ForConditionalGeneration", |value| {
         let names = value.as_array().map(Vec::as_slice).unwrap_or_default();
         names.iter().all(|name| name.as_str().is_some_and(|name| name.ends_with("ForConditionalGeneration")))
     })?;
-    options.finish(&[harmless, &OF_IMAGES].concat())?;
+    // Options of the text model may be repeated beside it.
+    for option in options.common(&text) {
+        if options.is_unread(option) && !harmless.contains(&option) {
+            options.agree_on(option, &text)?;
+            options.get(option);
+        }
+    }
     Ok(Some(text))
 }
 

@@ -127,6 +127,24 @@ pub(super) fn place(name: &str, post_normed: bool) -> Option<Place> {
     Some(Place::Tensor(format!("blk.{layer}.{}.{kind}", own.or_else(|| of(&LAYER, part))?)))
 }
 
+/// The name in `transformers` of a GGUF tensor; of several, the first. `None` if no name is known.
+pub(super) fn theirs(ours: &str, post_normed: bool) -> Option<String> {
+    let of = |table: &[(&'static str, &str)], part: &str| {
+        table.iter().find(|(_, ours)| *ours == part).map(|(theirs, _)| *theirs)
+    };
+    let Some(name) = ours.strip_prefix("blk.") else {
+        let (part, kind) = weight_or_bias(ours)?;
+        return Some(format!("{}.{kind}", of(&WHOLE, part)?));
+    };
+    let (layer, name) = name.split_once('.')?;
+    if let Some(theirs) = of(&OTHER, name) {
+        return Some(format!("model.layers.{layer}.{theirs}"));
+    }
+    let (part, kind) = weight_or_bias(name)?;
+    let own = if post_normed { of(&POST_NORMED, part) } else { None };
+    Some(format!("model.layers.{layer}.{}.{kind}", own.or_else(|| of(&LAYER, part))?))
+}
+
 /// Splits the name of a weight or a bias into stem and ending.
 fn weight_or_bias(name: &str) -> Option<(&str, &str)> {
     name.rsplit_once('.').filter(|(_, kind)| ["weight", "bias"].contains(kind))

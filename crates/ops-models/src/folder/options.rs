@@ -1,9 +1,31 @@
 //! Options of a JSON file, none of which is ignored.
 use crate::{Error, Result};
+use ops_gguf::ForeignFile;
 use serde_json::{Map, Value};
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// What is done with options that this program does not know, and warnings about a folder.
+#[derive(Default)]
+pub(super) struct Notes {
+    /// Whether an unknown option is a warning instead of an error.
+    allow_unknown: bool,
+    warnings: RefCell<Vec<String>>,
+}
+
+impl Notes {
+    pub(super) fn new(allow_unknown: bool) -> Self {
+        Notes { allow_unknown, warnings: RefCell::default() }
+    }
+    pub(super) fn warn(&self, warning: String) {
+        self.warnings.borrow_mut().push(warning);
+    }
+    pub(super) fn warnings(&self) -> Vec<String> {
+        self.warnings.borrow().clone()
+    }
+}
 
 /// An object of a JSON file that keeps track of which options have been read. `null` counts as absent.
 pub(super) struct Options {
@@ -12,21 +34,31 @@ pub(super) struct Options {
     prefix: String,
     map: Map<String, Value>,
     used: RefCell<HashSet<String>>,
+    pub(super) notes: Rc<Notes>,
 }
 
 impl Options {
     pub(super) fn new(path: &Path, map: Map<String, Value>) -> Self {
-        Options { path: path.to_owned(), prefix: String::new(), map, used: RefCell::default() }
+        Options {
+            path: path.to_owned(),
+            prefix: String::new(),
+            map,
+            used: RefCell::default(),
+            notes: Rc::default(),
+        }
     }
 
     /// The options of a file; `None` if there is no such file.
     pub(super) fn read(path: &Path) -> Result<Option<Self>> {
         let Some(text) = read_text(path)? else { return Ok(None) };
-        match serde_json::from_str(&text) {
-            Ok(Value::Object(map)) => Ok(Some(Self::new(path, map))),
-            Ok(_) => Err(wrong(path, "contents", "another kind of value", "an object of options")),
-            Err(e) => Err(wrong(path, "contents", e, "JSON")),
+        match parsed(path, &text)? {
+            Value::Object(map) => Ok(Some(Self::new(path, map))),
+            _ => Err(wrong(path, "contents", "another kind of value", "an object of options")),
         }
+    }
+
+    pub(super) fn with_notes(self, notes: Notes) -> Self {
+        Options { notes: Rc::new(notes), ..self }
     }
 
     pub(super) fn get(&self, option: &str) -> Option<&Value> {
@@ -34,9 +66,47 @@ impl Options {
         self.map.get(option).filter(|value| !value.is_null())
     }
 
-    /// The first of these options that exists: options have had other names.
-    pub(super) fn any<'o>(&self, options: &[&'o str]) -> Option<&'o str> {
-        options.iter().filter(|option| self.get(option).is_some()).copied().next()
+    /// The first of these options that exists: options have had other names. Several must have the same value.
+    pub(super) fn any<'o>(&self, options: &[&'o str]) -> Result<Option<&'o str>> {
+        let mut found = options.iter().filter_map(|option| Some((*option, self.get(option)?)));
+        let Some((first, value)) = found.next() else { return Ok(None) };
+        found.try_for_each(|(other, again)| self.same(other, again, first, value))?;
+        Ok(Some(first))
+    }
+
+    /// Refuses different values of one option that stands at two places.
+    fn same(&self, option: &str, value: &Value, place: &str, first: &Value) -> Result<()> {
+        let equal = value == first || value.as_f64().is_some_and(|n| Some(n) == first.as_f64());
+        let wanted = || format!("{}, as in `{place}`: the two mean the same option", shortened(first));
+        if equal { Ok(()) } else { Err(self.wrong(option, value, wanted())) }
+    }
+
+    /// Refuses another value of an option than the other object has, if both have it. Reads neither.
+    pub(super) fn agree_on(&self, option: &str, other: &Self) -> Result<()> {
+        let of = |all: &'_ Self| all.map.get(option).filter(|value| !value.is_null()).cloned();
+        match (of(self), of(other)) {
+            (Some(value), Some(first)) => {
+                self.same(option, &value, &format!("{}{option}", other.prefix), &first)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The options that both objects have.
+    pub(super) fn common<'s>(&'s self, other: &Self) -> Vec<&'s str> {
+        self.map.keys().filter(|option| other.map.contains_key(*option)).map(String::as_str).collect()
+    }
+
+    /// The same object, with the options of another one that this one lacks.
+    pub(super) fn merged(self, other: &Self) -> Self {
+        let missing = other.map.iter().filter(|(option, _)| self.map.get(*option).is_none_or(Value::is_null));
+        let missing: Vec<(String, Value)> = missing.map(|(k, v)| (k.clone(), v.clone())).collect();
+        missing.into_iter().fold(self, |all, (option, value)| all.with(&option, Some(value)))
+    }
+
+    /// Whether nothing has read this option yet.
+    pub(super) fn is_unread(&self, option: &str) -> bool {
+        !self.used.borrow().contains(option)
     }
 
     fn typed<'s, T>(
@@ -67,8 +137,15 @@ impl Options {
         let map = self.typed(option, "an object", Value::as_object)?;
         Ok(map.map(|map| Options {
             prefix: format!("{}{option}.", self.prefix),
+            notes: Rc::clone(&self.notes),
             ..Options::new(&self.path, map.clone())
         }))
+    }
+
+    /// The same object, with another value of an option.
+    pub(super) fn with(mut self, option: &str, value: Option<Value>) -> Self {
+        value.and_then(|value| self.map.insert(option.to_owned(), value));
+        self
     }
 
     /// The same object, with these options where it has none. They need not be read.
@@ -93,17 +170,27 @@ impl Options {
             _ => Ok(()),
         }
     }
-    /// Refuses options that were not read and are not `harmless`.
+    /// Refuses options that were not read and are not `harmless`, or warns about them.
     pub(super) fn finish(&self, harmless: &[&str]) -> Result<()> {
         let used = self.used.borrow();
-        let known = |option: &str| used.contains(option) || harmless.contains(&option);
-        match self.map.iter().find(|(option, value)| !value.is_null() && !known(option)) {
-            Some((option, value)) => Err(self.wrong(
-                option,
-                value,
-                "no such option: this program does not know its effect on results",
-            )),
-            None => Ok(()),
+        let unknown = |option: &str| !used.contains(option) && !harmless.contains(&option);
+        let unknown = self.map.iter().filter(|(option, value)| !value.is_null() && unknown(option));
+        let (names, values): (Vec<String>, Vec<String>) =
+            unknown.map(|(option, value)| (format!("`{}{option}`", self.prefix), shortened(value))).unzip();
+        let (option, them) = if names.len() == 1 { ("option", "it") } else { ("options", "them") };
+        let what = format!("{option} {}", names.join(", "));
+        if names.is_empty() {
+            Ok(())
+        } else if self.notes.allow_unknown {
+            let path = self.path.display();
+            let warning = format!("{path}: {what}: got {}, which has no effect here", values.join(", "));
+            self.notes.warn(format!("{warning}; results may differ from those of the model's authors"));
+            Ok(())
+        } else {
+            let wanted = format!(
+                "no such {option}: this program does not know the effect on results; --allow-unknown-options runs without {them}"
+            );
+            Err(wrong(&self.path, what, values.join(", "), wanted))
         }
     }
 
@@ -114,11 +201,29 @@ impl Options {
 
 /// The text of a file; `None` if there is no such file.
 pub(super) fn read_text(path: &Path) -> Result<Option<String>> {
-    match std::fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text)),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(wrong(path, "file", e, "readable text")),
+    let bytes = match std::fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(e) => return Err(wrong(path, "file", e, "readable text")),
+    };
+    if let Some(ForeignFile { name, remedy, .. }) = ForeignFile::of(&bytes).filter(is_not_text) {
+        return Err(wrong(path, "contents", name, format!("text; {remedy}")));
     }
+    String::from_utf8(bytes).map(Some).map_err(|e| wrong(path, "contents", e, "text in UTF-8"))
+}
+
+/// Whether it cannot be text that the folder's author wrote. Templates may begin like HTML or JSON, or be empty.
+fn is_not_text(kind: &ForeignFile) -> bool {
+    let text = [&b"<"[..], b"{", b""].map(ForeignFile::of);
+    !text.contains(&Some(*kind))
+}
+
+/// The JSON in a file.
+pub(super) fn parsed(path: &Path, text: &str) -> Result<Value> {
+    serde_json::from_str(text).map_err(|e| match ForeignFile::of(text.as_bytes()) {
+        Some(kind) if !kind.is_json() => wrong(path, "contents", kind.name, format!("JSON; {}", kind.remedy)),
+        _ => wrong(path, "contents", e, "JSON"),
+    })
 }
 
 pub(super) fn wrong(path: &Path, what: impl ToString, got: impl ToString, wanted: impl ToString) -> Error {

@@ -1,5 +1,5 @@
 //! What the modules of this folder share: families, metadata, and tensors on their way to GGUF.
-use super::options::{Options, wrong};
+use super::options::{Notes, Options, wrong};
 use crate::Result;
 use ops_core::{bf16, f16};
 use ops_gguf::{Assembly, Bytes, GgmlType, Metadata, Value};
@@ -7,6 +7,7 @@ use safetensors::Dtype;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
+use std::rc::Rc;
 
 /// A family as `config.json` describes it.
 pub(super) struct Family {
@@ -122,67 +123,6 @@ pub(super) struct LinearHeads {
     pub(super) value: usize,
 }
 
-/// Options that do not affect results. Biases and tied matrices are visible in the tensors, dropout and the
-/// like concern training, and sampling is the caller's choice.
-pub(super) const HARMLESS: [&str; 56] = [
-    "_attn_implementation",
-    "_flash_attn_2_enabled",
-    "_from_model_config",
-    "_name_or_path",
-    "architectures",
-    "attention_bias",
-    "attention_dropout",
-    "attention_softmax_in_fp32",
-    "scale_attention_softmax_in_fp32",
-    "attn_implementation",
-    "auto_map",
-    "aux_loss_alpha",
-    "ep_size",
-    "num_nextn_predict_layers",
-    "seq_aux",
-    "bos_token_id",
-    "cache_implementation",
-    "do_sample",
-    "dtype",
-    "embd_pdrop",
-    "embedding_dropout",
-    "eos_token_id",
-    "gradient_checkpointing",
-    "hidden_dropout",
-    "initial_context_length",
-    "initializer_range",
-    "max_window_layers",
-    "mlp_bias",
-    "model_type",
-    "original_max_position_embeddings",
-    "output_attentions",
-    "output_hidden_states",
-    "output_router_logits",
-    "pad_token_id",
-    "pretraining_tp",
-    "resid_pdrop",
-    "residual_dropout",
-    "return_dict",
-    "router_aux_loss_coef",
-    "router_jitter_noise",
-    "task_specific_params",
-    "temperature",
-    "tokenizer_class",
-    "top_p",
-    "torch_dtype",
-    "transformers_version",
-    "unk_token_id",
-    "unsloth_fixed",
-    "unsloth_version",
-    "use_bias",
-    "use_cache",
-    "use_flash_attention",
-    "use_qkv_bias",
-    "id2label",
-    "label2id",
-    "problem_type",
-];
-
 /// Metadata under the name of an architecture.
 pub(super) struct Keys {
     architecture: &'static str,
@@ -212,9 +152,11 @@ pub(super) struct Translated {
     pub(super) metadata: Metadata,
     pub(super) tied: bool,
     pub(super) layers: usize,
+    pub(super) vocab_size: usize,
     pub(super) split: Split,
     /// Factors of rotary frequencies, which are tensors in GGUF.
     pub(super) long_factors: Option<LongFactors>,
+    pub(super) notes: Rc<Notes>,
 }
 
 /// Factors of rotary frequencies, for texts up to the original context and for longer ones.

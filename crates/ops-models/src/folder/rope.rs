@@ -4,9 +4,12 @@ use super::parts::{Family, Keys, LongFactors};
 use crate::Result;
 
 pub(super) fn translate(options: &Options, family: &Family, keys: &mut Keys) -> Result<Option<LongFactors>> {
-    let scaling = match options.any(&["rope_parameters", "rope_scaling"]) {
-        Some(option) => options.object(option)?,
-        None => None,
+    let scaling = match (options.object("rope_parameters")?, options.object("rope_scaling")?) {
+        (Some(new), Some(old)) => {
+            new.common(&old).into_iter().try_for_each(|option| new.agree_on(option, &old))?;
+            Some(new.merged(&old))
+        }
+        (new, old) => new.or(old),
     };
     // In newer files, each kind of layer with its own base has its own parameters.
     let nested = scaling.as_ref().filter(|outer| outer.get("full_attention").is_some());
@@ -18,7 +21,12 @@ pub(super) fn translate(options: &Options, family: &Family, keys: &mut Keys) -> 
         }
         None => (scaling, None),
     };
-    let base = match scaling.as_ref().map(|scaling| scaling.number("rope_theta")).transpose()?.flatten() {
+    let own = scaling.as_ref();
+    for option in ["rope_theta", "partial_rotary_factor"] {
+        own.map_or(Ok(()), |own| own.agree_on(option, options))?;
+        options.get(option);
+    }
+    let base = match own.map(|scaling| scaling.number("rope_theta")).transpose()?.flatten() {
         Some(base) => Some(base),
         None => options.number("rope_theta")?,
     };
@@ -72,14 +80,14 @@ fn kind(
     family: &Family,
     keys: &mut Keys,
 ) -> Result<Option<LongFactors>> {
-    let name = match scaling.any(&["rope_type", "type"]) {
+    let name = match scaling.any(&["rope_type", "type"])? {
         Some(option) => scaling.text(option)?.unwrap_or_default(),
         None => "default",
     };
     let number =
         |option: &str| -> Result<f32> { Ok(scaling.required(option, scaling.number(option)?)? as f32) };
-    let original = || match scaling.any(&["original_max_position_embeddings"]) {
-        Some(option) => scaling.count(option),
+    let original = || match scaling.count("original_max_position_embeddings")? {
+        Some(context) => Ok(Some(context)),
         None => options.count("max_position_embeddings"),
     };
     match name {
@@ -120,7 +128,7 @@ fn kind(
             keys.set("rope.scaling.truncate", scaling.flag("truncate")?.unwrap_or(true))?;
         }
         other => {
-            let option = scaling.any(&["rope_type", "type"]).unwrap_or("rope_type");
+            let option = scaling.any(&["rope_type", "type"])?.unwrap_or("rope_type");
             let wanted = "default, linear, llama3 or yarn, or longrope in phi3";
             return Err(scaling.wrong(option, format!("{other:?}"), wanted));
         }
@@ -134,6 +142,7 @@ fn kind(
 /// original context.
 fn long_factors(options: &Options, scaling: &Options, keys: &mut Keys) -> Result<LongFactors> {
     let option = "original_max_position_embeddings";
+    scaling.agree_on(option, options)?;
     let own = scaling.count(option)?;
     let original = options.required(option, options.count(option)?.or(own))?;
     let context = options.required("max_position_embeddings", options.count("max_position_embeddings")?)?;

@@ -4,7 +4,7 @@ use super::options::{Options, wrong};
 use super::parts::{FLOATS, Found, Piece, Split, Translated, Waiting, float_type, widened};
 use super::{encoder, images};
 use crate::Result;
-use ops_gguf::{Assembly, Bytes, GgmlType};
+use ops_gguf::{Assembly, Bytes, ForeignFile, GgmlType};
 use safetensors::{Dtype, SafeTensors};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,14 +23,23 @@ struct Experts {
     by_number: BTreeMap<usize, Piece>,
 }
 
+/// A matrix with a row for each token.
+struct Rows {
+    ty: GgmlType,
+    dims: Vec<usize>,
+    piece: Piece,
+}
+
 /// Tensors being added to a model.
 struct Collection<'a> {
     model: &'a mut Assembly,
     translated: &'a Translated,
     experts: BTreeMap<String, Experts>,
-    /// Names in `transformers`, by names in GGUF.
-    names: BTreeMap<String, String>,
+    /// Names in `transformers` and files, by names in GGUF.
+    names: BTreeMap<String, (String, PathBuf)>,
     waiting: Waiting,
+    embeddings: Option<Rows>,
+    head: Option<Rows>,
 }
 
 /// Adds the tensors of a folder to a model.
@@ -46,10 +55,15 @@ pub(super) fn add(
         experts: BTreeMap::new(),
         names: BTreeMap::new(),
         waiting: Waiting::new(),
+        embeddings: None,
+        head: None,
     };
     all.rope_factors()?;
     for (file, listed) in files(folder)? {
         let bytes = read(&file)?;
+        if let Some(kind) = ForeignFile::of(&bytes).filter(|kind| !kind.is_safetensors()) {
+            return Err(wrong(&file, "contents", kind.name, format!("a safetensors file; {}", kind.remedy)));
+        }
         let (header, about) = SafeTensors::read_metadata(&bytes)
             .map_err(|e| wrong(&file, "contents", e, "a whole safetensors file"))?;
         let start = 8 + header; // after the header's length and the header
@@ -125,7 +139,7 @@ impl Collection<'_> {
         }
         let ty = float_type(dtype).ok_or_else(|| wrong(file, what(), format!("type {dtype:?}"), FLOATS))?;
         if let Place::Tensor(ours) | Place::Expert(ours, _) = &place {
-            self.names.insert(ours.clone(), name.to_owned());
+            self.names.insert(ours.clone(), (name.to_owned(), file.to_owned()));
         }
         match place {
             Place::Ignored | Place::Changed(..) => {}
@@ -138,9 +152,16 @@ impl Collection<'_> {
                 }
                 all.by_number.insert(expert, piece);
             }
-            // A second copy of the embeddings.
-            Place::Tensor(name) if name == "output.weight" && self.translated.tied => {}
             Place::Tensor(name) => {
+                let rows = || Some(Rows { ty, dims: dims.to_vec(), piece: piece.clone() });
+                match name.as_str() {
+                    "token_embd.weight" => self.embeddings = rows(),
+                    "output.weight" => {
+                        self.head = rows();
+                        return Ok(());
+                    }
+                    _ => {}
+                }
                 if dims.len() == 1 {
                     let lacks_one = family.norms_plus_one
                         && name.ends_with("norm.weight")
@@ -173,7 +194,7 @@ impl Collection<'_> {
     /// know the names in these files.
     fn check_layers(&self, folder: &Path) -> Result<()> {
         let layers = self.translated.layers;
-        for (ours, theirs) in self.names.range("blk.0.".to_owned().."blk.0/".to_owned()) {
+        for (ours, (theirs, _)) in self.names.range("blk.0.".to_owned().."blk.0/".to_owned()) {
             // Where attention is latent, the feed-forward block of the first layers is of another kind; beside linear attention,
             // other layers have another kind of attention.
             let is_feed = ours.contains(".ffn_");
@@ -201,12 +222,51 @@ impl Collection<'_> {
         Ok(())
     }
 
-    fn finish(self, folder: &Path) -> Result<()> {
+    /// Adds the output matrix. One that equals tied embeddings is left out.
+    fn output(&mut self, folder: &Path) -> Result<()> {
+        let Some(Rows { ty, dims, piece }) = self.head.take() else { return Ok(()) };
+        if self.translated.tied {
+            let same = self.embeddings.as_ref().is_some_and(|rows| {
+                (rows.ty, &rows.dims) == (ty, &dims)
+                    && rows.piece.0[rows.piece.1.clone()] == piece.0[piece.1.clone()]
+            });
+            if same {
+                self.names.remove("output.weight");
+                return Ok(());
+            }
+            let path = folder.join("config.json");
+            let warning = "`tie_word_embeddings` is true, but lm_head.weight differs from the embeddings; lm_head.weight is used";
+            self.translated.notes.warn(format!("{}: {warning}", path.display()));
+        }
+        self.model.tensor("output.weight", ty, &dims, &[piece])?;
+        Ok(())
+    }
+
+    /// Checks that the matrices have as many rows as the configuration says.
+    fn check_rows(&self) -> Result<()> {
+        let rows = self.translated.vocab_size;
+        let matrices = [("token_embd.weight", &self.embeddings), ("output.weight", &self.head)];
+        for (ours, matrix) in matrices {
+            let (Some(Rows { dims, .. }), Some((name, file))) = (matrix, self.names.get(ours)) else {
+                continue;
+            };
+            if dims.first() != Some(&rows) {
+                let wanted = format!("{rows} rows, the `vocab_size` of config.json");
+                return Err(wrong(file, format!("tensor {name}"), format!("{dims:?}"), wanted));
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, folder: &Path) -> Result<()> {
+        self.check_rows()?;
+        self.output(folder)?;
         if !self.names.contains_key("output.weight") && !self.translated.tied {
             let wanted = "the tensor, because `tie_word_embeddings` is not set";
             return Err(wrong(folder, "tensor lm_head.weight", "nothing", wanted));
         }
         self.check_layers(folder)?;
+        super::origin::set_tensors(self.model.metadata(), self.names.iter())?;
         if let Some(name) = self.waiting.keys().next() {
             let what = format!("tensor {name}");
             return Err(wrong(folder, what, "blocks or scales alone", "both"));
@@ -214,12 +274,21 @@ impl Collection<'_> {
         for (name, Experts { ty, dims, by_number }) in self.experts {
             let count = by_number.len();
             if let Some(missing) = (0..count).find(|expert| !by_number.contains_key(expert)) {
-                let what = format!("tensor {name}");
-                return Err(wrong(folder, what, format!("no expert {missing}"), "all experts from 0 on"));
+                let theirs = self.names.get(&name).map_or(name.as_str(), |(theirs, _)| theirs);
+                let what = format!("tensor {}", of_expert(theirs, missing));
+                return Err(wrong(folder, what, "nothing", "the tensor: experts are counted from 0 on"));
             }
             let dims: Vec<usize> = std::iter::once(count).chain(dims).collect();
             self.model.tensor(&name, ty, &dims, &by_number.into_values().collect::<Vec<_>>())?;
         }
         Ok(())
+    }
+}
+
+/// The name of the same tensor of another expert.
+fn of_expert(name: &str, expert: usize) -> String {
+    match name.split_once(".experts.").and_then(|(layer, rest)| Some((layer, rest.split_once('.')?.1))) {
+        Some((layer, part)) => format!("{layer}.experts.{expert}.{part}"),
+        None => name.to_owned(),
     }
 }

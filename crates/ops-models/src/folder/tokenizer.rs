@@ -13,17 +13,20 @@ pub(super) fn add(metadata: &mut Metadata, folder: &Path) -> Result<()> {
         metadata.set("tokenizer.huggingface.json", json)?;
         metadata.set("tokenizer.huggingface.file", file.display().to_string())?;
     }
+    // In order of rising precedence. The first is that of the processor of a model with images.
+    if let Some(options) = Options::read(&folder.join("chat_template.json"))?
+        && let Some(template) = options.get("chat_template").and_then(default_template)
+    {
+        metadata.set("tokenizer.chat_template", template)?;
+    }
     if let Some(options) = Options::read(&folder.join("tokenizer_config.json"))? {
         for name in ["bos_token", "eos_token", "unk_token", "pad_token"] {
             // A string, or an object with more about it.
-            let text = options.get(name).and_then(|token| token.as_str().or(token.get("content")?.as_str()));
+            let content = |token: &'_ Value| token.get("content").and_then(Value::as_str).map(str::to_owned);
+            let text =
+                options.get(name).and_then(|token| token.as_str().map(str::to_owned).or(content(token)));
             if let Some(text) = text {
                 metadata.set(format!("tokenizer.huggingface.{name}"), text)?;
-            }
-        }
-        for name in ["bos", "eos"] {
-            if let Some(add) = options.flag(&format!("add_{name}_token"))? {
-                metadata.set(format!("tokenizer.ggml.add_{name}_token"), add)?;
             }
         }
         if let Some(template) = options.get("chat_template").and_then(default_template) {
@@ -41,6 +44,9 @@ pub(super) fn add(metadata: &mut Metadata, folder: &Path) -> Result<()> {
     for file in ["generation_config.json", "config.json"] {
         if let Some(options) = Options::read(&folder.join(file))? {
             ends.extend(ids(options.get("eos_token_id")));
+            if let Some(text) = options.get("text_config") {
+                ends.extend(ids(text.get("eos_token_id")));
+            }
             if let Some(id) = ids(options.get("bos_token_id")).first()
                 && metadata.value("tokenizer.ggml.bos_token_id").is_none()
             {
@@ -68,5 +74,6 @@ fn default_template(value: &Value) -> Option<&str> {
     let named = |all: &'_ Value| -> Option<usize> {
         all.as_array()?.iter().position(|one| one.get("name").and_then(Value::as_str) == Some("default"))
     };
-    value.as_str().or_else(|| value.get(named(value)?)?.get("template")?.as_str())
+    let named = || value.get(named(value)?)?.get("template")?.as_str();
+    value.as_str().or_else(|| value.get("default")?.as_str()).or_else(named)
 }

@@ -50,6 +50,19 @@ pub(in crate::folder) fn place(name: &str) -> Option<Place> {
     Some(Place::Tensor(format!("blk.{layer}.{}.{kind}", find(&LAYER, part)?)))
 }
 
+/// The name in `transformers` of a GGUF tensor, `None` if no name is known.
+pub(in crate::folder) fn theirs(ours: &str) -> Option<String> {
+    let (part, kind) = ours.rsplit_once('.')?;
+    let find = |table: &[(&'static str, &str)], part: &str| {
+        table.iter().find(|(_, ours)| *ours == part).map(|(theirs, _)| *theirs)
+    };
+    let Some(rest) = part.strip_prefix("blk.") else {
+        return Some(format!("{}.{kind}", find(&WHOLE, part)?));
+    };
+    let (layer, part) = rest.split_once('.')?;
+    Some(format!("{LAYERS}{layer}.{}.{kind}", find(&LAYER, part)?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
