@@ -130,7 +130,7 @@ impl Layout {
                 if *s < 0 { low = low.checked_sub(span)? } else { high = high.checked_add(span)? }
             }
         }
-        (high <= isize::MAX as usize).then_some(low..if self.is_empty() { high } else { high + 1 })
+        (high <= isize::MAX as usize).then(|| low..if self.is_empty() { high } else { high + 1 })
     }
 
     /// The positions from the lowest to one past the highest; empty if the layout is empty.
