@@ -66,11 +66,14 @@ pub(crate) fn draw(random: &mut Random, dtype: DType, n: usize, numbers: Distrib
 /// Bytes of drawn numbers that a thread keeps.
 const KEPT_BYTES: usize = 16 << 20;
 
+/// What was drawn from a seed.
+type OfSeed = Vec<(Distribution, Rc<Array>)>;
+
 /// Numbers drawn lately by this thread, by seed, type and count. Cases of one op differ mostly in layout and options, and
 /// so use the same numbers.
 #[derive(Default)]
 struct Drawn {
-    arrays: HashMap<(u64, DType, usize), Vec<(Distribution, Rc<Array>)>>,
+    arrays: HashMap<(u64, DType, usize), OfSeed>,
     bytes: usize,
 }
 
@@ -117,6 +120,14 @@ pub(crate) fn zeroed(dtype: DType, n: usize) -> Array {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kept_numbers_are_those_of_their_seed_and_distribution() {
+        for numbers in [NORMAL, Distribution::Positive, NORMAL, Distribution::Positive] {
+            let fresh = draw(&mut Random::of("7"), DType::F32, 100, numbers);
+            assert_eq!(*drawn(7, DType::F32, 100, numbers), fresh, "{numbers:?}");
+        }
+    }
 
     #[test]
     fn numbers_are_reproducible_and_as_asked_for() {

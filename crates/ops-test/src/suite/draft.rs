@@ -155,3 +155,22 @@ impl CaseBuilder {
         format!("{}({})", self.case.op, self.words.join(", "))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::data::NORMAL;
+    use super::*;
+
+    #[test]
+    fn operands_are_drawn_once_and_only_for_a_case_that_runs() {
+        let mut draft = CaseBuilder::new("add", DType::F32).read("x", &[3], Placement::Plain, NORMAL).write(
+            "y",
+            &[3],
+            Placement::Plain,
+        );
+        assert_eq!(draft.name(), "add(dtype=f32, x=[3])");
+        assert!(draft.case.operands.is_empty());
+        assert_eq!(draft.case().operands.len(), 2);
+        assert_eq!(draft.case().operands.len(), 2);
+    }
+}
