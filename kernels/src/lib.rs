@@ -122,3 +122,19 @@ fn declare_all(table: &mut instances::Table) {
     experts::declare(table);
     mma_unit::declare(table);
 }
+
+/// What tests of the choice of kernels share.
+#[cfg(test)]
+mod tests {
+    use crate::{Device, ElementType, OperandView, Tuning};
+
+    /// A device of one compute unit, which few blocks fill.
+    pub(crate) fn device() -> Device {
+        Device { compute_units: 1, wave: 32, matrix: None, dot4: None, tuning: Tuning::default() }
+    }
+
+    /// An aligned view.
+    pub(crate) fn view(strides: &[i64], dtype: ElementType) -> OperandView<'_> {
+        OperandView { data: 4096, strides, dtype }
+    }
+}

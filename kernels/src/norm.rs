@@ -235,3 +235,26 @@ pub fn group(dims: &[u64], groups: u64, norm: &Norm<'_>, device: &Device) -> Res
     let workspace = all * MOMENTS * if norm.x.dtype == ElementType::F64 { 8 } else { 4 };
     Ok(GroupPlan { main, apply: Some(apply), workspace, args })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{device, view};
+
+    #[test]
+    fn large_groups_are_split_into_parts() {
+        let plan = |elements: u64| {
+            let strides = [elements as i64, elements as i64, 1];
+            let x = view(&strides, ElementType::F32);
+            let norm = Norm { x, y: x, weight: None, bias: None, residual: None, sum: None, eps: 1e-5 };
+            group(&[1, 1, elements], 1, &norm, &device()).expect("a kernel")
+        };
+        let whole = plan(3 * GROUP_PART);
+        assert!(whole.apply.is_none() && whole.main.instance.variant.is_empty());
+        assert_eq!((whole.workspace, whole.args.parts), (0, 1));
+        let split = plan(3 * GROUP_PART + 1);
+        assert_eq!(split.apply.map(|apply| apply.instance.variant), Some("apply"));
+        assert_eq!((split.main.instance.variant, split.args.parts, split.args.shares), ("parts", 4, 2));
+        assert_eq!(split.workspace, 4 * MOMENTS * 4);
+    }
+}

@@ -263,3 +263,37 @@ fn finish(
     let workspace = outputs.checked_mul(parts * u64::from(kind.total(t))).ok_or(Refused::Size)?;
     Ok(Plan { main, args, combine: Some(combine), workspace })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{device, view};
+
+    /// The plan of a sum of `n` elements for each of `kept` outputs, along rows or columns.
+    fn plan(kept: u64, n: u64, in_rows: bool) -> Plan {
+        let (of_kept, along) = if in_rows { ([n as i64], [1]) } else { ([1], [kept as i64]) };
+        let (x, y) = (view(&of_kept, ElementType::F32), view(&[1], ElementType::F32));
+        prepare("sum", &Reduction { kept: &[kept], x, y, reduced: &[n], along: &along }, &device())
+            .expect("a kernel")
+    }
+
+    #[test]
+    fn outputs_side_by_side_are_reduced_by_columns() {
+        assert_eq!(plan(MIN_COLUMNS, 5, false).main.instance.variant, "columns");
+        assert_eq!(plan(MIN_COLUMNS - 1, 5, false).main.instance.variant, "rows");
+        assert_eq!(plan(MIN_COLUMNS, 5, true).main.instance.variant, "rows");
+    }
+
+    #[test]
+    fn long_sums_are_split_into_parts() {
+        let row = u64::from(BLOCK * row_pack(ElementType::F32)) * MIN_LOADS;
+        for (in_rows, kept, least) in [(true, 1, 2 * row), (false, MIN_COLUMNS, 2 * SLICES * MIN_LOADS)] {
+            let (whole, split) = (plan(kept, least - 4, in_rows), plan(kept, least, in_rows));
+            assert!(whole.combine.is_none() && whole.args.pass == WHOLE_OUTPUTS);
+            assert!(split.combine.is_some() && split.args.pass == WRITE_PARTS);
+            assert_eq!((split.args.parts.by(), split.workspace), (2, kept * 2 * 8));
+        }
+        // Blocks that fill the device already are not split further.
+        assert!(plan(device().blocks(8), 2 * row, true).combine.is_none());
+    }
+}

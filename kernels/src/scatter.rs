@@ -345,3 +345,32 @@ fn must_sort(sums: Option<ElementType>, count: u64, lines: u64, device: &Device)
         _ => !many,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{device, view};
+
+    /// Number of launches of a scatter of `count` indices in each of `lines` lines.
+    fn launches(op: &str, dtype: ElementType, count: u64, lines: u64) -> u32 {
+        let strides = [lines as i64, 1];
+        let [dst, ids] = [dtype, ElementType::U32].map(|dtype| view(&strides, dtype));
+        let report = Report { error: 0, op: 0, operand: 0 };
+        let plan = scatter(op, &[count, lines], 0, (count, false), [dst, ids, dst], report, &device());
+        plan.expect("a kernel").launches
+    }
+
+    #[test]
+    fn few_long_lines_are_sorted() {
+        let (many, long) = (device().blocks(LINES), SHORT_LINE + 1);
+        for op in ["scatter", "scatter_add"] {
+            assert_eq!(launches(op, ElementType::F32, long, many), 1, "{op}");
+            assert!(launches(op, ElementType::F32, long, many - 1) > 1, "{op}");
+            assert_eq!(launches(op, ElementType::F32, SHORT_LINE, 1), 1, "{op}");
+        }
+        assert!(launches("scatter_add", ElementType::F32, MAX_RUNNING + 1, many) > 1);
+        assert_eq!(launches("scatter_add", ElementType::F32, MAX_RUNNING, many), 1);
+        assert!(launches("scatter_add", ElementType::F16, SHORT_LINE, many) > 1);
+        assert_eq!(launches("scatter", ElementType::F16, MAX_RUNNING + 1, many), 1);
+    }
+}

@@ -80,3 +80,22 @@ fn with_last<T: Copy>(entries: &[T], last: usize) -> Result<List<T>, Refused> {
     out[last..].rotate_left(1);
     Ok(out)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::{device, view};
+
+    #[test]
+    fn rows_side_by_side_get_a_thread_each() {
+        let variant = |[n, rows]: [u64; 2], axis| {
+            let strides = [rows as i64, 1];
+            let x = view(&strides, ElementType::F32);
+            prepare("softmax", &[n, rows], axis, x, x, &device()).expect("a kernel").0.instance.variant
+        };
+        assert_eq!(variant([4, COLUMN_ROWS], 0), "column");
+        assert_eq!(variant([4, COLUMN_ROWS - 1], 0), "wave");
+        assert_eq!(variant([COLUMN_ROWS, 4], 1), "wave");
+        assert_eq!(variant([COLUMN_ROWS, 4096], 1), "block");
+    }
+}

@@ -1,12 +1,10 @@
 //! The suite on both CPU backends.
-use ops_test::suite::{CaseStatus, Filter, run};
-use ops_test::{SuiteBackend, proofs};
+use ops_test::proofs;
+use ops_test::suite::{CaseStatus, Filter, Report, run, run_both};
 use rocm_ops::{Cpu, DType, Reference};
 use std::process::Command;
 
-fn passes<B: SuiteBackend>(backend: &B) {
-    let filter = Filter::all().with_variables();
-    let report = run(backend, &filter);
+fn passes(report: &Report, filter: &Filter) {
     println!("{}\n{}", report.backend, report.table());
     let failures: Vec<String> = report
         .failures()
@@ -26,23 +24,25 @@ fn passes<B: SuiteBackend>(backend: &B) {
     // CI runs one case in eight with each of the instruction sets that its machines would not choose.
     let every_eighth = Filter { one_case_in: None, ..filter.clone() };
     let proof = match std::env::var("OPS_SIMD") {
-        Err(_) if !filter.is_partial() => format!("suite cases on {}", backend.name()),
+        Err(_) if !filter.is_partial() => format!("suite cases on {}", report.backend),
         Ok(set) if filter.one_case_in == Some(8) && !every_eighth.is_partial() => {
-            format!("suite cases on {}, one in 8 with OPS_SIMD={set}", backend.name())
+            format!("suite cases on {}, one in 8 with OPS_SIMD={set}", report.backend)
         }
         _ => return,
     };
     proofs::write(env!("CARGO_TARGET_TMPDIR"), &proof, pass);
 }
 
+/// With `OPS_SIMD`, only on `Cpu`: the reference has no vector kernels.
 #[test]
-fn reference_passes() {
-    passes(&Reference::new());
-}
-
-#[test]
-fn cpu_passes() {
-    passes(&Cpu::new());
+fn both_pass() {
+    let filter = Filter::all().with_variables();
+    if std::env::var_os("OPS_SIMD").is_some() {
+        return passes(&run(&Cpu::new(), &filter), &filter);
+    }
+    for report in run_both(&Cpu::new(), &Reference::new(), &filter) {
+        passes(&report, &filter);
+    }
 }
 
 #[test]

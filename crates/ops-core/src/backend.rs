@@ -3,6 +3,7 @@ use crate::{
     AnyTensor, Call, DType, Determinism, Element, Error, Layout, Op, Operands, Packing, Reason, Result,
     Shape, Space, Tensor, TensorMut, TensorRef,
 };
+use bytemuck::allocation::try_zeroed_vec;
 use std::sync::Arc;
 
 /// Host memory with an owner, such as a mapped file. A backend may use it in place.
@@ -318,12 +319,9 @@ pub fn range(call: &'static str, start: usize, count: usize, len: usize) -> Resu
 
 /// Zeroed host memory, or an error where `Vec` would abort.
 pub(crate) fn host_vec<T: Element>(len: usize) -> Result<Vec<T>> {
-    let mut host = Vec::new();
-    host.try_reserve_exact(len).map_err(|_| Error::OutOfMemory {
+    try_zeroed_vec(len).map_err(|()| Error::OutOfMemory {
         backend: "host",
         bytes: len.saturating_mul(size_of::<T>()),
         detail: String::new(),
-    })?;
-    host.resize(len, T::zeroed());
-    Ok(host)
+    })
 }

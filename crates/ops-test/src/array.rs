@@ -1,5 +1,6 @@
 //! Host memory for elements whose type is known only at run time.
 use crate::CallError;
+use bytemuck::allocation::try_zeroed_vec;
 use ops_core::ops::registry::Group;
 use ops_core::{BlockInfo, DType, Element, Layout, Scalar, Wide, with_type};
 
@@ -28,9 +29,7 @@ impl Array {
         let size = dtype.size();
         let too_large = || CallError::Malformed(format!("{len} elements of {dtype} exceed 1 GiB"));
         let bytes = len.checked_mul(size).filter(|b| *b <= MAX_BYTES).ok_or_else(too_large)?;
-        let mut words = Vec::new();
-        words.try_reserve_exact(bytes.div_ceil(8)).map_err(|_| too_large())?;
-        words.resize(bytes.div_ceil(8), 0);
+        let words = try_zeroed_vec(bytes.div_ceil(8)).map_err(|()| too_large())?;
         Ok(Array { dtype, size, len, words })
     }
 
@@ -79,7 +78,7 @@ impl Array {
     /// # Errors
     /// The elements are blocks.
     pub fn to_f64(&self) -> Result<Vec<f64>, CallError> {
-        Ok(self.to_wide()?.into_iter().map(Wide::to_f64).collect())
+        self.numbers(Wide::to_f64)
     }
 
     /// The exact values.
@@ -87,8 +86,13 @@ impl Array {
     /// # Errors
     /// The elements are blocks.
     pub fn to_wide(&self) -> Result<Vec<Wide>, CallError> {
-        let blocks = || CallError::Unsupported(format!("not available in {}", self.dtype));
-        (0..self.len).map(|at| self.dtype.number(self.element(at)).ok_or_else(blocks)).collect()
+        self.numbers(|number| number)
+    }
+
+    fn numbers<N>(&self, of: impl Fn(Wide) -> N) -> Result<Vec<N>, CallError> {
+        with_type!(scalars, self.dtype, T => Ok(self.slice::<T>()?.iter().map(|v| of(v.to_wide())).collect()), _ => {
+            Err(CallError::Unsupported(format!("not available in {}", self.dtype)))
+        })
     }
 
     /// Quantizes values to the nearest blocks of a format.
@@ -165,10 +169,12 @@ impl Array {
         }
     }
     /// The bytes of one element.
+    #[inline]
     pub fn element(&self, at: usize) -> &[u8] {
         &self.bytes()[at * self.size..][..self.size]
     }
     /// The bytes of one element, for writing.
+    #[inline]
     pub fn element_mut(&mut self, at: usize) -> &mut [u8] {
         let size = self.size;
         &mut self.bytes_mut()[at * size..][..size]
@@ -192,9 +198,7 @@ impl Array {
     pub fn gather(&self, layout: &Layout) -> Result<Self, CallError> {
         self.covers(layout)?;
         let mut out = Self::zeroed(self.dtype, layout.len())?;
-        for (to, from) in layout.positions().enumerate() {
-            out.element_mut(to).copy_from_slice(self.element(from));
-        }
+        out.copy_elements(self, (0..layout.len()).zip(layout.positions()));
         Ok(out)
     }
 
@@ -210,17 +214,36 @@ impl Array {
                 "{got} elements of {dtype} do not fit a view {layout}"
             )));
         }
-        for (from, to) in layout.positions().enumerate() {
-            self.element_mut(to).copy_from_slice(values.element(from));
-        }
+        self.copy_elements(values, layout.positions().zip(0..layout.len()));
         Ok(())
+    }
+
+    /// Copies elements of an array of the same type: to the first position of each pair, from the second.
+    pub(crate) fn copy_elements(&mut self, from: &Self, positions: impl Iterator<Item = (usize, usize)>) {
+        debug_assert_eq!(self.dtype, from.dtype);
+        match self.size {
+            1 => copy::<u8>(self, from, positions),
+            2 => copy::<u16>(self, from, positions),
+            4 => copy::<u32>(self, from, positions),
+            8 => copy::<u64>(self, from, positions),
+            _ => positions.for_each(|(to, at)| self.element_mut(to).copy_from_slice(from.element(at))),
+        }
+    }
+
+    /// The first element whose bytes differ from those of `other`, which has the same type and length.
+    pub(crate) fn first_change(&self, other: &Self) -> Option<usize> {
+        if self.bytes() == other.bytes() {
+            return None;
+        }
+        (0..self.len).find(|&at| self.element(at) != other.element(at))
     }
 
     /// The first element outside `layout` in which `self` and `other` differ.
     pub fn first_change_outside(&self, other: &Self, layout: &Layout) -> Option<usize> {
         let mut inside = vec![false; self.len];
         layout.positions().for_each(|p| inside[p] = true);
-        (0..self.len).find(|&i| !inside[i] && self.element(i) != other.element(i))
+        let elements = self.bytes().chunks_exact(self.size).zip(other.bytes().chunks_exact(self.size));
+        elements.zip(inside).position(|((a, b), inside)| !inside && a != b)
     }
 
     fn covers(&self, layout: &Layout) -> Result<(), CallError> {
@@ -229,6 +252,13 @@ impl Array {
         }
         Err(CallError::Malformed(format!("the view {layout} reaches beyond {} elements", self.len)))
     }
+}
+
+/// Copies elements whose size is that of `Word`.
+fn copy<Word: bytemuck::Pod>(to: &mut Array, from: &Array, positions: impl Iterator<Item = (usize, usize)>) {
+    let (to, from) =
+        (bytemuck::cast_slice_mut(to.bytes_mut()), bytemuck::cast_slice::<u8, Word>(from.bytes()));
+    positions.for_each(|(into, at)| to[into] = from[at]);
 }
 
 fn block_info(dtype: DType) -> Result<&'static BlockInfo, CallError> {

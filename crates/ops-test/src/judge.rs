@@ -62,7 +62,7 @@ pub(crate) fn stray_write(case: &Case, ran: &RunResult) -> Option<String> {
     case.operands.iter().find_map(|o| {
         let after = ran.buffer(&o.name)?;
         if o.role == Role::In || declined {
-            let at = (0..after.len()).find(|&i| after.element(i) != o.array.element(i))?;
+            let at = o.array.first_change(after)?;
             let why = if declined { "the op was declined" } else { "it is an input" };
             return Some(format!("{}: element {at} of the buffer was written, though {why}", o.name));
         }

@@ -14,6 +14,7 @@ use crate::{CallError, Case, RunResult, SuiteBackend};
 use draft::CaseBuilder;
 use ops_core::ops::registry::Group;
 use ops_core::{DType, Error, Tolerance};
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 mod activation;
@@ -70,9 +71,28 @@ pub fn run_observed<B: SuiteBackend>(backend: &B, filter: &Filter, before: &mut 
     run_on(backend, filter, before)
 }
 
+/// As [`run`], on two backends: each case is drawn, and its expected result computed, once for both.
+pub fn run_both<A: SuiteBackend, B: SuiteBackend>(a: &A, b: &B, filter: &Filter) -> [Report; 2] {
+    run_on_each([a, b], filter, &mut |_| {})
+}
+
 fn run_on(runner: &dyn Runner, filter: &Filter, before: &mut dyn FnMut(&str)) -> Report {
-    let report = Report { backend: runner.name(), outcomes: Vec::new() };
-    let mut suite = Suite { runner, filter, before, seen: BTreeMap::new(), report };
+    let [report] = run_on_each([runner], filter, before);
+    report
+}
+
+fn run_on_each<const N: usize>(
+    runners: [&dyn Runner; N],
+    filter: &Filter,
+    before: &mut dyn FnMut(&str),
+) -> [Report; N] {
+    let mut reports = runners.map(|runner| Report { backend: runner.name(), outcomes: Vec::new() });
+    let (runners, reports_of_run) = (&runners[..], &mut reports[..]);
+    run_cases(Suite { runners, filter, before, seen: BTreeMap::new(), reports: reports_of_run });
+    reports
+}
+
+fn run_cases(mut suite: Suite<'_>) {
     norm::cases(&mut suite);
     rope::cases(&mut suite);
     rope::qk_norm_rope::cases(&mut suite);
@@ -106,7 +126,6 @@ fn run_on(runner: &dyn Runner, filter: &Filter, before: &mut dyn FnMut(&str)) ->
     experts::cases(&mut suite);
     known::cases(&mut suite);
     exact::cases(&mut suite);
-    suite.report
 }
 
 /// The float types.
@@ -134,18 +153,20 @@ enum Expect {
 
 /// A run in progress.
 struct Suite<'r> {
-    runner: &'r dyn Runner,
+    runners: &'r [&'r dyn Runner],
     filter: &'r Filter,
     before: &'r mut dyn FnMut(&str),
     /// Number of cases seen so far, by op and type.
     seen: BTreeMap<(String, DType), usize>,
-    report: Report,
+    /// A report for each runner.
+    reports: &'r mut [Report],
 }
 
 impl Suite<'_> {
     /// Whether the filter selects any case of this op and type; if not, drawing data can be skipped.
     fn wants(&self, op: &str, dtype: DType) -> bool {
-        let stopped = self.filter.until_failure && self.report.failures().next().is_some();
+        let stopped =
+            self.filter.until_failure && self.reports.iter().any(|report| report.failures().next().is_some());
         !stopped && self.filter.wants(op, dtype)
     }
 
@@ -168,40 +189,50 @@ impl Suite<'_> {
     }
 
     /// Runs a case and compares it with `expect`.
-    fn expect(&mut self, draft: CaseBuilder, expect: Expect) {
-        let name = draft.name();
-        let Case { op, dtype, .. } = &draft.case;
-        if !self.wants(op, *dtype) || !self.filter.wants_case(&name) || !self.has_turn(op, *dtype) {
+    fn expect(&mut self, mut draft: CaseBuilder, expect: Expect) {
+        let (name, op, dtype) = (draft.name(), draft.op().to_owned(), draft.dtype());
+        if !self.wants(&op, dtype) || !self.filter.wants_case(&name) || !self.has_turn(&op, dtype) {
             return;
         }
         (self.before)(&name);
-        let status = match self.runner.call(&draft.case) {
-            Ok(ran) => {
-                judge_case(&draft.case, &expect, &ran).unwrap_or_else(|e| CaseStatus::Fail(e.to_string()))
-            }
-            Err(CallError::Unsupported(why)) => CaseStatus::Unsupported(why),
-            Err(e) => CaseStatus::Fail(e.to_string()),
-        };
-        let Case { op, dtype, .. } = draft.case;
-        self.report.outcomes.push(Outcome { op, dtype, case: name, status });
+        let case = draft.case();
+        let wants = OnceCell::new();
+        for (runner, report) in self.runners.iter().zip(&mut *self.reports) {
+            let status = match runner.call(case) {
+                Ok(ran) => judge_case(case, &expect, &wants, &ran)
+                    .unwrap_or_else(|e| CaseStatus::Fail(e.to_string())),
+                Err(CallError::Unsupported(why)) => CaseStatus::Unsupported(why),
+                Err(e) => CaseStatus::Fail(e.to_string()),
+            };
+            report.outcomes.push(Outcome { op: op.clone(), dtype, case: name.clone(), status });
+        }
     }
 }
 
-fn judge_case(case: &Case, expect: &Expect, ran: &RunResult) -> Result<CaseStatus, CallError> {
+/// Judges a result. `wants` keeps what the oracle computes.
+fn judge_case(
+    case: &Case,
+    expect: &Expect,
+    wants: &OnceCell<Result<Vec<Want>, CallError>>,
+    ran: &RunResult,
+) -> Result<CaseStatus, CallError> {
     if let Some(broken) = stray_write(case, ran).or_else(|| contradicted_support(ran)) {
         return Ok(CaseStatus::Fail(broken));
     }
     if let Err(Error::Unsupported { reason, .. }) = &ran.result {
         return Ok(CaseStatus::Unsupported(reason.to_string()));
     }
+    let computed = |compute: &dyn Fn() -> Result<Vec<Want>, CallError>| {
+        wants.get_or_init(compute).as_deref().map_err(Clone::clone)
+    };
     let wants = match expect {
         Expect::Index { operand, position, index, bound } => {
             return Ok(index_error(case, ran, (operand, *position, *index, *bound)));
         }
         Expect::Values(wants) => wants,
-        Expect::Near => &oracle::wants(case)?,
-        Expect::Exactly => &oracle::exact_wants(case)?,
-        Expect::Within(tolerance) => &oracle::wants_within(case, *tolerance)?,
+        Expect::Near => computed(&|| oracle::wants(case))?,
+        Expect::Exactly => computed(&|| oracle::exact_wants(case))?,
+        Expect::Within(tolerance) => computed(&|| oracle::wants_within(case, *tolerance))?,
     };
     if let Err(e) = &ran.result {
         return Ok(CaseStatus::Fail(e.to_string()));

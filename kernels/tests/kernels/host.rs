@@ -1,7 +1,7 @@
-//! Compiles kernel families with the host compiler and runs them on `tests/host/engine.cpp`.
+//! Compiles units of kernels with the host compiler and runs them on `tests/host/engine.cpp`.
 use libloading::{Library, Symbol};
 use ops_kernels::index::{ErrorRecord, ErrorSlot};
-use ops_kernels::{Arguments, Device, Family, Launch, Matrix, Tuning, instances, source};
+use ops_kernels::{Arguments, Device, Family, Launch, Matrix, Tuning, Unit, source};
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -74,16 +74,16 @@ static ENGINE: LazyLock<Library> = LazyLock::new(|| {
 });
 
 type Slot = Arc<OnceLock<Library>>;
-type Key = (Family, u32, Option<Matrix>);
+type Key = (Unit, u32, Option<Matrix>);
 static MODULES: LazyLock<Mutex<HashMap<Key, Slot>>> = LazyLock::new(Mutex::default);
 
-/// The family compiled for a wave size and matrix units, built on first use, other families not held up meanwhile.
-fn module(family: Family, wave: u32, matrix: Option<Matrix>) -> Slot {
+/// The unit compiled for a wave size and matrix units, built on first use, other units not held up meanwhile.
+fn module(unit: Unit, wave: u32, matrix: Option<Matrix>) -> Slot {
     let slot =
-        MODULES.lock().unwrap_or_else(|e| e.into_inner()).entry((family, wave, matrix)).or_default().clone();
+        MODULES.lock().unwrap_or_else(|e| e.into_inner()).entry((unit, wave, matrix)).or_default().clone();
     slot.get_or_init(|| {
-        let stem = format!("{}-{}", family.name(), matrix.map_or(wave.to_string(), |m| format!("{m:?}")));
-        let text = source::unit(family, instances().iter().filter(|k| k.runs_with(matrix)));
+        let stem = format!("{}-{}", unit.name(), matrix.map_or(wave.to_string(), |m| format!("{m:?}")));
+        let text = source::unit(unit.family(), unit.instances().filter(|k| k.runs_with(matrix)));
         let path = compile(&stem, &text, &[source::host_options(wave, matrix), processor_options()].concat());
         // SAFETY: as for the engine; ops_host_bind stores the pointer, which lives as long as the engine.
         unsafe {
@@ -117,7 +117,7 @@ pub(crate) fn run_on<A: Arguments>(device: &Device, launch: &Launch, args: &A) {
         return;
     }
     let matrix = device.matrix.filter(|_| k.family.needs_matrix());
-    let slot = module(k.family, wave, matrix);
+    let slot = module(Unit::of(k), wave, matrix);
     let library = slot.get().expect("built above");
     let mut message = [0 as c_char; 200];
     // SAFETY: the symbol takes the struct named by A::NAME; the addresses in it are the test's own buffers.

@@ -63,7 +63,7 @@ const UNSAFE: &[&str] = &[
 
 /// Runs the suite on `Cpu`, with the program that `cargo test --workspace` has built.
 const SUITE_ON_CPU: &[&str] =
-    &["cargo", "test", "--workspace", "--test", "conformance", "--", "suite::cpu_passes", "--exact"];
+    &["cargo", "test", "--workspace", "--test", "conformance", "--", "suite::both_pass", "--exact"];
 
 /// What the mutants check. They run within `cargo test`; the variable `OPS_TEST_MUTANTS` leaves out most of them.
 pub(super) const MUTANTS: Step = Step {

@@ -47,9 +47,8 @@ fn draft(
 
 /// The case with these values as `x`.
 fn given(draft: CaseBuilder, dtype: DType, values: &[f64]) -> CaseBuilder {
-    let op = draft.case.op;
     let n = [values.len()];
-    CaseBuilder::new(&op, dtype)
+    CaseBuilder::new(draft.op(), dtype)
         .given("x", &values_of(dtype, values), &n, Placement::Plain)
         .write("y", &n, Placement::Plain)
         .note("chosen values")

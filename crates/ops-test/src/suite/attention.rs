@@ -80,8 +80,9 @@ fn wide(s: &mut Suite<'_>, dtype: DType) {
     // Values are the first features of the keys.
     let (dims, dv) = ([1, 4, 1, 3, 9, 24], 16);
     let mut shared = widened(dtype, (dims, dv), &causal, false, None).note("values within keys");
-    let keys = shared.case.operand("k").map(|k| (k.array.clone(), k.layout.narrow(3, 0, dv)));
-    if let (Some((array, Ok(layout))), Some(v)) = (keys, shared.case.operand_mut("v")) {
+    let case = shared.case();
+    let keys = case.operand("k").map(|k| (k.array.clone(), k.layout.narrow(3, 0, dv)));
+    if let (Some((array, Ok(layout))), Some(v)) = (keys, case.operand_mut("v")) {
         (v.array, v.layout) = (array, layout);
     }
     s.run(shared);
@@ -208,9 +209,10 @@ fn cache(dtype: DType, dims: Dims, params: &[(&str, Value)]) -> CaseBuilder {
     let (capacity, skip) = (s + 9, 4);
     let mut draft = draft(dtype, dims, params).note("in a cache");
     for name in ["k", "v"] {
-        let whole =
-            CaseBuilder::new("cache", dtype).read(name, &[b, kv, capacity, d], Placement::Plain, NORMAL).case;
-        if let (Some(slot), Some(whole)) = (draft.case.operand_mut(name), whole.operands.into_iter().next())
+        let mut whole =
+            CaseBuilder::new("cache", dtype).read(name, &[b, kv, capacity, d], Placement::Plain, NORMAL);
+        let slot = draft.case().operand_mut(name);
+        if let (Some(slot), Some(whole)) = (slot, whole.case().operands.pop())
             && let Ok(view) = whole.layout.narrow(2, skip, s)
         {
             (slot.array, slot.layout) = (whole.array, view);

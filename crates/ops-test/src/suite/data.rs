@@ -1,6 +1,9 @@
 //! Deterministic data: a case has the same numbers on every backend and machine.
 use crate::Array;
 use ops_core::DType;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
 
 /// A small generator: xorshift with a multiplied output (Marsaglia 2003, Vigna 2016).
 pub(crate) struct Random(u64);
@@ -31,7 +34,7 @@ impl Random {
 }
 
 /// A distribution of numbers.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Distribution {
     /// Roughly normal, with mean and deviation.
     Normal(f64, f64),
@@ -60,6 +63,39 @@ pub(crate) fn draw(random: &mut Random, dtype: DType, n: usize, numbers: Distrib
     values_of(dtype, &values)
 }
 
+/// Bytes of drawn numbers that a thread keeps.
+const KEPT_BYTES: usize = 16 << 20;
+
+/// What was drawn from a seed.
+type OfSeed = Vec<(Distribution, Rc<Array>)>;
+
+/// Numbers drawn lately by this thread, by seed, type and count. Cases of one op differ mostly in layout and options, and
+/// so use the same numbers.
+#[derive(Default)]
+struct Drawn {
+    arrays: HashMap<(u64, DType, usize), OfSeed>,
+    bytes: usize,
+}
+
+/// As [`draw`], with a generator of this seed.
+pub(crate) fn drawn(seed: u64, dtype: DType, n: usize, numbers: Distribution) -> Rc<Array> {
+    thread_local!(static KEPT: RefCell<Drawn> = RefCell::default());
+    KEPT.with_borrow_mut(|kept| {
+        let known = kept.arrays.entry((seed, dtype, n)).or_default();
+        if let Some((_, array)) = known.iter().find(|(of, _)| *of == numbers) {
+            return array.clone();
+        }
+        let array = Rc::new(draw(&mut Random::of(&seed.to_string()), dtype, n, numbers));
+        kept.bytes += array.bytes().len();
+        if kept.bytes > KEPT_BYTES {
+            *kept = Drawn::default();
+        } else {
+            known.push((numbers, array.clone()));
+        }
+        array
+    })
+}
+
 fn nonzero(random: &mut Random) -> f64 {
     let v = random.normal();
     v + if v < 0.0 { -0.25 } else { 0.25 }
@@ -84,6 +120,14 @@ pub(crate) fn zeroed(dtype: DType, n: usize) -> Array {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kept_numbers_are_those_of_their_seed_and_distribution() {
+        for numbers in [NORMAL, Distribution::Positive, NORMAL, Distribution::Positive] {
+            let fresh = draw(&mut Random::of("7"), DType::F32, 100, numbers);
+            assert_eq!(*drawn(7, DType::F32, 100, numbers), fresh, "{numbers:?}");
+        }
+    }
 
     #[test]
     fn numbers_are_reproducible_and_as_asked_for() {

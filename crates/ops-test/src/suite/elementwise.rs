@@ -91,11 +91,11 @@ fn binary(s: &mut Suite<'_>, f: BinaryFn, dtype: DType, numbers: Distribution) {
 fn affine(s: &mut Suite<'_>, op: &str, dtype: DType, numbers: Distribution) {
     let draft = |dims: &[usize], (x, y): (Placement, Placement), (mul, add): (f64, f64)| {
         let draft = CaseBuilder::new(op, dtype).param("mul", mul).param("add", add);
-        let values = CaseBuilder::new(op, dtype).read("x", dims, x, numbers);
+        let mut values = CaseBuilder::new(op, dtype).read("x", dims, x, numbers);
         if op == "affine" {
             return draft.read("x", dims, x, numbers).write("y", dims, y);
         }
-        let logical = values.case.operands.first().and_then(|o| o.array.gather(&o.layout).ok());
+        let logical = values.case().operands.first().and_then(|o| o.array.gather(&o.layout).ok());
         draft.inout("x", &logical.unwrap_or_else(|| values_of(dtype, &[])), dims, y)
     };
     let (plain, usual) = ((Placement::Plain, Placement::Plain), (1.5, -0.25));

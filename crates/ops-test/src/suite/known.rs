@@ -24,14 +24,14 @@ impl<'s, 'r> Known<'s, 'r> {
         Known { draft: self.draft.param(name, value), ..self }
     }
     fn read(self, name: &str, dims: &[usize], values: &[f64]) -> Self {
-        let dtype = self.draft.case.dtype;
+        let dtype = self.draft.dtype();
         self.read_as(name, dtype, dims, values)
     }
     fn read_as(self, name: &str, dtype: DType, dims: &[usize], values: &[f64]) -> Self {
         Known { draft: self.draft.given(name, &values_of(dtype, values), dims, Placement::Plain), ..self }
     }
     fn gives(self, name: &str, dims: &[usize], values: &[f64]) {
-        let dtype = self.draft.case.dtype;
+        let dtype = self.draft.dtype();
         // The results are representable: exact except for the last bits of a sum.
         let tolerance = if dtype.is_float() { Tolerance::attention(dtype) } else { Tolerance::Exact };
         let values = values_of(if dtype.is_float() { DType::F64 } else { dtype }, values);

@@ -113,9 +113,7 @@ impl Placement {
         buffer.bytes_mut().fill(0xff);
         // In reverse order, so that the first of repeated elements remains.
         let positions: Vec<usize> = layout.positions().collect();
-        for (from, to) in positions.into_iter().enumerate().rev() {
-            buffer.element_mut(to).copy_from_slice(values.element(from));
-        }
+        buffer.copy_elements(values, positions.into_iter().zip(0..layout.len()).rev());
         (buffer, layout)
     }
 
@@ -130,9 +128,7 @@ impl Placement {
     /// A buffer for reading and writing: `values` surrounded by a pattern.
     pub(crate) fn inout(self, values: &Array, dims: &[usize]) -> (Array, Layout) {
         let (mut buffer, layout) = self.output(values.dtype(), dims);
-        for (from, to) in layout.positions().enumerate() {
-            buffer.element_mut(to).copy_from_slice(values.element(from));
-        }
+        buffer.copy_elements(values, layout.positions().zip(0..layout.len()));
         (buffer, layout)
     }
 }

@@ -161,7 +161,7 @@ fn outside(s: &mut Suite<'_>, case: Case<'_>, index: DType, draft: &dyn Fn(Case<
     for wrong in [rows, sentinel(index)].into_iter().chain(signed.then_some(-1)) {
         let mut draft = draft(case).note("outside").note(&wrong.to_string());
         let picked = ids(index, &[0, 1, 2, 3, 0, wrong, 1, 2]);
-        if let Some(positions) = draft.case.operand_mut("positions") {
+        if let Some(positions) = draft.case().operand_mut("positions") {
             (positions.array, positions.layout) = Placement::Plain.input(&picked, &[2, 4]);
         }
         let bound = rows as usize;

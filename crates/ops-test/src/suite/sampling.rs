@@ -43,8 +43,8 @@ impl Draw {
 
 /// Adds the output, and counters, starting from the given ones, for which rounding does not affect the
 /// result.
-fn with_counters(draft: CaseBuilder, counters: &[i64], hows: [Placement; 2]) -> CaseBuilder {
-    let counters = oracle::steady_counters(&draft.case, counters)
+fn with_counters(mut draft: CaseBuilder, counters: &[i64], hows: [Placement; 2]) -> CaseBuilder {
+    let counters = oracle::steady_counters(draft.case(), counters)
         .and_then(|counters| Array::from_slice(&counters))
         .unwrap_or_else(|e| unreachable!("the suite's own data: {e}"));
     let n = counters.len();

@@ -14,8 +14,6 @@ namespace {
 // The value that a lane reads from a lane that takes no part: NaN in every float format.
 constexpr uint64_t no_value = ~uint64_t(0);
 
-thread_local BlockRunner* executing_runner __attribute__((tls_model("initial-exec"))) = nullptr;
-
 std::string triple(const uint32_t (&v)[3]) {
   return "(" + std::to_string(v[0]) + ", " + std::to_string(v[1]) + ", " + std::to_string(v[2]) + ")";
 }
@@ -28,14 +26,13 @@ std::string hexadecimal(const void* ptr) {
 
 }  // namespace
 
+__thread BlockRunner* BlockRunner::executing_ = nullptr;
+
 BlockRunner& BlockRunner::of_this_thread() {
-  static thread_local BlockRunner* runner = nullptr;
-  // Never freed: a thread ends with the process or after its last block.
-  if (!runner) runner = new BlockRunner;
+  static thread_local std::unique_ptr<BlockRunner> runner;
+  if (!runner) runner = std::make_unique<BlockRunner>();
   return *runner;
 }
-
-BlockRunner* BlockRunner::executing() { return executing_runner; }
 
 void BlockRunner::run(KernelLaunch& launch, uint64_t block, bool descending) {
   launch_ = &launch;
@@ -43,9 +40,9 @@ void BlockRunner::run(KernelLaunch& launch, uint64_t block, bool descending) {
   failed_ = false;
   random_.seed(uint32_t(block));  // the same order each time the kernel is run
   set_up(block);
-  executing_runner = this;
+  executing_ = this;
   run_threads();
-  executing_runner = nullptr;
+  executing_ = nullptr;
   if (!failed_) {
     const std::string damage = shared_.damage();
     if (!damage.empty()) fail(hipErrorIllegalAddress, nullptr, damage);
@@ -132,7 +129,7 @@ void BlockRunner::resume(Thread& thread) {
 }
 
 void BlockRunner::fiber_entry() {
-  BlockRunner& runner = *executing_runner;
+  BlockRunner& runner = *executing_;
   runner.current_->fiber->arrive(runner.scheduler_);
   do {
     runner.launch_->run(runner.launch_->arguments.data());

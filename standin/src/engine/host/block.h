@@ -31,7 +31,7 @@ class BlockRunner {
   /// The instance that belongs to the calling operating-system thread.
   static BlockRunner& of_this_thread();
   /// The instance whose kernel the calling thread is executing, or null.
-  static BlockRunner* executing();
+  static BlockRunner* executing() { return executing_; }
 
   /// Runs block number `block` (x fastest), with its threads in ascending or descending order: a missing
   /// barrier that one order hides shows up in the other. Failures are stored in `launch.error` and described
@@ -81,6 +81,8 @@ class BlockRunner {
   /// Called on a fiber, which does not continue: `resume` then reports `reason_`. No object on the fiber's stack may
   /// need a destructor, so this takes no argument for the reason.
   [[noreturn]] void give_up(hipError_t error);
+
+  static __thread BlockRunner* executing_ __attribute__((tls_model("initial-exec")));
 
   KernelLaunch* launch_ = nullptr;
   bool descending_ = false;

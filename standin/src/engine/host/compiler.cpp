@@ -4,6 +4,7 @@
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <cctype>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -135,24 +136,38 @@ std::vector<std::string> command_line(const RtcOptions& options, const fs::path&
   return command;
 }
 
-// Reads kernel.cpp, writes `output`, and returns the compiler's exit status.
-int compile(std::vector<std::string> command, const std::vector<std::string>& more, const fs::path& folder,
-            const char* output) {
-  command.insert(command.end(), more.begin(), more.end());
+// Compiles kernel.cpp to kernel.so, and returns the compiler's exit status.
+int compile(std::vector<std::string> command, bool strict, const fs::path& folder) {
+  if (strict) command.push_back("-Werror");
   for (const std::string& word : {std::string("-x"), std::string("c++"), (folder / "kernel.cpp").string(),
-                                  std::string("-o"), (folder / output).string()})
+                                  std::string("-o"), (folder / "kernel.so").string()})
     command.push_back(word);
+  // The linker takes half as long without the libraries that kernels do not use. A sanitizer adds its own.
+  if (config().compiler_flags.find("-fsanitize") == std::string::npos)
+    command.insert(command.end(), {"-nostdlib", "-lm", "-lgcc"});
   return run(command, folder / "log");
 }
 
-// Everything that the code depends on: compiler, options, and the program after preprocessing. Macros that
-// name the target count only where the program uses them. Empty if the program cannot be preprocessed.
-std::string identity(const std::vector<std::string>& command, const fs::path& folder) {
-  if (compile(command, {"-E", "-P"}, folder, "kernel.ii") != 0) return {};
+// Whether a text contains a macro's name.
+bool names(const std::string& text, const std::string& macro) {
+  const auto in_name = [&](size_t at) { return at < text.size() && (std::isalnum((unsigned char)text[at]) || text[at] == '_'); };
+  for (size_t at = text.find(macro); at != std::string::npos; at = text.find(macro, at + 1))
+    if (!in_name(at + macro.size()) && (at == 0 || !in_name(at - 1))) return true;
+  return false;
+}
+
+// Everything that the code depends on: compiler, options, and the program. Macros count only if the program names them, since
+// callers define some for every program that name the target.
+std::string identity(const std::vector<std::string>& command, const CompileRequest& request) {
+  std::string program = request.source + '\0';
+  for (const auto& [name, text] : request.headers) program += name + '\0' + text + '\0';
   std::string text = compiler_version();
-  for (const std::string& word : command)
-    if (word.compare(0, 2, "-D") != 0 && word.compare(0, 2, "-I") != 0) text += word + '\0';
-  return text + contents(folder / "kernel.ii");
+  for (const std::string& word : command) {
+    const bool defines = word.compare(0, 2, "-D") == 0;
+    const bool counts = defines ? names(program, word.substr(2, word.find('=') - 2)) : word.compare(0, 2, "-I") != 0;
+    if (counts) text += word + '\0';
+  }
+  return text + program;
 }
 
 // The scratch folder's name is meaningless to a reader of the log.
@@ -190,13 +205,12 @@ CompileResult compile_for_host(const CompileRequest& request) {
   }
   const std::vector<std::string> command = command_line(options, folder.path());
   const CodeStore store(config().code_store);
-  const std::string key = store.in_use() ? identity(command, folder.path()) : std::string();
+  const std::string key = store.in_use() ? identity(command, request) : std::string();
   std::string code = key.empty() ? std::string() : store.find(key);
   const bool stored = !code.empty();
   // A warning is an error, except where a fault is planted, because the cases have to find that, and with options of the caller.
   const bool strict = config().replaced.empty() && config().compiler_flags.empty() && !compiler_is_clang();
-  const std::vector<std::string> errors = strict ? std::vector<std::string>{"-Werror"} : std::vector<std::string>{};
-  const int status = stored ? 0 : compile(command, errors, folder.path(), "kernel.so");
+  const int status = stored ? 0 : compile(command, strict, folder.path());
   result.log = without(contents(folder.path() / "log"), folder.path().string() + "/");
   if (status < 0) result.log += "error: cannot run the C++ compiler '" + command[0] + "' (HIP_STANDIN_CXX names it)\n";
   result.ok = status == 0;

@@ -1,18 +1,29 @@
 #include "engine/host/pool.h"
 
 #include <algorithm>
+#include <chrono>
 
 namespace standin {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Most launches take less time than waking a thread.
+constexpr auto alone_at_first = std::chrono::microseconds(50);
+
+}  // namespace
 
 Pool::Pool(uint32_t threads) : helpers_(threads - 1) {}
 
 void Pool::run(uint64_t count, const std::function<void(uint64_t)>& body) {
-  if (count == 1 || helpers_ == 0) {
-    for (uint64_t i = 0; i < count; ++i) body(i);
-    return;
-  }
+  uint64_t done = 0;
+  const auto start = Clock::now();
+  while (done < count && (helpers_ == 0 || Clock::now() - start < alone_at_first)) body(done++);
+  if (done == count) return;
   auto job = std::make_shared<Job>();
   job->count = count;
+  job->next = done;
+  job->finished = done;
   job->body = &body;
   {
     std::lock_guard<std::mutex> lock(mutex_);

@@ -20,6 +20,8 @@ struct Ticket {
   uint64_t number = 0;
 
   bool reached() const;
+  /// Runs the queue's next work in the calling thread where the queue's own thread is not running any: switching to it and
+  /// back takes longer than most work.
   void wait() const;
 };
 
@@ -41,12 +43,18 @@ class Queue : public std::enable_shared_from_this<Queue> {
     std::vector<Ticket> waits;
   };
   void run_until_closed();
+  /// Runs the first pending work, with the lock released meanwhile.
+  void run_next(std::unique_lock<std::mutex>& lock);
 
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable submitted_or_closed_;
+  std::condition_variable finished_work_;
   std::deque<Work> pending_;
   uint64_t submitted_ = 0;
   uint64_t finished_ = 0;
+  uint64_t awaited_ = ~uint64_t(0);  // the smallest count of finished work for which a thread sleeps
+  bool running_ = false;             // a thread runs work
+  bool asleep_ = false;              // the queue's thread does not look for work until it is notified
   bool closed_ = false;
   std::thread thread_;
 };

@@ -343,7 +343,7 @@ fn unread(s: &mut Suite<'_>, dtype: DType) {
                 (0..*keys).for_each(|j| rows[row[j / block] as usize * block + j % block] = true);
             }
             for name in ["k", "v"] {
-                let Some(operand) = draft.case.operand_mut(name) else { continue };
+                let Some(operand) = draft.case().operand_mut(name) else { continue };
                 let per_row = HEADS.kv * HEADS.d;
                 for (at, position) in operand.layout.positions().enumerate() {
                     if !rows[at / per_row] {
@@ -352,7 +352,7 @@ fn unread(s: &mut Suite<'_>, dtype: DType) {
                 }
             }
             let written = ids(index, &table);
-            if let Some(operand) = draft.case.operand_mut("block_table") {
+            if let Some(operand) = draft.case().operand_mut("block_table") {
                 for (at, position) in operand.layout.positions().enumerate() {
                     operand.array.element_mut(position).copy_from_slice(written.element(at));
                 }

@@ -2,8 +2,9 @@
 //! element of `y` given by the definition. The inverse of that relation, which kernels compute, is not used
 //! here.
 use super::double::Double;
-use super::{Values, Wants, dot, optional, values, want};
+use super::{Values, Wants, optional, values, want};
 use crate::{CallError, Case};
+use ops_core::DType;
 use ops_core::ops::{Conv, ConvAxis, ConvForm};
 
 /// The ops computed here.
@@ -50,6 +51,15 @@ fn place(dims: [usize; 4], [a, b, c, d]: [usize; 4]) -> usize {
     ((a * dims[1] + b) * dims[2] + c) * dims[3] + d
 }
 
+/// Adds a product, with the precision of [`dot`](super::dot).
+fn add(dtype: DType, sum: &mut Double, (a, b): (f64, f64)) {
+    if dtype == DType::F64 {
+        sum.add_product(Double::of(a), b);
+    } else {
+        *sum = Double::of(sum.nearest() + a * b);
+    }
+}
+
 pub(super) fn wants(case: &Case) -> Wants {
     let (x, weight, bias) = (values(case, "x")?, values(case, "weight")?, optional(case, "bias")?);
     let y = values(case, "y")?;
@@ -57,7 +67,7 @@ pub(super) fn wants(case: &Case) -> Wants {
     let (steps, [dx, dw, dy]) = (Steps::of(case)?, [four(&x), four(&weight), four(&y)]);
     // The tensor whose neighbouring elements are one stride apart in the other one.
     let (near, far) = if transposed { (dx, dy) } else { (dy, dx) };
-    let mut terms = vec![Vec::new(); y.of.len()];
+    let mut sums = vec![Double::ZERO; y.of.len()];
     let (inputs, outputs) = (dx[1] / groups, dy[1] / groups);
     let kernel = (0..dw[2]).flat_map(|t| (0..dw[3]).map(move |u| [t, u]));
     for [t, u] in kernel {
@@ -73,17 +83,17 @@ pub(super) fn wants(case: &Case) -> Wants {
                     let (channel, out) = (group * inputs + c, group * outputs + o);
                     let w = if transposed { [channel, o, t, u] } else { [out, c, t, u] };
                     let product = (x.of[place(dx, [b, channel, of_x[0], of_x[1]])], weight.of[place(dw, w)]);
-                    terms[place(dy, [b, out, of_y[0], of_y[1]])].push(product);
+                    add(case.dtype, &mut sums[place(dy, [b, out, of_y[0], of_y[1]])], product);
                 }
             }
         }
     }
     let per_channel = (dy[2] * dy[3]).max(1);
-    let sum = |(at, terms): (usize, Vec<(f64, f64)>)| {
+    let with_bias = |(at, sum): (usize, Double)| {
         let bias = bias.as_ref().map_or(0.0, |bias| bias.of[at / per_channel % dy[1]]);
-        dot(case.dtype, terms.into_iter()) + Double::of(bias)
+        sum.normalized() + Double::of(bias)
     };
-    let sums: Vec<Double> = terms.into_iter().enumerate().map(sum).collect();
+    let sums: Vec<Double> = sums.into_iter().enumerate().map(with_bias).collect();
     let op = Conv::<f64>::new(ConvForm::Conv2d, [ConvAxis::PLAIN; 2], groups);
     Ok(vec![want(case, &op, "y", &sums)?])
 }

@@ -59,13 +59,19 @@ impl Double {
     }
     /// `Σ a · b` for double-double factors.
     pub(super) fn weighted(terms: impl IntoIterator<Item = (Self, f64)>) -> Self {
-        let (mut hi, mut lo) = (0.0, 0.0);
-        for (a, b) in terms {
-            let (product, error) = two_product(a.hi, b);
-            let (sum, lost) = two_sum(hi, product);
-            (hi, lo) = (sum, lo + (lost + (error + a.lo * b)));
-        }
-        Self::normal(hi, lo)
+        let mut sum = Self::ZERO;
+        terms.into_iter().for_each(|(a, b)| sum.add_product(a, b));
+        sum.normalized()
+    }
+    /// Adds `a · b` to an unfinished sum, which [`normalized`](Self::normalized) finishes.
+    pub(super) fn add_product(&mut self, a: Self, b: f64) {
+        let (product, error) = two_product(a.hi, b);
+        let (sum, lost) = two_sum(self.hi, product);
+        *self = Double { hi: sum, lo: self.lo + (lost + (error + a.lo * b)) };
+    }
+    /// The result of a sum of products.
+    pub(super) fn normalized(self) -> Self {
+        Self::normal(self.hi, self.lo)
     }
     /// `Σ v`.
     pub(super) fn total(values: impl IntoIterator<Item = Self>) -> Self {
