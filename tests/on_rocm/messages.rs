@@ -40,9 +40,9 @@ fn of_broadcasts(b: &Any) -> Vec<Wrong> {
         wrong("where: cond: ", b.where_into(&yes, &four, &four, &mut y)),
         wrong("where: on_true: ", b.where_into(&flags, &x, &four, &mut y)),
         wrong("where: on_false: ", b.where_into(&flags, &four, &x, &mut y)),
-        wrong("matmul: a and b: ", b.matmul(&zeros(b, &[4, 3, 3]), &matrices)),
+        wrong("matmul: a and b: ", b.matmul(zeros(b, &[4, 3, 3]), &matrices)),
         wrong("matmul: a: ", b.matmul_into(&matrices, &matrices, &mut zeros(b, &[4, 3, 3]))),
-        wrong("matmul: b: ", b.matmul_into(&zeros(b, &[3, 3]), &matrices, &mut zeros(b, &[4, 3, 3]))),
+        wrong("matmul: b: ", b.matmul_into(zeros(b, &[3, 3]), &matrices, &mut zeros(b, &[4, 3, 3]))),
         wrong("matmul: a has ", b.matmul_into(&four, &matrices, &mut zeros(b, &[4, 3, 3]))),
         wrong("matmul: c has ", b.matmul_into(&matrices, &matrices, &mut zeros(b, &[3]))),
         wrong("attention: mask: ", {
@@ -75,7 +75,7 @@ fn of_axes(b: &Any) -> Vec<Wrong> {
         wrong("argmin: x: axis 2 ", b.argmin(&x, 2)),
         wrong("sort: x: axis 2 ", b.sort(&x, Sort::axis(2))),
         wrong("argsort: x: axis 2 ", b.argsort(&x, ArgSort::axis(2))),
-        wrong("topk: x: axis ", b.topk(&zeros(b, &[]), 1)),
+        wrong("topk: x: axis ", b.topk(zeros(b, &[]), 1)),
         wrong("index_select: x: axis 2 ", b.index_select(&x, &one, IndexSelect::axis(2))),
         wrong("gather: x: axis 2 ", b.gather(&x, &ids, Gather::axis(2))),
         wrong("scatter: dst: axis 2 ", b.scatter(&mut dst, &ids, &x, Scatter::axis(2))),
@@ -107,7 +107,7 @@ fn of_indices(b: &Any) -> Vec<Wrong> {
     let outside = b.tensor(&[2], &[1u32, 9]).unwrap();
     let rows = zeros(b, &[3, 32]);
     let blocks = b.quantize(&rows, DType::Block(&Q8_0)).unwrap();
-    let weight = b.quantize(&zeros(b, &[2, 4, 32]), DType::Block(&Q8_0)).unwrap();
+    let weight = b.quantize(zeros(b, &[2, 4, 32]), DType::Block(&Q8_0)).unwrap();
     let tables: [AnyOf<Any>; 3] = [
         b.zeros::<f32>(&[3, 32]).unwrap().into(),
         b.zeros::<rocm_ops::f16>(&[3, 32]).unwrap().into(),

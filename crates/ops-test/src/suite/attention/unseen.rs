@@ -31,8 +31,8 @@ const FILLS: [(&str, f64); 3] = [("k", f64::NAN), ("v", f64::NAN), ("v", f64::IN
 fn run(s: &mut Suite<'_>, draft: impl Fn() -> CaseBuilder, is_filled: impl Fn(&str, usize) -> bool) {
     for (name, value) in FILLS {
         let mut draft = draft().note(&format!("{value} in {name}, mostly unseen"));
-        let element = values_of(draft.case.dtype, &[value]);
-        let Some(operand) = draft.case.operand_mut(name) else { continue };
+        let element = values_of(draft.dtype(), &[value]);
+        let Some(operand) = draft.case().operand_mut(name) else { continue };
         for (at, position) in operand.layout.positions().enumerate() {
             if is_filled(name, at) {
                 operand.array.element_mut(position).copy_from_slice(element.element(0));
@@ -57,7 +57,7 @@ pub(super) fn cases(s: &mut Suite<'_>, dtype: DType) {
             run(s, || with(draft(dtype, dims, &[]), words), |_, at| filled.contains(&(keys - at / d % keys)));
         }
         // Flags that hide the last key from all queries but every third.
-        let flag = |i: usize| f64::from(i % keys + 1 != keys || i / keys % 3 == 0);
+        let flag = |i: usize| f64::from(i % keys + 1 != keys || (i / keys).is_multiple_of(3));
         let flags: Vec<f64> = (0..b * h * t * keys).map(flag).collect();
         let masked = || {
             let draft = placed(dtype, dims, &[], [Placement::Plain; 4], super::NORMAL);
