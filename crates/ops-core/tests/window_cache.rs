@@ -92,7 +92,10 @@ fn what_does_not_fit_is_an_error_and_changes_nothing() {
         cache.append(&cpu, one.as_ref(), one.as_ref()).unwrap();
     }
     let error = cache.append(&cpu, three.as_ref(), three.as_ref()).unwrap_err().to_string();
-    assert!(error.contains("tokens is 3") && error.contains("at most 2"), "{error}");
+    assert!(
+        error.contains("WindowCache::append: keys") && error.contains("at most 2 tokens in a step"),
+        "{error}"
+    );
     assert!(cache.append_keys(&cpu, one.as_ref()).unwrap_err().to_string().contains("call append"));
     let error = cache.truncate(3).unwrap_err().to_string();
     assert!(error.contains("at least 4"), "{error}");

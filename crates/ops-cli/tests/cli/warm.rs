@@ -76,7 +76,7 @@ fn what_is_no_decoder_is_refused_with_the_reason() {
     let path = scratch("not-a-model.gguf");
     std::fs::write(&path, "no model").unwrap();
     let path = path.to_str().unwrap();
-    assert!(ops(&["warm", "--backend", "rocm", path]).refused().contains("magic"));
+    assert!(ops(&["warm", "--backend", "rocm", path]).refused().contains("wanted a GGUF file"));
     assert!(ops(&["warm", path]).refused().contains("add --backend rocm"));
     assert!(ops(&["warm", "--backend", "rocm", "/no/such.gguf"]).refused().contains("/no/such.gguf"));
 }
