@@ -120,8 +120,7 @@ impl Search {
     /// The places for a library whose soname does not tell the major version of its HIP runtime: the runtime's folders and those
     /// beside them first, then the others. The system's loader is asked only if it found the runtime, too, since it might
     /// load another one.
-    pub fn of_runtime(&self, hip: &crate::hip::Lib) -> Search {
-        let folders = hip.folders();
+    pub fn of_runtime(&self, folders: Vec<PathBuf>) -> Search {
         let in_a_folder = self.folders.iter().any(|folder| folders.contains(&folder.path));
         Search { system: self.system && !in_a_folder, ..self.after(folders) }
     }

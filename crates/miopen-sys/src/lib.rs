@@ -67,7 +67,7 @@ pub fn load_from(hip: &hip::Lib, search: &Search) -> Result<Lib, LoadError> {
     );
     let sonames = vec![("libMIOpen.so.1".to_string(), major)];
     Description { name: "MIOpen", sonames, newer: None, required: None, advice, version }
-        .open(&search.of_runtime(hip))
+        .open(&search.of_runtime(hip.folders()))
 }
 
 fn version(miopen: &Functions) -> Option<Version> {

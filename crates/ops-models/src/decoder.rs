@@ -21,7 +21,7 @@ mod recurrent;
 mod state;
 
 pub use continuation::{Continuation, Continues};
-pub use drawn::{Drawn, NanLogit, most_likely};
+pub use drawn::{Drawn, most_likely};
 pub use pages::{PagedRow, PagedStep, Pages};
 pub use state::{Row, State};
 

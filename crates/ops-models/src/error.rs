@@ -104,7 +104,7 @@ pub enum Error {
     },
     /// No token can be drawn.
     #[error(transparent)]
-    Nan(#[from] crate::NanLogit),
+    Nan(#[from] NanLogit),
     /// The file cannot be read.
     #[error(transparent)]
     File(#[from] ops_gguf::Error),
@@ -119,3 +119,17 @@ fn gib(bytes: u64) -> f64 {
 
 /// A result with this crate's error.
 pub type Result<T> = core::result::Result<T, Error>;
+
+/// A logit is NaN, so no token can be drawn. Other texts of the step are unaffected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "after the token at position {position}, the logit of id {id} is NaN, wanted a number; compute in f32, or check the weights of \
+     the model"
+)]
+#[non_exhaustive]
+pub struct NanLogit {
+    /// The position in its text, from 0, of the token that the logits follow.
+    pub position: usize,
+    /// The first id whose logit is NaN.
+    pub id: u32,
+}

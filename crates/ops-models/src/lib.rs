@@ -81,10 +81,10 @@ mod warnings;
 
 pub use config::{Activation, Config, Experts, Latent, NormKind, Recurrent, Window};
 pub use decoder::{
-    Continuation, Continues, Decoder, Drawn, NanLogit, PagedRow, PagedStep, Pages, Row, State, most_likely,
+    Continuation, Continues, Decoder, Drawn, PagedRow, PagedStep, Pages, Row, State, most_likely,
 };
 pub use encoder::{Encoder, EncoderConfig, Pooling, batches, truncate};
-pub use error::{Error, Result};
+pub use error::{Error, NanLogit, Result};
 pub use families::families;
 pub use folder::{
     OpenOptions, encoder_families, files, folder_families, open, open_with, tokenizer_metadata,

@@ -22,5 +22,5 @@ pub use policy::Policy;
 pub use target::{Library, Target};
 
 pub(crate) use decision::{Decisions, describe};
-pub(crate) use measured::{Measured, version_of};
+pub(crate) use measured::Measured;
 pub(crate) use policy::Ranking;

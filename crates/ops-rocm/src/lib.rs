@@ -28,9 +28,9 @@
 //!
 //! 1. `sync`, `fingerprint`, `provider_id`, `own_files`: used by all
 //! 2. `hip`, `error`: devices and memory
-//! 3. `vendor`, `kernels`, `tuned`, `space`, `index_names`: AMD's libraries; this project's compiled kernels; tensors
+//! 3. `vendor`, `kernels`, `space`, `index_names`: AMD's libraries; this project's compiled kernels; tensors
 //! 4. `choice`: policies and decisions, without knowing any op or list of providers
-//! 5. `rocm`: the queue
+//! 5. `tuned`, `rocm`: what was measured on a device; the queue
 //! 6. `provider`, `backend`, `prepare`, `replay`, `matrix_check`: how a call is matched with its provider; memory and transfers
 //! 7. `providers`: the lists and the implementations. It checks the names in policies, since it has the lists.
 //! 8. `builder`, `survey`, `bridge`: opening a queue; what a machine has

@@ -83,7 +83,7 @@ pub(crate) fn decide<O: Op>(
         // Where rows must not depend on each other, their number must not choose the provider. What records a step cannot record
         // libraries.
         measured: (policy.least() == Determinism::Run && rocm.is_none_or(|rocm| !rocm.is_recording()))
-            .then(|| target.measurements().find(op.name_on(on), on, target))
+            .then(|| target.measured_for(op.name_on(on), on))
             .flatten(),
     };
     providers.rank(policy, on)

@@ -3,7 +3,7 @@
 //! There are two TOML files per device. Each names the device and the version of this crate that measured it; if
 //! either differs, the file is ignored with a warning. That of the providers also names the version of each library; a row is
 //! ignored if one of its libraries has another version.
-use crate::choice::{Measured, Measurement, Target, version_of};
+use crate::choice::{Measured, Measurement, Target};
 use crate::error::failed;
 use crate::hip::DeviceInfo;
 use crate::kernels::CacheFolder;
@@ -120,7 +120,7 @@ pub(crate) fn store_providers(
     rows: impl IntoIterator<Item = Measurement>,
 ) -> Result<PathBuf> {
     let mut measured = load_providers(folder, info);
-    let version = |id: &str| version_of(target, id);
+    let version = |id: &str| target.version_of(id);
     let stale = |row: &&Measurement| {
         row.times
             .iter()

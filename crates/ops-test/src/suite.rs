@@ -98,7 +98,7 @@ fn run_cases(mut suite: Suite<'_>) {
     rope::qk_norm_rope::cases(&mut suite);
     softmax::cases(&mut suite);
     attention::cases(&mut suite);
-    attention::ragged::cases(&mut suite);
+    attention::ragged_cases(&mut suite);
     linear_attention::cases(&mut suite);
     cache::cases(&mut suite);
     fused::cases(&mut suite);

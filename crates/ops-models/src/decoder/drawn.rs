@@ -1,21 +1,7 @@
 //! Drawn tokens, each with the logit that it was drawn by.
-use crate::Result;
+use crate::{NanLogit, Result};
 use ops_core::ops::{ElementwiseOps, IndexOps, IndexSelect, Sample, SamplingOps};
 use ops_core::{Backend, DType, Error, Layout, Space, Tensor, TensorMut, TensorOf, TensorRef, View};
-
-/// A logit is NaN, so no token can be drawn. Other texts of the step are unaffected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "after the token at position {position}, the logit of id {id} is NaN, wanted a number; compute in f32, or check the weights of \
-     the model"
-)]
-#[non_exhaustive]
-pub struct NanLogit {
-    /// The position in its text, from 0, of the token that the logits follow.
-    pub position: usize,
-    /// The first id whose logit is NaN.
-    pub id: u32,
-}
 
 /// The token drawn for a text of a step, or why there is none.
 pub type Drawn = core::result::Result<u32, NanLogit>;

@@ -1,6 +1,4 @@
 //! Orders of providers measured on a device, by class of problem.
-use super::target::{Library, Target};
-use crate::vendor::VENDORS;
 use ops_core::{Operands, Role};
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -71,25 +69,20 @@ impl Measured {
         self.rows.values()
     }
 
-    /// The row for a problem, unless a library that it names is not the one that was measured.
-    pub(crate) fn find(&self, op: &str, on: &dyn Operands, target: &Target) -> Option<&Measurement> {
+    /// The row for a problem, unless a library that it names is not the one that was measured. `version_of` is that of a
+    /// provider's library here.
+    pub(crate) fn find(
+        &self,
+        op: &str,
+        on: &dyn Operands,
+        version_of: &dyn Fn(&str) -> Option<String>,
+    ) -> Option<&Measurement> {
         let row = self.rows.get(&(op.to_owned(), class_of(on)))?;
         let is_current = |id: &String| match self.libraries.get(id) {
             None => true,
-            Some(then) => version_of(target, id).as_ref() == Some(then),
+            Some(then) => version_of(id).as_ref() == Some(then),
         };
         row.times.iter().all(|(id, _)| is_current(id)).then_some(row)
-    }
-}
-
-/// The version of a provider's library on a target; `None` if the provider is no library or the library is absent.
-pub(crate) fn version_of(target: &Target, provider: &str) -> Option<String> {
-    let library = VENDORS.iter().map(|vendor| vendor.id).find(|id| id.name() == provider)?;
-    match target.library(library) {
-        Library::Open(version) => {
-            Some(version.map_or_else(|| "unknown".to_owned(), |version| version.to_string()))
-        }
-        Library::Assumed | Library::Absent(_) => None,
     }
 }
 

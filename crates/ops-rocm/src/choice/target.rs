@@ -1,5 +1,5 @@
 //! What providers base their decisions on: the device and its libraries.
-use super::measured::Measured;
+use super::measured::{Measured, Measurement};
 use crate::ProviderId;
 use crate::hip::{DeviceInfo, Gfx, Hip};
 use crate::vendor::{AnyLibrary, Installed, Lib, VENDORS, Vendor, denied};
@@ -92,6 +92,10 @@ impl Target {
     pub(crate) fn measurements(&self) -> &Measured {
         &self.measured
     }
+    /// What was measured for such problems of an op, if it still holds.
+    pub(crate) fn measured_for(&self, op: &str, on: &dyn Operands) -> Option<&Measurement> {
+        self.measured.find(op, on, &|provider| self.version_of(provider))
+    }
 
     /// Uses launches that sum each row in an order independent of the other rows, if at least
     /// [`Determinism::Batch`] is required.
@@ -124,6 +128,17 @@ impl Target {
         match self.opened(hip, row) {
             Ok(library) => Library::Open(library.version()),
             Err(why) => Library::Absent(why.to_string()),
+        }
+    }
+
+    /// The version of a provider's library; `None` if the provider is no library, or the library is absent.
+    pub(crate) fn version_of(&self, provider: &str) -> Option<String> {
+        let library = VENDORS.iter().map(|vendor| vendor.id).find(|id| id.name() == provider)?;
+        match self.library(library) {
+            Library::Open(version) => {
+                Some(version.map_or_else(|| "unknown".to_owned(), |version| version.to_string()))
+            }
+            Library::Assumed | Library::Absent(_) => None,
         }
     }
 

@@ -6,7 +6,7 @@ use super::{FLOATS, Suite};
 use ops_core::DType;
 use serde_json::{Value, json};
 
-pub(super) mod ragged;
+mod ragged;
 mod unseen;
 
 /// `[b, h, h_kv, t, s, d]`
@@ -37,6 +37,10 @@ fn placed(
     }
     let draft = draft.read("q", &q, hows[0], scores).read("k", &k, hows[1], NORMAL);
     draft.read("v", &k, hows[2], NORMAL).write("o", &q, hows[3])
+}
+
+pub(super) fn ragged_cases(s: &mut Suite<'_>) {
+    ragged::cases(s, [unseen::of_varlen, unseen::of_paged]);
 }
 
 pub(super) fn cases(s: &mut Suite<'_>) {

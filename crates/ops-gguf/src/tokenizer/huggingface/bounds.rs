@@ -9,8 +9,9 @@ use std::collections::HashSet;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::model::Model;
-use crate::error::{Error, Result};
+use super::model::{Model, at_most};
+use super::wrong;
+use crate::error::Result;
 
 /// Bytes of a file. The largest published ones have 34 MiB.
 const MAX_FILE: usize = 256 << 20;
@@ -43,18 +44,6 @@ struct File {
 #[derive(Deserialize)]
 struct Added {
     content: String,
-}
-
-pub(super) fn wrong(what: &str, got: impl std::fmt::Display, wanted: impl std::fmt::Display) -> Error {
-    super::wrong(what, got, wanted)
-}
-
-pub(super) fn at_most(what: &str, got: impl Into<u128>, max: impl Into<u128>, unit: &str) -> Result<()> {
-    let (got, max) = (got.into(), max.into());
-    if got <= max {
-        return Ok(());
-    }
-    Err(wrong(what, format_args!("{got} {unit}"), format_args!("at most {max}")))
 }
 
 /// Refuses a text that would make the library abort, hang or take unlimited memory.

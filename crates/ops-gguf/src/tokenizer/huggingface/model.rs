@@ -5,8 +5,17 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::bounds::{at_most, wrong};
+use super::wrong;
 use crate::error::Result;
+
+/// Refuses more than a limit.
+pub(super) fn at_most(what: &str, got: impl Into<u128>, max: impl Into<u128>, unit: &str) -> Result<()> {
+    let (got, max) = (got.into(), max.into());
+    if got <= max {
+        return Ok(());
+    }
+    Err(wrong(what, format_args!("{got} {unit}"), format_args!("at most {max}")))
+}
 
 /// Bytes of a token. In a Unigram model each byte is a level of a trie, which is dropped recursively.
 const MAX_TOKEN: u64 = 64 << 10;

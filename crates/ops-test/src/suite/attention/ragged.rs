@@ -4,7 +4,6 @@ use super::super::draft::CaseBuilder;
 use super::super::index::{ids, sentinel};
 use super::super::placement::Placement;
 use super::super::{Expect, FLOATS, INDICES, Suite};
-use super::unseen;
 use ops_core::DType;
 use serde_json::{Value, json};
 
@@ -31,18 +30,19 @@ fn many() -> Vec<[usize; 2]> {
     (0..70).map(|i| [i % 3, i % 3 + i % 7]).collect()
 }
 
-pub(in super::super) fn cases(s: &mut Suite<'_>) {
+/// `unseen` are further cases of each op.
+pub(super) fn cases(s: &mut Suite<'_>, unseen: [fn(&mut Suite<'_>, DType); 2]) {
     for dtype in s.asked("attention_varlen", FLOATS) {
         varlen(s, dtype);
         starts(s, dtype);
-        unseen::of_varlen(s, dtype);
+        unseen[0](s, dtype);
     }
     for dtype in s.asked("attention_paged", FLOATS) {
         paged(s, dtype);
         layouts(s, dtype);
         unread(s, dtype);
         outside(s, dtype);
-        unseen::of_paged(s, dtype);
+        unseen[1](s, dtype);
     }
 }
 
