@@ -219,7 +219,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
 
     /// A step of several texts, as [`forward_batch`](Self::forward_batch): returns the token drawn after
     /// each, with one counter per text. The logits stay on the backend. If a text has NaN among its logits, this is its
-    /// [`NanLogit`], at every temperature.
+    /// [`NanLogit`](crate::NanLogit), at every temperature.
     ///
     /// # Errors
     /// As [`forward`](Self::forward), and the errors of [`SamplingOps::sample`].

@@ -150,7 +150,7 @@ impl<'s, T: Float, B: Continues<T>> Continuation<'s, T, B> {
     }
 
     /// Makes a step. Returns the token drawn for each text, which the next step reads. If a text has NaN among its logits, this is its
-    /// [`NanLogit`](super::NanLogit), at every temperature, and further tokens of this text are of no use.
+    /// [`NanLogit`](crate::NanLogit), at every temperature, and further tokens of this text are of no use.
     ///
     /// # Errors
     /// [`Error::Tokens`] if no step is left; those of the backend, after which the value is of no further use.

@@ -219,7 +219,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
 
     /// A step of several texts in `pages`, as [`forward_paged`](Self::forward_paged): returns the token drawn
     /// after each, with one counter per text. The logits stay on the backend. If a text has NaN among its logits, this is its
-    /// [`NanLogit`](super::NanLogit), at every temperature.
+    /// [`NanLogit`](crate::NanLogit), at every temperature.
     ///
     /// # Errors
     /// As [`forward_paged`](Self::forward_paged), and the errors of [`SamplingOps::sample`].
