@@ -274,11 +274,10 @@ impl<F: Functions> Description<F> {
 
     /// The copy that the user chose although the process has loaded this one.
     fn other_choice(&self, loaded: &Library<F>, search: &Search) -> Option<String> {
-        let chosen = search.user_choice().flat_map(|folder| {
+        let mut chosen = search.user_choice().flat_map(|folder| {
             self.sonames.iter().map(|(soname, _)| folder.join(soname)).filter(|file| file.exists())
         });
-        let other =
-            chosen.into_iter().next().filter(|file| !process_libraries::same_file(file, loaded.path()))?;
+        let other = chosen.next().filter(|file| !process_libraries::same_file(file, loaded.path()))?;
         Some(format!(
             "OPS_ROCM_PATH names {}, but this process had loaded {} before, which is used",
             other.display(),

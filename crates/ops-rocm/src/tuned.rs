@@ -119,16 +119,10 @@ pub(crate) fn store_providers(
     target: &Target,
     rows: impl IntoIterator<Item = Measurement>,
 ) -> Result<PathBuf> {
-    let mut measured = load_providers(folder, info);
     let version = |id: &str| target.version_of(id);
-    let stale = |row: &&Measurement| {
-        row.times
-            .iter()
-            .all(|(id, _)| measured.libraries.get(id).is_none_or(|then| version(id).as_ref() == Some(then)))
-    };
-    let kept: Vec<Measurement> = measured.rows().filter(stale).cloned().collect();
-    measured = Measured::default();
-    measured.add(kept.into_iter().chain(rows));
+    let stored = load_providers(folder, info);
+    let mut measured = Measured::default();
+    measured.add(stored.current(&version).cloned().chain(rows));
     let named: BTreeSet<String> =
         measured.rows().flat_map(|row| row.times.iter().map(|(id, _)| id.clone())).collect();
     measured.libraries = named.into_iter().filter_map(|id| Some((id.clone(), version(&id)?))).collect();

@@ -69,8 +69,15 @@ impl Measured {
         self.rows.values()
     }
 
-    /// The row for a problem, unless a library that it names is not the one that was measured. `version_of` is that of a
-    /// provider's library here.
+    /// The rows whose libraries still have the versions that were measured. `version_of` is that of a provider's library here.
+    pub(crate) fn current(
+        &self,
+        version_of: &dyn Fn(&str) -> Option<String>,
+    ) -> impl Iterator<Item = &Measurement> {
+        self.rows().filter(|row| self.is_current(row, version_of))
+    }
+
+    /// The row for a problem, if it is [`current`](Self::current).
     pub(crate) fn find(
         &self,
         op: &str,
@@ -78,11 +85,12 @@ impl Measured {
         version_of: &dyn Fn(&str) -> Option<String>,
     ) -> Option<&Measurement> {
         let row = self.rows.get(&(op.to_owned(), class_of(on)))?;
-        let is_current = |id: &String| match self.libraries.get(id) {
-            None => true,
-            Some(then) => version_of(id).as_ref() == Some(then),
-        };
-        row.times.iter().all(|(id, _)| is_current(id)).then_some(row)
+        self.is_current(row, version_of).then_some(row)
+    }
+
+    fn is_current(&self, row: &Measurement, version_of: &dyn Fn(&str) -> Option<String>) -> bool {
+        let mut versions = row.times.iter().filter_map(|(id, _)| Some((id, self.libraries.get(id)?)));
+        versions.all(|(id, then)| version_of(id).as_ref() == Some(then))
     }
 }
 

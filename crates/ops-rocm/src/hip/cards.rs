@@ -59,15 +59,12 @@ fn packages_of(os_release: &str) -> Option<&'static str> {
         let line = os_release.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
         line.unwrap_or_default().trim_matches('"')
     };
-    let ids: Vec<&str> = field("ID").split(' ').chain(field("ID_LIKE").split(' ')).collect();
-    let is = |id| ids.contains(&id);
-    if is("arch") {
-        return Some("sudo pacman -S rocm-hip-sdk");
+    match field("ID") {
+        // Of the distributions that are like Fedora, not all have these packages.
+        "fedora" => Some("sudo dnf install rocm-hip rocblas hipblaslt miopen"),
+        id => (id == "arch" || field("ID_LIKE").split(' ').any(|like| like == "arch"))
+            .then_some("sudo pacman -S rocm-hip-sdk"),
     }
-    if is("fedora") && field("ID") == "fedora" {
-        return Some("sudo dnf install rocm-hip rocblas hipblaslt miopen");
-    }
-    None
 }
 
 fn cards_in(sys: &Path) -> Vec<Card> {
@@ -122,10 +119,10 @@ mod tests {
     use super::*;
 
     /// Writes the files of `sys`, each a path and its text.
-    fn tree(name: &str, files: &[(&str, &str)]) -> std::path::PathBuf {
-        let sys = std::env::temp_dir().join(format!("ops-rocm-cards-{}-{name}", std::process::id()));
+    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let sys = tempfile::tempdir().unwrap();
         for (path, text) in files {
-            let file = sys.join(path);
+            let file = sys.path().join(path);
             fs::create_dir_all(file.parent().unwrap()).unwrap();
             fs::write(file, text).unwrap();
         }
@@ -135,31 +132,31 @@ mod tests {
     #[test]
     fn cards_are_found_with_their_target_memory_and_driver() {
         let card = "bus/pci/devices/0000:03:00.0";
-        let sys = tree(
-            "all",
-            &[
-                (&format!("{card}/vendor"), "0x1002\n"),
-                (&format!("{card}/class"), "0x030000\n"),
-                (&format!("{card}/mem_info_vram_total"), "25753026560\n"),
-                (&format!("{card}/product_name"), "\n"),
-                ("bus/pci/drivers/amdgpu/x", ""),
-                ("bus/pci/devices/0000:00:02.0/vendor", "0x8086\n"),
-                ("bus/pci/devices/0000:00:02.0/class", "0x030000\n"),
-                ("bus/pci/devices/0000:00:14.0/vendor", "0x1002\n"),
-                ("bus/pci/devices/0000:00:14.0/class", "0x0c0330\n"),
-                ("bus/pci/devices/0000:83:00.0/vendor", "0x1002\n"),
-                ("bus/pci/devices/0000:83:00.0/class", "0x120000\n"),
-                ("class/kfd/kfd/topology/nodes/0/properties", "cpu_cores_count 16\ngfx_target_version 0\n"),
-                (
-                    "class/kfd/kfd/topology/nodes/1/properties",
-                    "simd_count 192\ngfx_target_version 110000\nlocation_id 768\ndomain 0\n",
-                ),
-            ],
-        );
+        let sys = tree(&[
+            (&format!("{card}/vendor"), "0x1002\n"),
+            (&format!("{card}/class"), "0x030000\n"),
+            (&format!("{card}/mem_info_vram_total"), "25753026560\n"),
+            (&format!("{card}/product_name"), "\n"),
+            ("bus/pci/drivers/amdgpu/x", ""),
+            ("bus/pci/devices/0000:00:02.0/vendor", "0x8086\n"),
+            ("bus/pci/devices/0000:00:02.0/class", "0x030000\n"),
+            ("bus/pci/devices/0000:00:14.0/vendor", "0x1002\n"),
+            ("bus/pci/devices/0000:00:14.0/class", "0x0c0330\n"),
+            ("bus/pci/devices/0000:83:00.0/vendor", "0x1002\n"),
+            ("bus/pci/devices/0000:83:00.0/class", "0x120000\n"),
+            ("class/kfd/kfd/topology/nodes/0/properties", "cpu_cores_count 16\ngfx_target_version 0\n"),
+            (
+                "class/kfd/kfd/topology/nodes/1/properties",
+                "simd_count 192\ngfx_target_version 110000\nlocation_id 768\ndomain 0\n",
+            ),
+        ]);
         #[cfg(unix)]
-        std::os::unix::fs::symlink(sys.join("bus/pci/drivers/amdgpu"), sys.join(card).join("driver"))
-            .unwrap();
-        let texts: Vec<String> = cards_in(&sys).iter().map(ToString::to_string).collect();
+        std::os::unix::fs::symlink(
+            sys.path().join("bus/pci/drivers/amdgpu"),
+            sys.path().join(card).join("driver"),
+        )
+        .unwrap();
+        let texts: Vec<String> = cards_in(sys.path()).iter().map(ToString::to_string).collect();
         assert_eq!(
             texts,
             [
@@ -167,18 +164,16 @@ mod tests {
                 "AMD GPU at 0000:83:00.0, without a driver: load amdgpu (sudo modprobe amdgpu)"
             ]
         );
-        assert_eq!(cards_in(&sys)[0].driver.as_deref(), Some("amdgpu"));
-        fs::remove_dir_all(&sys).unwrap();
+        assert_eq!(cards_in(sys.path())[0].driver.as_deref(), Some("amdgpu"));
     }
 
     /// Some containers hide the PCI devices.
     #[test]
     fn a_card_that_only_the_driver_describes_is_found() {
         let properties = "gfx_target_version 90402\nlocation_id 33536\ndomain 1\n";
-        let sys = tree("kfd", &[("class/kfd/kfd/topology/nodes/2/properties", properties)]);
-        let [card] = &cards_in(&sys)[..] else { panic!("one card") };
+        let sys = tree(&[("class/kfd/kfd/topology/nodes/2/properties", properties)]);
+        let [card] = &cards_in(sys.path())[..] else { panic!("one card") };
         assert_eq!((&*card.pci, card.gfx.as_deref()), ("0001:83:00.0", Some("gfx942")));
-        fs::remove_dir_all(&sys).unwrap();
     }
 
     #[test]

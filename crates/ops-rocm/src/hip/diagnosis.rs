@@ -117,15 +117,14 @@ mod tests {
 
     #[test]
     fn the_subsystem_of_windows_is_known_by_its_device() {
-        let dev = std::env::temp_dir().join(format!("ops-rocm-dxg-{}", std::process::id()));
-        fs::create_dir_all(&dev).unwrap();
-        assert_eq!(subsystem_of_windows(&dev), None);
+        let folder = tempfile::tempdir().unwrap();
+        let dev = folder.path();
+        assert_eq!(subsystem_of_windows(dev), None);
         fs::write(dev.join("dxg"), "").unwrap();
-        let text = subsystem_of_windows(&dev).unwrap();
+        let text = subsystem_of_windows(dev).unwrap();
         assert!(text.contains("librocdxg") && text.contains("HSA_ENABLE_DXG_DETECTION=1"), "{text}");
         fs::write(dev.join("kfd"), "").unwrap();
-        assert_eq!(subsystem_of_windows(&dev), None);
-        fs::remove_dir_all(&dev).unwrap();
+        assert_eq!(subsystem_of_windows(dev), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::exit::{Failure, Outcome};
 use crate::output::json_line;
 use ops_core::model::Transformer;
 use ops_cpu::Cpu;
-use ops_models::Decoder;
+use ops_models::{Decoder, most_likely};
 use ops_rocm::Rocm;
 use serde_json::json;
 use std::io::Write;
@@ -26,19 +26,16 @@ pub(super) fn run(backend: Choice, args: &CheckArgs, out: &mut dyn Write) -> Res
 }
 
 fn greedy<B: Transformer<f32>>(backend: &B, gguf: &ops_gguf::Gguf) -> Result<Vec<u32>, Failure> {
-    let prompt: Vec<u32> = PROMPT.collect();
-    let context = prompt.len() + TOKENS;
+    let mut next: Vec<u32> = PROMPT.collect();
+    let context = next.len() + TOKENS;
     let model = Decoder::<f32, _>::load(backend, gguf, context).map_err(failed)?;
     let mut state = model.state(backend, context).map_err(failed)?;
-    let mut logits = model.forward(backend, &mut state, &prompt).map_err(failed)?;
     let mut ids = Vec::new();
     while ids.len() < TOKENS {
-        if let Some(at) = logits.iter().position(|logit| logit.is_nan()) {
-            return Err(Failure::Usage(format!("token {}: the logit of id {at} is NaN", ids.len() + 1)));
-        }
-        let best = (0..logits.len()).max_by(|a, b| logits[*a].total_cmp(&logits[*b]).then(b.cmp(a)));
-        ids.push(best.unwrap_or(0) as u32);
-        logits = model.forward(backend, &mut state, &ids[ids.len() - 1..]).map_err(failed)?;
+        let logits = model.forward(backend, &mut state, &next).map_err(failed)?;
+        let id = most_likely(&logits, state.len() - 1).map_err(|nan| failed(nan.into()))?;
+        ids.push(id);
+        next = vec![id];
     }
     Ok(ids)
 }

@@ -64,14 +64,7 @@ pub(super) fn run(
                 continue;
             };
             if args.op.as_ref().is_none_or(|op| *op == call.op) && seen.insert(recording.form()) {
-                findings.extend(measure(
-                    &engines,
-                    call,
-                    &recording,
-                    budget,
-                    &date,
-                    &mut seen_classes(&findings),
-                )?);
+                findings.extend(measure(&engines, call, &recording, budget, &date, &findings)?);
             }
         }
     }
@@ -79,19 +72,14 @@ pub(super) fn run(
     write(&findings, rocm, args, json, out)
 }
 
-/// The classes that were measured already.
-fn seen_classes(findings: &[Finding]) -> HashSet<(String, String)> {
-    findings.iter().map(|finding| (finding.measured.op.clone(), finding.measured.class.clone())).collect()
-}
-
-/// The times of all providers that compute this call, unless a call of its class was measured before.
+/// The times of all providers that compute this call, unless a call of its class is among `findings`.
 fn measure(
     engines: &[(&'static str, Box<dyn Engine>)],
     call: &TracedCall,
     recording: &Recording<'_>,
     budget: Duration,
     date: &str,
-    seen: &mut HashSet<(String, String)>,
+    findings: &[Finding],
 ) -> Result<Option<Finding>, Failure> {
     let (mut times, mut wrong, mut class) = (Vec::new(), Vec::new(), String::new());
     for (provider, engine) in engines {
@@ -100,7 +88,7 @@ fn measure(
             continue;
         };
         class = taken.class.unwrap_or_default();
-        if seen.contains(&(call.op.clone(), class.clone())) {
+        if findings.iter().any(|known| known.measured.op == call.op && known.measured.class == class) {
             return Ok(None);
         }
         let mut running = problem.load().map_err(Failure::Op)?;
