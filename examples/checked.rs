@@ -3,8 +3,8 @@
 //! `Checked` also runs every op on a second backend and compares the results within the op's own tolerance.
 //! Here a backend ignores `eps`, a bug that nobody would notice by looking at the output.
 use ops_command::stdout;
-use rocm_ops::combine::{OnMismatch, Wrapper};
-use rocm_ops::{Call, Checked, Cpu, Error, Execute, Operands, Reason, Reference, Result, Scalar, ops::*};
+use rocm_ops::combine::{Intercept, OnMismatch, Wrapper};
+use rocm_ops::{Call, Checked, Cpu, Error, Execute, Reference, Result, Scalar, ops::*};
 
 /// The CPU with a bug. It computes in the CPU's memory, so it is a wrapper.
 #[derive(Clone)]
@@ -20,10 +20,7 @@ impl Wrapper for Faulty {
     }
 }
 
-impl Execute<RmsNorm<f32>> for Faulty {
-    fn support(&self, op: &RmsNorm<f32>, on: &dyn Operands) -> Result<(), Reason> {
-        self.0.support(op, on)
-    }
+impl Intercept<RmsNorm<f32>> for Faulty {
     fn execute(&self, call: Call<'_, '_, RmsNorm<f32>, rocm_ops::Host>) -> Result<()> {
         let (_, a) = call.into_parts();
         let without_eps = RmsNorm::eps(0.0);

@@ -267,13 +267,10 @@ impl rocm_ops::combine::Wrapper for Nosy {
         Nosy(inner)
     }
 }
-impl<O: Op> Execute<O> for Nosy
+impl<O: Op> rocm_ops::combine::Intercept<O> for Nosy
 where
     Cpu: Execute<O>,
 {
-    fn support(&self, op: &O, on: &dyn Operands) -> Result<(), Reason> {
-        self.0.support(op, on)
-    }
     fn execute(&self, mut call: Call<'_, '_, O, Host>) -> Result<()> {
         let names: Vec<_> = call.operands().iter().map(|o| o.name).collect();
         call.lend(|lent| self.0.execute(lent))?;

@@ -222,6 +222,22 @@ pub trait Execute<O: Op>: Backend {
     /// [`Error::Unsupported`](crate::Error::Unsupported) guarantees that no output was written.
     fn execute(&self, call: Call<'_, '_, O, Self::Space>) -> Result<()>;
 
+    /// [`support`](Execute::support) and [`execute`](Execute::execute) in one: runs the call, or returns it with the reason
+    /// why it would not run. A backend whose decision costs something overrides this so that it decides once.
+    ///
+    /// # Errors
+    /// As [`execute`](Execute::execute).
+    #[inline]
+    fn try_execute<'c, 'a>(
+        &self,
+        call: Call<'c, 'a, O, Self::Space>,
+    ) -> Result<Tried<'c, 'a, O, Self::Space>> {
+        match self.support(call.op(), call.operands()) {
+            Ok(()) => self.execute(call).map(|()| Tried::Done),
+            Err(reason) => Ok(Tried::Declined(call, reason)),
+        }
+    }
+
     /// Whether a single kernel computes a fused op for these operands, so that calling it pays off. Otherwise
     /// the call runs as its [`Parts`](crate::Parts), or not at all.
     fn fuses(&self, op: &O, on: &dyn Operands) -> bool {
@@ -255,6 +271,14 @@ pub trait Execute<O: Op>: Backend {
         let _ = (op, operand);
         Ok(x)
     }
+}
+
+/// What became of a call passed to [`Execute::try_execute`].
+pub enum Tried<'c, 'a, O: Op, S: Space> {
+    /// It is enqueued.
+    Done,
+    /// The backend does not run it. No output was written.
+    Declined(Call<'c, 'a, O, S>, Reason),
 }
 
 /// Checks that a backend's kernels can read every operand in its packing. A backend that implements

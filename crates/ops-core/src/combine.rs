@@ -1,5 +1,8 @@
 //! Backends made of other backends. Each has one implementation that covers all ops, present and future.
-use crate::{Backend, Element, Result, Shape, Space, TensorOf};
+use crate::{
+    AnyTensor, Backend, Call, Determinism, Element, Execute, Op, Operands, Packing, Reason, Result, Shape,
+    Space, TensorOf,
+};
 
 mod checked;
 mod either;
@@ -16,8 +19,8 @@ pub use traced::{Recorder, Traced, TracedCall, TracedOperand};
 
 /// A backend that wraps another and computes in its memory.
 ///
-/// A wrapper is a [`Backend`] with the memory and the queue of [`inner`](Wrapper::inner). Only
-/// [`Execute`](crate::Execute) is left to implement.
+/// A wrapper is a [`Backend`] with the memory and the queue of [`inner`](Wrapper::inner). What it does with calls is left to
+/// [`Intercept`].
 pub trait Wrapper: Clone + Send + Sync + 'static {
     /// The backend in whose memory this one computes.
     type Inner: Backend;
@@ -25,6 +28,85 @@ pub trait Wrapper: Clone + Send + Sync + 'static {
     fn inner(&self) -> &Self::Inner;
     /// The same wrapper around another queue.
     fn around(&self, inner: Self::Inner) -> Self;
+}
+
+/// What a [`Wrapper`] does with the calls of an op. Everything except [`execute`](Intercept::execute) goes to the wrapped
+/// backend unless the wrapper overrides it.
+///
+/// A wrapper that implements this for an op implements [`Execute`] for it.
+#[diagnostic::on_unimplemented(
+    message = "backend `{Self}` has no kernel for `{O}`",
+    label = "no kernel for `{O}` on this backend",
+    note = "wrap the backend as `Fallback::new(backend, Cpu::new())`, or write `impl Execute<{O}> for {Self}`",
+    note = "in a function generic over the backend, require the op family instead, such as `B: NormOps<T>` or `B: Transformer<T>`"
+)]
+pub trait Intercept<O: Op>: Wrapper<Inner: Execute<O>> {
+    /// See [`Execute::execute`].
+    ///
+    /// # Errors
+    /// As [`Execute::execute`].
+    fn execute(&self, call: Call<'_, '_, O, <Self::Inner as Backend>::Space>) -> Result<()>;
+    /// See [`Execute::support`].
+    ///
+    /// # Errors
+    /// As [`Execute::support`].
+    fn support(&self, op: &O, on: &dyn Operands) -> Result<(), Reason> {
+        self.inner().support(op, on)
+    }
+    /// See [`Execute::fuses`].
+    fn fuses(&self, op: &O, on: &dyn Operands) -> bool {
+        self.inner().fuses(op, on)
+    }
+    /// See [`Execute::reads`].
+    fn reads(&self, op: &O, operand: &'static str, packing: &'static Packing) -> bool {
+        self.inner().reads(op, operand, packing)
+    }
+    /// See [`Execute::determinism`].
+    fn determinism(&self, op: &O, on: &dyn Operands) -> Determinism {
+        self.inner().determinism(op, on)
+    }
+    /// See [`Execute::pack`].
+    ///
+    /// # Errors
+    /// As [`Execute::pack`].
+    fn pack(
+        &self,
+        op: &O,
+        operand: &'static str,
+        x: AnyTensor<<Self::Inner as Backend>::Space>,
+    ) -> Result<AnyTensor<<Self::Inner as Backend>::Space>> {
+        self.inner().pack(op, operand, x)
+    }
+}
+
+impl<O: Op, W: Intercept<O>> Execute<O> for W {
+    #[inline]
+    fn support(&self, op: &O, on: &dyn Operands) -> Result<(), Reason> {
+        Intercept::support(self, op, on)
+    }
+    #[inline]
+    fn execute(&self, call: Call<'_, '_, O, Self::Space>) -> Result<()> {
+        Intercept::execute(self, call)
+    }
+    #[inline]
+    fn fuses(&self, op: &O, on: &dyn Operands) -> bool {
+        Intercept::fuses(self, op, on)
+    }
+    #[inline]
+    fn reads(&self, op: &O, operand: &'static str, packing: &'static Packing) -> bool {
+        Intercept::reads(self, op, operand, packing)
+    }
+    fn determinism(&self, op: &O, on: &dyn Operands) -> Determinism {
+        Intercept::determinism(self, op, on)
+    }
+    fn pack(
+        &self,
+        op: &O,
+        operand: &'static str,
+        x: AnyTensor<Self::Space>,
+    ) -> Result<AnyTensor<Self::Space>> {
+        Intercept::pack(self, op, operand, x)
+    }
 }
 
 impl<W: Wrapper> Backend for W {

@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p ops-cpu --example overhead`. `--check` also counts a call's instructions, under valgrind, and fails if a
 //! call executes more than its budget or allocates. Nanoseconds depend on the machine and its load, so no check relies on them.
-use ops_core::combine::Wrapper;
+use ops_core::combine::{Intercept, Wrapper};
 use ops_core::ops::args::{attention, linear};
 use ops_core::ops::{Attention, AttentionOps, Linear, LinearOps, NormOps, RmsNorm};
 use ops_core::quant::BlockQ8_0;
@@ -44,7 +44,10 @@ impl Wrapper for Nothing {
         Nothing(inner)
     }
 }
-impl<O: Op> Execute<O> for Nothing {
+impl<O: Op> Intercept<O> for Nothing
+where
+    Cpu: Execute<O>,
+{
     #[inline]
     fn support(&self, _: &O, _: &dyn Operands) -> Result<(), Reason> {
         Ok(())

@@ -2,7 +2,7 @@
 use crate::choice::{Candidate, Decision, Measurement, Policy, Ranking, Target, Verdict, describe};
 use crate::error::{NAME, failed};
 use crate::{Error, HipSpace, ProviderId, Rocm};
-use ops_core::{Call, Determinism, Execute, Op, Operands, Reason, Result};
+use ops_core::{Call, Determinism, Execute, Op, Operands, Reason, Result, Tried};
 
 /// One way to compute one op.
 pub trait Provider<O: Op>: Sync {
@@ -220,6 +220,23 @@ impl Rocm {
         })
     }
 
+    /// Launches the call on the provider that is chosen for it.
+    fn launch<'c, 'a, O: Op>(&self, call: Call<'c, 'a, O, HipSpace>) -> Result<Tried<'c, 'a, O, HipSpace>>
+    where
+        Rocm: Providers<O>,
+    {
+        match self.choose(call.op(), call.operands(), true) {
+            Ok(place) => {
+                let provider = <Rocm as Providers<O>>::LIST[place];
+                if let Err(reason) = self.require_recordable(provider.id()) {
+                    return Err(Error::Unsupported { op: call.name(), backend: NAME, reason });
+                }
+                provider.launch(self, call).map(|()| Tried::Done)
+            }
+            Err(reason) => Ok(Tried::Declined(call, reason)),
+        }
+    }
+
     /// Checks policies made in code, and those for ops of other crates; this is only possible when the op is
     /// called.
     fn check_policy<O: Op>(&self, op: &O, on: &dyn Operands) -> Result<(), String>
@@ -282,17 +299,19 @@ where
     }
 
     fn execute(&self, call: Call<'_, '_, O, HipSpace>) -> Result<()> {
-        let op = call.op();
-        self.check_policy(op, call.operands()).map_err(|why| failed("choosing a provider", why))?;
-        match self.choose(op, call.operands(), true) {
-            Ok(place) => {
-                let provider = <Rocm as Providers<O>>::LIST[place];
-                if let Err(reason) = self.require_recordable(provider.id()) {
-                    return Err(Error::Unsupported { op: call.name(), backend: NAME, reason });
-                }
-                provider.launch(self, call)
+        self.check_policy(call.op(), call.operands()).map_err(|why| failed("choosing a provider", why))?;
+        match self.launch(call)? {
+            Tried::Done => Ok(()),
+            Tried::Declined(call, reason) => {
+                Err(Error::Unsupported { op: call.name(), backend: NAME, reason })
             }
-            Err(reason) => Err(Error::Unsupported { op: call.name(), backend: NAME, reason }),
+        }
+    }
+
+    fn try_execute<'c, 'a>(&self, call: Call<'c, 'a, O, HipSpace>) -> Result<Tried<'c, 'a, O, HipSpace>> {
+        match self.check_policy(call.op(), call.operands()) {
+            Ok(()) => self.launch(call),
+            Err(why) => Ok(Tried::Declined(call, Reason::Because(why))),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The reference backend with one wrong kernel.
 use ops_test::suite::Filter;
-use rocm_ops::combine::Wrapper;
+use rocm_ops::combine::{Intercept, Wrapper};
 use rocm_ops::{
     Backend, Call, DType, Error, Execute, Host, NamedTensors, Op, Operands, Reason, Reference, Result, View,
 };
@@ -127,7 +127,7 @@ impl Wrapper for Mutated {
     }
 }
 
-impl<O: Op> Execute<O> for Mutated
+impl<O: Op> Intercept<O> for Mutated
 where
     Reference: Execute<O>,
 {

@@ -1,7 +1,7 @@
 //! A backend that remembers the candidates for the last call it was asked about.
 use crate::problem::{Candidate, Explain};
-use ops_core::combine::Wrapper;
-use ops_core::{Backend, Call, Determinism, Execute, Op, Operands, Reason, Result};
+use ops_core::combine::{Intercept, Wrapper};
+use ops_core::{Backend, Call, Execute, Op, Operands, Reason, Result};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A backend that can list its candidates for an op, in the order in which they are asked.
@@ -46,15 +46,12 @@ impl<B: Backend> Wrapper for Observed<B> {
     }
 }
 
-impl<O: Op, B: Candidates<O>> Execute<O> for Observed<B> {
+impl<O: Op, B: Candidates<O>> Intercept<O> for Observed<B> {
     fn support(&self, op: &O, on: &dyn Operands) -> Result<(), Reason> {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = self.inner.candidates(op, on);
         self.inner.support(op, on)
     }
-    fn determinism(&self, op: &O, on: &dyn Operands) -> Determinism {
-        self.inner.determinism(op, on)
-    }
-    fn execute(&self, call: Call<'_, '_, O, Self::Space>) -> Result<()> {
+    fn execute(&self, call: Call<'_, '_, O, B::Space>) -> Result<()> {
         self.inner.execute(call)
     }
 }

@@ -3,10 +3,10 @@ use super::observed::Observed;
 use super::{Engine, HostBackend, reference};
 use crate::catalogue::{Cost, Fixed, Spec, Types, entries, find};
 use crate::problem::{Candidate, Explain, Problem, Recording, bind, call_on};
-use ops_core::combine::{Traced, Wrapper};
+use ops_core::combine::{Intercept, Traced, Wrapper};
 use ops_core::ops::args::unary;
 use ops_core::ops::{ActivationOps, Unary, UnaryFn};
-use ops_core::{Backend, Call, Execute, Operands, Reason, Result};
+use ops_core::{Backend, Call, Operands, Reason, Result};
 use ops_cpu::{Cpu, EitherHost, Host};
 use ops_test::erased::erase;
 use ops_test::trace::{Trace, TraceRecorder};
@@ -112,7 +112,7 @@ impl Wrapper for Wrong {
         Wrong(inner)
     }
 }
-impl Execute<Unary<f32>> for Wrong {
+impl Intercept<Unary<f32>> for Wrong {
     fn support(&self, _: &Unary<f32>, _: &dyn Operands) -> Result<(), Reason> {
         Ok(())
     }

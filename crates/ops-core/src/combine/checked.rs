@@ -1,9 +1,9 @@
 //! A backend that runs every op twice and compares the results.
-use super::Wrapper;
+use super::{Intercept, Wrapper};
 use crate::operand::Unpacked;
 use crate::{
-    AnyRef, AnyTensor, Backend, Call, Determinism, Error, Execute, NamedTensors, Op, Operand, Operands,
-    Packing, Reason, Result, Role, Tolerance, View,
+    AnyRef, Backend, Call, Error, Execute, NamedTensors, Op, Operand, Operands, Reason, Result, Role,
+    Tolerance, View,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -125,7 +125,7 @@ impl<P: Backend, R: Backend> Wrapper for Checked<P, R> {
     }
 }
 
-impl<O: Op, P: Execute<O>, R: Execute<O>> Execute<O> for Checked<P, R> {
+impl<O: Op, P: Execute<O>, R: Execute<O>> Intercept<O> for Checked<P, R> {
     fn support(&self, op: &O, on: &dyn Operands) -> Result<(), Reason> {
         self.primary.support(op, on)?;
         if !self.on {
@@ -156,19 +156,5 @@ impl<O: Op, P: Execute<O>, R: Execute<O>> Execute<O> for Checked<P, R> {
             Ok(())
         })?;
         first.map_or(Ok(()), |mismatch| self.report(mismatch))
-    }
-
-    fn fuses(&self, op: &O, on: &dyn Operands) -> bool {
-        self.primary.fuses(op, on)
-    }
-    fn determinism(&self, op: &O, on: &dyn Operands) -> Determinism {
-        self.primary.determinism(op, on)
-    }
-    fn reads(&self, op: &O, operand: &'static str, packing: &'static Packing) -> bool {
-        self.primary.reads(op, operand, packing)
-    }
-    /// Packs for the primary. The reference gets unpacked elements.
-    fn pack(&self, op: &O, operand: &'static str, x: AnyTensor<P::Space>) -> Result<AnyTensor<P::Space>> {
-        self.primary.pack(op, operand, x)
     }
 }

@@ -1,11 +1,11 @@
 //! A backend that runs unsupported ops on a second backend.
-use super::Wrapper;
+use super::{Intercept, Wrapper};
 use crate::named::write_back;
 use crate::operand::Unpacked;
 use crate::replay::not_recorded;
 use crate::{
-    AnyTensor, Backend, Call, Determinism, Error, Execute, NamedTensors, Op, Operands, Packing, Reason,
-    Result, reads_all,
+    Backend, Call, Determinism, Error, Execute, NamedTensors, Op, Operands, Packing, Reason, Result, Tried,
+    reads_all,
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -79,31 +79,14 @@ impl<P, S> Fallback<P, S> {
     }
 }
 
-impl<P: Backend, S: Backend> Wrapper for Fallback<P, S> {
-    type Inner = P;
-    fn inner(&self) -> &P {
-        &self.primary
-    }
-    fn around(&self, primary: P) -> Self {
-        Fallback { primary, ..self.clone() }
-    }
-}
-
-impl<O: Op, P: Execute<O>, S: Execute<O>> Execute<O> for Fallback<P, S> {
-    fn support(&self, op: &O, on: &dyn Operands) -> Result<(), Reason> {
-        let declined = match self.primary_support(op, on) {
-            Err(reason) if self.strict => return Err(reason),
-            Err(reason) => reason,
-            Ok(()) => return Ok(()),
-        };
-        self.secondary.support(op, &Unpacked(on)).map_err(|_| declined)
-    }
-
-    fn execute(&self, call: Call<'_, '_, O, P::Space>) -> Result<()> {
+impl<P: Backend, S: Backend> Fallback<P, S> {
+    /// Runs a call that the primary declined on the secondary.
+    #[cold]
+    fn fall_back<O: Op>(&self, call: Call<'_, '_, O, P::Space>, reason: Reason) -> Result<()>
+    where
+        S: Execute<O>,
+    {
         let op = call.op();
-        let Err(reason) = self.primary_support(op, call.operands()) else {
-            return self.primary.execute(call);
-        };
         if self.strict {
             return Err(Error::Unsupported { op: call.name(), backend: self.primary.name(), reason });
         }
@@ -125,11 +108,39 @@ impl<O: Op, P: Execute<O>, S: Execute<O>> Execute<O> for Fallback<P, S> {
             write_back(computed, y, &self.secondary, &self.primary)
         })
     }
+}
 
-    /// Asks only the primary: anything that falls back is slower, fused or not.
-    fn fuses(&self, op: &O, on: &dyn Operands) -> bool {
-        self.primary.fuses(op, on)
+impl<P: Backend, S: Backend> Wrapper for Fallback<P, S> {
+    type Inner = P;
+    fn inner(&self) -> &P {
+        &self.primary
     }
+    fn around(&self, primary: P) -> Self {
+        Fallback { primary, ..self.clone() }
+    }
+}
+
+impl<O: Op, P: Execute<O>, S: Execute<O>> Intercept<O> for Fallback<P, S> {
+    fn support(&self, op: &O, on: &dyn Operands) -> Result<(), Reason> {
+        let declined = match self.primary_support(op, on) {
+            Err(reason) if self.strict => return Err(reason),
+            Err(reason) => reason,
+            Ok(()) => return Ok(()),
+        };
+        self.secondary.support(op, &Unpacked(on)).map_err(|_| declined)
+    }
+
+    fn execute(&self, call: Call<'_, '_, O, P::Space>) -> Result<()> {
+        let tried = match reads_all(&self.primary, call.op(), call.operands()) {
+            Ok(()) => self.primary.try_execute(call)?,
+            Err(reason) => Tried::Declined(call, reason),
+        };
+        match tried {
+            Tried::Done => Ok(()),
+            Tried::Declined(call, reason) => self.fall_back(call, reason),
+        }
+    }
+
     fn determinism(&self, op: &O, on: &dyn Operands) -> Determinism {
         match self.primary_support(op, on) {
             Ok(()) => self.primary.determinism(op, on),
@@ -139,9 +150,5 @@ impl<O: Op, P: Execute<O>, S: Execute<O>> Execute<O> for Fallback<P, S> {
     /// Accepts every packing: what the primary cannot read is unpacked for the secondary.
     fn reads(&self, _: &O, _: &'static str, _: &'static Packing) -> bool {
         true
-    }
-    /// Packs for the primary.
-    fn pack(&self, op: &O, operand: &'static str, x: AnyTensor<P::Space>) -> Result<AnyTensor<P::Space>> {
-        self.primary.pack(op, operand, x)
     }
 }

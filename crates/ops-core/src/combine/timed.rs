@@ -1,6 +1,6 @@
 //! A backend that counts the calls of each op and the time they take.
-use super::Wrapper;
-use crate::{AnyTensor, Backend, Call, Determinism, Execute, Op, Operands, Packing, Reason, Result};
+use super::{Intercept, Wrapper};
+use crate::{Backend, Call, Execute, Op, Result};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -86,10 +86,7 @@ impl<B: Backend> Wrapper for Timed<B> {
     }
 }
 
-impl<O: Op, B: Execute<O>> Execute<O> for Timed<B> {
-    fn support(&self, op: &O, on: &dyn Operands) -> Result<(), Reason> {
-        self.inner.support(op, on)
-    }
+impl<O: Op, B: Execute<O>> Intercept<O> for Timed<B> {
     fn execute(&self, call: Call<'_, '_, O, B::Space>) -> Result<()> {
         if !self.on {
             return self.inner.execute(call);
@@ -101,17 +98,5 @@ impl<O: Op, B: Execute<O>> Execute<O> for Timed<B> {
             self.note(op, begin.elapsed());
         }
         done
-    }
-    fn fuses(&self, op: &O, on: &dyn Operands) -> bool {
-        self.inner.fuses(op, on)
-    }
-    fn determinism(&self, op: &O, on: &dyn Operands) -> Determinism {
-        self.inner.determinism(op, on)
-    }
-    fn reads(&self, op: &O, operand: &'static str, packing: &'static Packing) -> bool {
-        self.inner.reads(op, operand, packing)
-    }
-    fn pack(&self, op: &O, operand: &'static str, x: AnyTensor<B::Space>) -> Result<AnyTensor<B::Space>> {
-        self.inner.pack(op, operand, x)
     }
 }

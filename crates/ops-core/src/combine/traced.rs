@@ -1,11 +1,8 @@
 //! A backend that describes every call to a recorder.
-use super::Wrapper;
+use super::{Intercept, Wrapper};
 use crate::named::{contents, moved};
 use crate::ops::registry::{self, OptionValue};
-use crate::{
-    AnyTensor, Backend, Call, DType, Determinism, Execute, Layout, Op, Operand, OperandInfo, OperandSlot,
-    Operands, Packing, Reason, Result, Role,
-};
+use crate::{Backend, Call, DType, Execute, Layout, Op, Operand, OperandInfo, OperandSlot, Result, Role};
 use core::fmt;
 use std::sync::Arc;
 
@@ -133,10 +130,7 @@ impl<B: Backend> Wrapper for Traced<B> {
     }
 }
 
-impl<O: Op, B: Execute<O>> Execute<O> for Traced<B> {
-    fn support(&self, op: &O, on: &dyn Operands) -> Result<(), Reason> {
-        self.inner.support(op, on)
-    }
+impl<O: Op, B: Execute<O>> Intercept<O> for Traced<B> {
     fn execute(&self, call: Call<'_, '_, O, B::Space>) -> Result<()> {
         if !self.on {
             return self.inner.execute(call);
@@ -153,17 +147,5 @@ impl<O: Op, B: Execute<O>> Execute<O> for Traced<B> {
         let recorded = TracedCall { op, runs_in, options: call.op().options(), operands };
         self.inner.execute(call)?;
         self.recorder.record(recorded)
-    }
-    fn fuses(&self, op: &O, on: &dyn Operands) -> bool {
-        self.inner.fuses(op, on)
-    }
-    fn determinism(&self, op: &O, on: &dyn Operands) -> Determinism {
-        self.inner.determinism(op, on)
-    }
-    fn reads(&self, op: &O, operand: &'static str, packing: &'static Packing) -> bool {
-        self.inner.reads(op, operand, packing)
-    }
-    fn pack(&self, op: &O, operand: &'static str, x: AnyTensor<B::Space>) -> Result<AnyTensor<B::Space>> {
-        self.inner.pack(op, operand, x)
     }
 }
