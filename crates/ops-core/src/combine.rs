@@ -34,12 +34,6 @@ pub trait Wrapper: Clone + Send + Sync + 'static {
 /// backend unless the wrapper overrides it.
 ///
 /// A wrapper that implements this for an op implements [`Execute`] for it.
-#[diagnostic::on_unimplemented(
-    message = "backend `{Self}` has no kernel for `{O}`",
-    label = "no kernel for `{O}` on this backend",
-    note = "wrap the backend as `Fallback::new(backend, Cpu::new())`, or write `impl Execute<{O}> for {Self}`",
-    note = "in a function generic over the backend, require the op family instead, such as `B: NormOps<T>` or `B: Transformer<T>`"
-)]
 pub trait Intercept<O: Op>: Wrapper<Inner: Execute<O>> {
     /// See [`Execute::execute`].
     ///
@@ -79,6 +73,8 @@ pub trait Intercept<O: Op>: Wrapper<Inner: Execute<O>> {
     }
 }
 
+// So that messages about a missing kernel speak of `Execute`.
+#[diagnostic::do_not_recommend]
 impl<O: Op, W: Intercept<O>> Execute<O> for W {
     #[inline]
     fn support(&self, op: &O, on: &dyn Operands) -> Result<(), Reason> {
