@@ -57,8 +57,6 @@ enum On {
 }
 
 fn main() -> ExitCode {
-    #[cfg(feature = "rocm")]
-    rocm_ops::rocm::compile_helper();
     let args = Args::parse();
     command::end(command::start(None).and_then(|()| run(&args)).map(|same| u8::from(!same)))
 }

@@ -17,8 +17,6 @@ use std::io::{Read, Write};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    #[cfg(feature = "rocm")]
-    rocm_ops::rocm::compile_helper();
     let args = Args::parse();
     let run = || run(&args, &mut std::io::stdin(), &mut std::io::stdout());
     command::end(examples_shared::start(None).and_then(|()| run()).map(|()| 0))

@@ -27,8 +27,6 @@ pub(crate) struct Terminal<'o> {
 }
 
 fn main() -> ExitCode {
-    #[cfg(feature = "rocm")]
-    rocm_ops::rocm::compile_helper();
     let args = Args::parse();
     let stop = Arc::new(AtomicBool::new(false));
     let mut terminal = Terminal { out: &mut std::io::stdout(), stop: stop.clone() };

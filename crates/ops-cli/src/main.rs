@@ -31,7 +31,6 @@ use std::io::{BufWriter, Write};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ops_rocm::compile_helper();
     let cli = args::Cli::parse();
     let mut out = BufWriter::new(std::io::stdout().lock());
     let started = ops_command::start(None).map_err(|error| exit::Failure::Usage(error.to_string()));

@@ -14,7 +14,6 @@ pub use count::KernelCount;
 pub use disk::CacheFolder;
 pub use embedded::CodeObjects;
 pub(crate) use evict::CacheLimit;
-pub use helper::compile_helper;
 pub use loaded::{KernelOrigin, LoadedUnit};
 
 use crate::error::failed;

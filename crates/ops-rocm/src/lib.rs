@@ -119,9 +119,7 @@ mod vendor;
 pub use builder::RocmBuilder;
 pub use choice::{Candidate, Decision, Library, Measurement, Policy, PolicyError, Target, Verdict, class_of};
 pub use hip_sys::loader::Version;
-pub use kernels::{
-    CacheFolder, CodeObjects, KernelCount, KernelOrigin, KernelSource, LoadedUnit, compile_helper,
-};
+pub use kernels::{CacheFolder, CodeObjects, KernelCount, KernelOrigin, KernelSource, LoadedUnit};
 pub use matrix_check::MatrixCheck;
 pub use prepare::Prepared;
 pub use provider::{Provider, Providers, explain};

@@ -60,7 +60,8 @@ impl fmt::Display for Prepared {
 
 impl Rocm {
     /// Compiles and loads the kernels that `calls` needs, so that no later call waits for the compiler.
-    /// Programs that call [`compile_helper`](crate::compile_helper) compile several at a time.
+    /// It compiles several at a time on Linux, in further processes of this program, unless this crate is part of a shared
+    /// library.
     ///
     /// `calls` makes the calls that the program will make, for example one step of a model with a prompt and
     /// one with a single token: which kernels run depends on types and shapes. It is called on this thread

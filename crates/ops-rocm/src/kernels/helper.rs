@@ -2,36 +2,56 @@
 //! number of threads.
 //!
 //! A helper is a second process of this program. It reads requests, one per line, and answers with code until
-//! its input ends.
+//! its input ends. It does so before `main`, so programs need not provide for it.
 use super::options_for;
 use crate::fingerprint::Fingerprint;
 use crate::hip::{CodeObject, Compiler, Gfx, Hip, Source};
 use ops_kernels::Unit;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Set in the environment of a helper.
 const ASKED: &str = "OPS_ROCM_COMPILE_HELPER";
 /// The start of an answer. A helper whose standard output has anything else is not usable.
 const MAGIC: &[u8; 8] = b"opscode1";
 
-/// Whether this program's `main` calls [`compile_helper`].
-static AVAILABLE: AtomicBool = AtomicBool::new(false);
+// SAFETY: the loader calls the functions of this section, each once, after the C library is ready. With glibc and musl, what
+// `serve` uses of Rust's standard library (environment, standard streams, allocation) works from then on.
+#[cfg(target_os = "linux")]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = before_main;
 
-/// Lets [`Rocm::prepare`](crate::Rocm::prepare) compile several kernels at a time. Call it first in `main`.
-///
-/// hipRTC compiles one source at a time per process. `prepare` therefore starts this program again, once for
-/// each processor; these processes compile inside this call and end there. In every other process it returns
-/// at once. Programs that do not call it compile in one process.
-pub fn compile_helper() {
-    if std::env::var_os(ASKED).is_none() {
-        AVAILABLE.store(true, Ordering::Relaxed);
-        return;
+/// Turns this process into a helper if it was started as one.
+#[cfg(target_os = "linux")]
+extern "C" fn before_main() {
+    if std::env::var_os(ASKED).is_some() && in_program() {
+        // Whatever goes wrong, the requesting process then compiles the source itself.
+        let served = serve(&mut io::stdin().lock(), &mut io::stdout().lock());
+        std::process::exit(i32::from(served.is_err()));
     }
-    // Whatever goes wrong, the requesting process then compiles the source itself.
-    let served = serve(&mut io::stdin().lock(), &mut io::stdout().lock());
-    std::process::exit(i32::from(served.is_err()));
+}
+
+/// Whether this code is part of the program itself. If it is part of a shared library (a Python module), the program would
+/// not become a helper when started again.
+#[cfg(target_os = "linux")]
+fn in_program() -> bool {
+    let base = |address: *const std::ffi::c_void| {
+        let mut info = std::mem::MaybeUninit::<libc::Dl_info>::uninit();
+        // SAFETY: `dladdr` only compares the address, and writes `info`.
+        let found = unsafe { libc::dladdr(address, info.as_mut_ptr()) } != 0;
+        // SAFETY: `dladdr` has written it.
+        found.then(|| unsafe { info.assume_init() }.dli_fbase)
+    };
+    // SAFETY: it only looks up a number.
+    let headers = unsafe { libc::getauxval(libc::AT_PHDR) };
+    let here = base(before_main as *const std::ffi::c_void);
+    here.is_some() && here == base(headers as *const std::ffi::c_void)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn in_program() -> bool {
+    false
 }
 
 fn serve(requests: &mut dyn BufRead, answers: &mut dyn Write) -> io::Result<()> {
@@ -122,9 +142,9 @@ pub(super) struct Helper {
 }
 
 impl Helper {
-    /// `None` if this program does not call [`compile_helper`], or cannot be started again.
+    /// `None` if this program cannot be started again as a helper.
     fn start() -> Option<Helper> {
-        if !AVAILABLE.load(Ordering::Relaxed) {
+        if !in_program() {
             return None;
         }
         let mut process = Command::new(std::env::current_exe().ok()?)

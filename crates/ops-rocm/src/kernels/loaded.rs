@@ -12,7 +12,7 @@ pub enum KernelOrigin {
     Cached,
     /// hipRTC compiled it now, in this process.
     Compiled,
-    /// hipRTC compiled it now, in another process; see [`compile_helper`](crate::compile_helper).
+    /// hipRTC compiled it now, in another process of this program.
     CompiledByHelper,
 }
 
