@@ -1,8 +1,9 @@
-//! The families. Each family is a file: its name, and what its metadata does not say.
+//! The families. Each family is a file: its name, what its metadata does not say, and what differs in folders.
 use crate::folder::origin;
+use crate::folder::parts::Folder;
 use crate::keys::Keys;
 use crate::{Config, Error, NormKind, Result};
-use ops_gguf::Metadata;
+use ops_gguf::{Gguf, Metadata};
 
 mod deepseek2;
 mod gemma2;
@@ -24,10 +25,17 @@ struct Family {
     /// Changes what differs from the common configuration: root mean square norms, rotation of halves,
     /// swiglu.
     adjust: fn(&Keys<'_>, &mut Config) -> Result<()>,
+    /// The kinds of folder that hold such models.
+    folders: &'static [Folder],
+    /// The models of which converters drop the window, so that a file looks as if it had none, if this may be one.
+    lost_window: fn(&Gguf, &Keys<'_>) -> Option<&'static str>,
 }
 
+/// What most families have.
+const PLAIN: Family = Family { name: "", adjust: |_, _| Ok(()), folders: &[], lost_window: |_, _| None };
+
 /// This is the only list of families.
-const LIST: [Family; 12] = [
+static LIST: [Family; 12] = [
     llama::FAMILY,
     qwen2::FAMILY,
     qwen3::FAMILY,
@@ -52,12 +60,19 @@ pub fn families() -> impl Iterator<Item = &'static str> {
 }
 
 fn find(architecture: &str) -> Result<&'static Family> {
-    const { assert!(!LIST.is_empty()) }
-    static FAMILIES: [Family; 12] = LIST;
-    FAMILIES
-        .iter()
+    LIST.iter()
         .find(|family| family.name == architecture)
         .ok_or_else(|| Error::Family { got: architecture.to_owned(), known: families().collect() })
+}
+
+/// All kinds of folder, each with the name of its family in GGUF.
+pub(crate) fn folders() -> impl Iterator<Item = (&'static str, &'static Folder)> {
+    LIST.iter().flat_map(|family| family.folders.iter().map(|folder| (family.name, folder)))
+}
+
+/// The models of which converters drop the window, if this may be one.
+pub(crate) fn lost_window(model: &Gguf, keys: &Keys<'_>) -> Option<&'static str> {
+    (find(keys.architecture()).ok()?.lost_window)(model, keys)
 }
 
 impl Config {

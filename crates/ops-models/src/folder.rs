@@ -3,29 +3,34 @@
 //! A folder is converted to the equivalent of a GGUF file of the same model: the configuration as its keys,
 //! and the tensors under its names and in their own memory. Families are therefore written once, and
 //! everything that reads a [`Gguf`] reads folders.
-use crate::{Config, EncoderConfig, Result};
+use crate::{Config, EncoderConfig, Result, families};
 use ops_gguf::{Assembly, Bytes, Gguf, Metadata, Outline};
 use options::Notes;
 use std::path::{Path, PathBuf};
 
 pub use encoder::encoder_families;
-pub use families::folder_families;
 
 mod config;
-mod deepseek;
 mod encoder;
-mod families;
-mod gpt_oss;
 mod images;
 mod names;
 mod neutral;
-mod options;
+pub(crate) mod options;
 pub(crate) mod origin;
-mod parts;
-mod qwen3_next;
+pub(crate) mod parts;
 mod rope;
 mod tensors;
 mod tokenizer;
+
+/// The kinds of decoder that folders may hold, as `model_type` in `config.json` names them.
+///
+/// ```
+/// assert!(ops_models::folder_families().any(|name| name == "qwen3_moe"));
+/// ```
+pub fn folder_families() -> impl Iterator<Item = &'static str> {
+    let images = families::folders().filter_map(|(_, folder)| Some(folder.images.as_ref()?.model_type));
+    families::folders().map(|(_, folder)| folder.model_type).chain(images)
+}
 
 /// Opens a model: a GGUF file, the first of split ones, or a folder with `config.json`, safetensors files and
 /// `tokenizer.json`. Files are read into memory.
@@ -142,13 +147,13 @@ impl OpenOptions {
         let mut translated = config::translate(&path.join("config.json"), notes)?;
         let mut metadata = std::mem::take(&mut translated.metadata);
         origin::set_folder(&mut metadata, path)?;
-        if translated.family.encoder {
+        if translated.folder.encoder {
             EncoderConfig::new(&metadata)?;
         } else {
             Config::new(&metadata)?;
         }
         tokenizer::add(&mut metadata, path)?;
-        if !translated.family.encoder && path.join("modules.json").is_file() {
+        if !translated.folder.encoder && path.join("modules.json").is_file() {
             translated.notes.warn(format!(
                 "{}: {}",
                 path.join("modules.json").display(),

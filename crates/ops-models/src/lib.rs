@@ -2,7 +2,7 @@
 //!
 //! [`Decoder`] is one program for all families, written over [`Transformer`](ops_core::model::Transformer). A [`Config`], read from
 //! the file's metadata, describes a model: norms, rotation, windows, experts. A family is a file in
-//! `families/`: its name and what its metadata does not say.
+//! `families/`: its name, what its metadata does not say, and what differs in folders.
 //!
 //! Each text has its own [`State`]. Many texts at once can share [`Pages`]: blocks of a cache that texts
 //! take as they grow, and share if they have a common beginning.
@@ -66,7 +66,7 @@
 //! families, the loader and tokenizers know one kind of model. Every option of `config.json` is read, known to be harmless, or an error.
 //! Keys under `folder.` keep names and files, so that errors speak of the folder (`folder/origin.rs`), and warnings ([`warnings()`]).
 //! Two more keys do not exist in GGUF: `rope.halves`, because GGUF stores rows of a llama's queries and keys in another order, and
-//! `rope.scaling.truncate`. Tensors of another form than in GGUF are split or transposed by a file for their family. For multimodal
+//! `rope.scaling.truncate`. Tensors of another form than in GGUF are split or transposed by their family. For multimodal
 //! models, `folder/images.rs` extracts the text model.
 #![forbid(unsafe_code)]
 

@@ -36,11 +36,7 @@ fn window(model: &Gguf, keys: &Keys<'_>) -> Option<String> {
     let architecture = keys.architecture();
     let (has_window, context) =
         (keys.find::<u32>("attention.sliding_window").ok()?.is_some(), keys.count("context_length").ok()?);
-    let family = match architecture {
-        "starcoder2" => "StarCoder 2",
-        "llama" if is_mistral(model, keys) => "Mistral 7B 0.1",
-        _ => return None,
-    };
+    let family = crate::families::lost_window(model, keys)?;
     // Folders say whether there is a window.
     if has_window || origin::is_folder(model.metadata()) || context <= WINDOW as usize {
         return None;
@@ -49,24 +45,6 @@ fn window(model: &Gguf, keys: &Keys<'_>) -> Option<String> {
         "no `{architecture}.attention.sliding_window`: models of the kind of {family} attend to {WINDOW} tokens, but the file does not \
          say so; from position {WINDOW} on, the output may differ. Use the model's folder, or a shorter --context"
     ))
-}
-
-/// Mistral 7B 0.1 and what was trained from it: by the name, or by extents and base, which together no other model has.
-fn is_mistral(model: &Gguf, keys: &Keys<'_>) -> bool {
-    let name = model.metadata().find::<&str>("general.name").ok().flatten().unwrap_or_default();
-    let name: String = name.to_lowercase().chars().filter(|c| c.is_alphanumeric()).collect();
-    if name.contains("mistral") && name.contains("v01") && !name.contains("mixtral") {
-        return true;
-    }
-    let extents = [
-        ("embedding_length", 4096),
-        ("block_count", 32),
-        ("feed_forward_length", 14336),
-        ("attention.head_count_kv", 8),
-        ("context_length", 32768),
-    ];
-    let base = keys.float("rope.freq_base").ok().flatten().unwrap_or(10_000.0);
-    base == 10_000.0 && extents.iter().all(|(key, n)| keys.count(key).is_ok_and(|got| got == *n))
 }
 
 fn scoring(model: &Gguf, keys: &Keys<'_>) -> Option<String> {

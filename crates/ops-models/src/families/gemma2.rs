@@ -1,10 +1,24 @@
 //! Gemma 2: every second layer has a window, beginning with the first; softcaps; norms before and after each
 //! block. Gemma Team, 2024.
-use super::Family;
-use crate::{Activation, Window};
+use super::{Family, PLAIN};
+use crate::folder::options::Options;
+use crate::folder::parts::{COMMON, Folder, Keys, Split, Windows};
+use crate::{Activation, Result, Window};
+
+/// What folders of Gemma 2 and 3 have in common.
+pub(super) const GEMMA: Folder = Folder {
+    translate: gemma,
+    activation: "gelu_pytorch_tanh",
+    own_head_dim: true,
+    tied: true,
+    norms_plus_one: true,
+    post_attention_norm: true,
+    ..COMMON
+};
 
 pub(super) const FAMILY: Family = Family {
     name: "gemma2",
+    folders: &[Folder { model_type: "gemma2", windows: Windows::ButEvery(2), ..GEMMA }],
     adjust: |keys, config| {
         config.activation = Activation::Geglu;
         config.embedding_scale = (config.dim as f64).sqrt();
@@ -18,4 +32,16 @@ pub(super) const FAMILY: Family = Family {
         config.window = Some(Window { size, period: 2, rope_base: None });
         Ok(())
     },
+    ..PLAIN
 };
+
+fn gemma(options: &Options, keys: &mut Keys) -> Result<Split> {
+    for option in ["attn_logit_softcapping", "final_logit_softcapping"] {
+        keys.set_if(option, options.number(option)?.map(|cap| cap as f32))?;
+    }
+    let scalar = options.number("query_pre_attn_scalar")?;
+    let scalar = options.required("query_pre_attn_scalar", scalar)?;
+    keys.set("attention.scale", (1.0 / scalar.sqrt()) as f32)?;
+    options.only("use_bidirectional_attention", "false", |value| value.as_bool() == Some(false))?;
+    Ok(Split::None)
+}

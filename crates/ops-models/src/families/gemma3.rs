@@ -1,10 +1,30 @@
 //! Gemma 3: every sixth layer has no window, the others have their own rope base; norms of heads, and around
 //! each block. Gemma Team, 2025.
-use super::Family;
+use super::gemma2::GEMMA;
+use super::{Family, PLAIN};
+use crate::folder::parts::{Folder, Images, Windows};
 use crate::{Activation, Window};
+use serde_json::json;
 
 pub(super) const FAMILY: Family = Family {
     name: "gemma3",
+    folders: &[Folder {
+        model_type: "gemma3_text",
+        windows: Windows::ButEvery(6),
+        rope_base: None,
+        head_norms: true,
+        images: Some(Images {
+            model_type: "gemma3",
+            defaults: || {
+                json!({
+                    "vocab_size": 262_208, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
+                    "max_position_embeddings": 131_072, "rms_norm_eps": 1e-6, "query_pre_attn_scalar": 256,
+                    "rope_theta": 1e6,
+                })
+            },
+        }),
+        ..GEMMA
+    }],
     adjust: |keys, config| {
         config.activation = Activation::Geglu;
         config.embedding_scale = (config.dim as f64).sqrt();
@@ -18,4 +38,5 @@ pub(super) const FAMILY: Family = Family {
         config.window = Some(Window { size, period: 6, rope_base });
         Ok(())
     },
+    ..PLAIN
 };

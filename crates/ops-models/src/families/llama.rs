@@ -2,10 +2,30 @@
 //! 2024.
 use super::Family;
 use crate::Experts;
+use crate::folder::parts::{COMMON, Folder, Images, Split, Windows};
+use crate::keys::Keys;
 use ops_core::ops::RopeForm;
+use ops_gguf::Gguf;
+use serde_json::json;
+
+const LLAMA: Folder = Folder {
+    // Rows of queries and keys are in halves; in GGUF files of this family they are in pairs.
+    translate: |_, keys| keys.set("rope.halves", true).map(|()| Split::None),
+    ..COMMON
+};
 
 pub(super) const FAMILY: Family = Family {
     name: "llama",
+    folders: &[
+        Folder { model_type: "llama", as_many_kv_heads: true, ..LLAMA },
+        Folder {
+            model_type: "mistral",
+            windows: Windows::All,
+            images: Some(Images { model_type: "mistral3", defaults: || json!({}) }),
+            ..LLAMA
+        },
+        Folder { model_type: "mixtral", windows: Windows::All, rope_base: Some(1e6), ..LLAMA },
+    ],
     adjust: |keys, config| {
         // Files have the rows of queries and keys in pairs; folders have them in halves, and a key says so.
         if !keys.find::<bool>("rope.halves")?.unwrap_or(false) {
@@ -17,4 +37,23 @@ pub(super) const FAMILY: Family = Family {
         }
         Ok(())
     },
+    lost_window: |model, keys| is_mistral(model, keys).then_some("Mistral 7B 0.1"),
 };
+
+/// Mistral 7B 0.1 and what was trained from it: by the name, or by extents and base, which together no other model has.
+fn is_mistral(model: &Gguf, keys: &Keys<'_>) -> bool {
+    let name = model.metadata().find::<&str>("general.name").ok().flatten().unwrap_or_default();
+    let name: String = name.to_lowercase().chars().filter(|c| c.is_alphanumeric()).collect();
+    if name.contains("mistral") && name.contains("v01") && !name.contains("mixtral") {
+        return true;
+    }
+    let extents = [
+        ("embedding_length", 4096),
+        ("block_count", 32),
+        ("feed_forward_length", 14336),
+        ("attention.head_count_kv", 8),
+        ("context_length", 32768),
+    ];
+    let base = keys.float("rope.freq_base").ok().flatten().unwrap_or(10_000.0);
+    base == 10_000.0 && extents.iter().all(|(key, n)| keys.count(key).is_ok_and(|got| got == *n))
+}

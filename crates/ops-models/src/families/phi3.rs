@@ -3,11 +3,19 @@
 //! Models with a long context have two factors for each rotary frequency, which files store as tensors. The
 //! long ones apply if the decoder is loaded for a longer context than the original one, whatever a text's
 //! length: keys in a cache stay as they were rotated.
-use super::Family;
+use super::{Family, PLAIN};
+use crate::folder::parts::{COMMON, Folder, Windows};
 use ops_core::model::RopeScaling;
 
 pub(super) const FAMILY: Family = Family {
     name: "phi3",
+    folders: &[Folder {
+        model_type: "phi3",
+        windows: Windows::All,
+        partial_rope: Some(1.0),
+        long_rope: true,
+        ..COMMON
+    }],
     adjust: |keys, config| {
         // These files do not name a scaling type, and have this key only if they have the factors.
         if let (RopeScaling::None, Some(attention_factor)) =
@@ -19,4 +27,5 @@ pub(super) const FAMILY: Family = Family {
         }
         Ok(())
     },
+    ..PLAIN
 };

@@ -1,4 +1,9 @@
 //! Qwen 2 and 2.5: biases on query, key and value. Yang et al., 2024.
-use super::Family;
+use super::{Family, PLAIN};
+use crate::folder::parts::{COMMON, Folder, Windows};
 
-pub(super) const FAMILY: Family = Family { name: "qwen2", adjust: |_, _| Ok(()) };
+pub(super) const FAMILY: Family = Family {
+    name: "qwen2",
+    folders: &[Folder { model_type: "qwen2", windows: Windows::Off, ..COMMON }],
+    ..PLAIN
+};

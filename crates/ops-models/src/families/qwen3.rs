@@ -1,4 +1,15 @@
 //! Qwen 3: norms of the heads of query and key. Yang et al., 2025.
-use super::Family;
+use super::{Family, PLAIN};
+use crate::folder::parts::{COMMON, Folder, Windows};
 
-pub(super) const FAMILY: Family = Family { name: "qwen3", adjust: |_, _| Ok(()) };
+pub(super) const FAMILY: Family = Family {
+    name: "qwen3",
+    folders: &[Folder {
+        model_type: "qwen3",
+        windows: Windows::Off,
+        own_head_dim: true,
+        head_norms: true,
+        ..COMMON
+    }],
+    ..PLAIN
+};

@@ -2,9 +2,9 @@
 //! one way.
 use super::neutral::{self, HARMLESS};
 use super::options::{Notes, Options, wrong};
-use super::parts::{Family, Keys, Translated, Windows};
-use super::{encoder, families, images, rope};
-use crate::Result;
+use super::parts::{Folder, Keys, Translated, Windows};
+use super::{encoder, encoder_families, folder_families, images, rope};
+use crate::{Error, Result, families};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -19,29 +19,42 @@ pub(super) fn translate(path: &Path, notes: Notes) -> Result<Translated> {
     let has_images = text.is_some();
     let whole = text.is_some().then_some(&options);
     let options = text.as_ref().unwrap_or(&options);
-    let family = families::find(options)?;
+    let (architecture, folder) = find(options)?;
     if let Some(whole) = whole {
-        neutral::check(whole, family)?;
+        neutral::check(whole, folder)?;
         whole.finish(&[&HARMLESS[..], &images::OF_IMAGES].concat())?;
     }
-    let mut keys = Keys::new(family)?;
-    extents(options, family, &mut keys)?;
-    experts(options, family, &mut keys)?;
-    windows(options, family, &mut keys)?;
-    let long_factors = rope::translate(options, family, &mut keys)?;
-    choices(options, family)?;
-    let split = (family.translate)(options, &mut keys)?;
-    let tied = options.flag("tie_word_embeddings")?.unwrap_or(family.tied);
-    neutral::check(options, family)?;
+    let mut keys = Keys::new(architecture)?;
+    extents(options, folder, &mut keys)?;
+    experts(options, folder, &mut keys)?;
+    windows(options, folder, &mut keys)?;
+    let long_factors = rope::translate(options, folder, &mut keys)?;
+    choices(options, folder)?;
+    let split = (folder.translate)(options, &mut keys)?;
+    let tied = options.flag("tie_word_embeddings")?.unwrap_or(folder.tied);
+    neutral::check(options, folder)?;
     options.finish(&HARMLESS)?;
     let layers = keys.metadata.arch_u32("block_count")? as usize;
     let vocab_size = keys.metadata.arch_u32("vocab_size")? as usize;
     let notes = Rc::clone(&options.notes);
     let metadata = keys.metadata;
-    Ok(Translated { family, has_images, metadata, tied, layers, vocab_size, split, long_factors, notes })
+    Ok(Translated { folder, has_images, metadata, tied, layers, vocab_size, split, long_factors, notes })
 }
 
-fn extents(options: &Options, family: &Family, keys: &mut Keys) -> Result<()> {
+/// The family's name in GGUF, and what it says about folders of this kind.
+fn find(options: &Options) -> Result<(&'static str, &'static Folder)> {
+    let model_type = options.required("model_type", options.text("model_type")?)?;
+    let known = || folder_families().chain(encoder_families()).collect();
+    let found = families::folders().find(|(_, folder)| folder.model_type == model_type);
+    let found = found.ok_or_else(|| Error::Family { got: model_type.to_owned(), known: known() })?;
+    options.only("architectures", "a class for text generation, ..ForCausalLM", |value| {
+        let names = value.as_array().map(Vec::as_slice).unwrap_or_default();
+        names.iter().all(|name| name.as_str().is_some_and(|name| name.ends_with("ForCausalLM")))
+    })?;
+    Ok(found)
+}
+
+fn extents(options: &Options, folder: &Folder, keys: &mut Keys) -> Result<()> {
     let mut count = |option: &str, key: &str| -> Result<u32> {
         let n = options.required(option, options.count(option)?)?;
         keys.set(key, n)?;
@@ -56,29 +69,28 @@ fn extents(options: &Options, family: &Family, keys: &mut Keys) -> Result<()> {
     if heads == 0 {
         return Err(options.wrong("num_attention_heads", 0, "a positive number"));
     }
-    // Only the first models of the llama family omit the number of key heads; it equals that of query heads.
     let kv_heads = options.count("num_key_value_heads")?;
-    let kv_heads = kv_heads.or((family.model_type == "llama").then_some(heads));
+    let kv_heads = kv_heads.or(folder.as_many_kv_heads.then_some(heads));
     keys.set("attention.head_count_kv", options.required("num_key_value_heads", kv_heads)?)?;
-    let head_dim = options.count("head_dim")?.or((!family.own_head_dim).then_some(dim / heads));
+    let head_dim = options.count("head_dim")?.or((!folder.own_head_dim).then_some(dim / heads));
     let head_dim = options.required("head_dim", head_dim)?;
     keys.set("attention.key_length", head_dim)?;
     keys.set("attention.value_length", head_dim)?;
-    let eps = options.required(family.eps, options.number(family.eps)?)? as f32;
-    let kind = if family.eps == "rms_norm_eps" { "rms_" } else { "" };
+    let eps = options.required(folder.eps, options.number(folder.eps)?)? as f32;
+    let kind = if folder.eps == "rms_norm_eps" { "rms_" } else { "" };
     keys.set(&format!("attention.layer_norm_{kind}epsilon"), eps)
 }
 
-fn experts(options: &Options, family: &Family, keys: &mut Keys) -> Result<()> {
+fn experts(options: &Options, folder: &Folder, keys: &mut Keys) -> Result<()> {
     let Some(option) = options.any(&["num_local_experts", "num_experts"])? else { return Ok(()) };
     keys.set_if("expert_count", options.count(option)?)?;
     let used = options.count("num_experts_per_tok")?;
     keys.set("expert_used_count", options.required("num_experts_per_tok", used)?)?;
-    (family.experts)(options, keys)
+    (folder.experts)(options, keys)
 }
 
-fn windows(options: &Options, family: &Family, keys: &mut Keys) -> Result<()> {
-    let full: fn(usize, usize) -> bool = match family.windows {
+fn windows(options: &Options, folder: &Folder, keys: &mut Keys) -> Result<()> {
+    let full: fn(usize, usize) -> bool = match folder.windows {
         Windows::None => |_, _| true,
         Windows::Off => {
             options.only("use_sliding_window", "false", |value| value.as_bool() == Some(false))?;
@@ -99,10 +111,10 @@ fn windows(options: &Options, family: &Family, keys: &mut Keys) -> Result<()> {
             |layer, period| (layer + 1).is_multiple_of(period)
         }
     };
-    if family.own_layer_types {
+    if folder.own_layer_types {
         return Ok(());
     }
-    let period = if let Windows::ButEvery(period) = family.windows { period } else { 1 };
+    let period = if let Windows::ButEvery(period) = folder.windows { period } else { 1 };
     let name = |layer: usize| if full(layer, period) { "full_attention" } else { "sliding_attention" };
     options.only("layer_types", "the pattern of windowed layers in this family", |value| {
         let layers = value.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -110,9 +122,9 @@ fn windows(options: &Options, family: &Family, keys: &mut Keys) -> Result<()> {
     })
 }
 
-fn choices(options: &Options, family: &Family) -> Result<()> {
+fn choices(options: &Options, folder: &Folder) -> Result<()> {
     for option in ["hidden_act", "hidden_activation"] {
-        options.only(option, family.activation, |value| value.as_str() == Some(family.activation))?;
+        options.only(option, folder.activation, |value| value.as_str() == Some(folder.activation))?;
     }
     Ok(())
 }

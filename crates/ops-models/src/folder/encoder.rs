@@ -1,7 +1,7 @@
 //! An encoder's `config.json`, and the files of `sentence-transformers` about its embeddings, as metadata.
 use super::neutral::{self, HARMLESS};
 use super::options::{Options, parsed, read_text, wrong};
-use super::parts::{Family, Keys, Split, Translated};
+use super::parts::{COMMON, Folder, Keys, Split, Translated};
 use crate::Result;
 use crate::encoder::{ACTIVATIONS, Pooling, key};
 use serde_json::Value;
@@ -13,7 +13,7 @@ pub(super) use names::{LAYERS, place};
 pub(super) mod names;
 
 /// This is the only list of encoders that folders may hold.
-static FAMILIES: [Family; 1] = [Family::encoder("bert", "bert")];
+static FAMILIES: [Folder; 1] = [Folder { model_type: "bert", encoder: true, tied: true, ..COMMON }];
 
 /// Classes of `transformers` in which the encoder is the whole model, or is followed by a head that
 /// embeddings do not use.
@@ -25,7 +25,7 @@ const CLASSES: [&str; 3] = ["BertModel", "BertForMaskedLM", "BertForPreTraining"
 /// assert!(ops_models::encoder_families().any(|name| name == "bert"));
 /// ```
 pub fn encoder_families() -> impl Iterator<Item = &'static str> {
-    FAMILIES.iter().map(|family| family.model_type)
+    FAMILIES.iter().map(|folder| folder.model_type)
 }
 
 /// Options of encoders without an effect on results. Those of decoders are harmless here too.
@@ -45,7 +45,7 @@ const ALSO_HARMLESS: [&str; 10] = [
 /// Translates the configuration at `path`; `None` if it is not an encoder's.
 pub(super) fn translate(options: &Options, path: &Path) -> Result<Option<Translated>> {
     let model_type = options.text("model_type")?;
-    let Some(family) = FAMILIES.iter().find(|family| Some(family.model_type) == model_type) else {
+    let Some(folder) = FAMILIES.iter().find(|folder| Some(folder.model_type) == model_type) else {
         return Ok(None);
     };
     let wanted = format!("one of {}", CLASSES.join(", "));
@@ -53,16 +53,16 @@ pub(super) fn translate(options: &Options, path: &Path) -> Result<Option<Transla
         let names = value.as_array().map(Vec::as_slice).unwrap_or_default();
         names.iter().all(|name| name.as_str().is_some_and(|name| CLASSES.contains(&name)))
     })?;
-    let mut keys = Keys::new(family)?;
+    let mut keys = Keys::new(folder.model_type)?;
     extents(options, &mut keys)?;
     choices(options, &mut keys)?;
-    neutral::check(options, family)?;
+    neutral::check(options, folder)?;
     options.finish(&[&HARMLESS[..], &ALSO_HARMLESS].concat())?;
     sentences(path.parent().unwrap_or(Path::new("")), &mut keys)?;
     let layers = keys.metadata.arch_u32("block_count")? as usize;
     let vocab_size = keys.metadata.arch_u32("vocab_size")? as usize;
     Ok(Some(Translated {
-        family,
+        folder,
         has_images: false,
         metadata: keys.metadata,
         tied: true,

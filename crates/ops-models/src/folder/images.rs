@@ -2,33 +2,8 @@
 //!
 //! A text without images gives the same result in the whole model and in its text model alone.
 use super::options::Options;
-use crate::Result;
+use crate::{Result, families};
 use serde_json::{Value, json};
-
-/// A kind of multimodal model.
-struct Kind {
-    model_type: &'static str,
-    /// The `model_type` of its text model.
-    text: &'static str,
-    /// Options of the text model that files leave out.
-    defaults: fn() -> Value,
-}
-
-/// This is the only list of multimodal models.
-const KINDS: [Kind; 2] = [
-    Kind {
-        model_type: "gemma3",
-        text: "gemma3_text",
-        defaults: || {
-            json!({
-                "vocab_size": 262_208, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
-                "max_position_embeddings": 131_072, "rms_norm_eps": 1e-6, "query_pre_attn_scalar": 256,
-                "rope_theta": 1e6,
-            })
-        },
-    },
-    Kind { model_type: "mistral3", text: "mistral", defaults: || json!({}) },
-];
 
 /// The option that the embeddings are also the output matrix.
 const TIED: &str = "tie_word_embeddings";
@@ -53,22 +28,21 @@ pub(super) const OF_IMAGES: [&str; 12] = [
 const PREFIXES: [&str; 4] =
     ["vision_tower.", "multi_modal_projector.", "model.vision_tower.", "model.multi_modal_projector."];
 
-/// The kinds of multimodal model whose text model folders may hold.
-pub(super) fn model_types() -> impl Iterator<Item = &'static str> {
-    KINDS.iter().map(|kind| kind.model_type)
-}
-
 /// The options of the text model, if this is a multimodal model. Options that both objects have must agree, unless they are
 /// `harmless`; the caller checks the others.
 pub(super) fn text_config(options: &Options, harmless: &[&str]) -> Result<Option<Options>> {
     let model_type = options.text("model_type")?;
-    let Some(kind) = KINDS.iter().find(|kind| Some(kind.model_type) == model_type) else { return Ok(None) };
+    let of_images = families::folders().find_map(|(_, folder)| {
+        let images = folder.images.as_ref().filter(|images| Some(images.model_type) == model_type)?;
+        Some((folder.model_type, images.defaults))
+    });
+    let Some((text_type, defaults)) = of_images else { return Ok(None) };
     let text = options.required("text_config", options.object("text_config")?)?;
     // Embeddings are tied if the whole model says so or its text model does.
     let tied = [options.flag(TIED)?, text.flag(TIED)?].into_iter().flatten().reduce(|a, b| a || b);
-    let mut text = text.with(TIED, tied.map(Value::Bool)).with_defaults((kind.defaults)());
-    text = text.with_defaults(json!({"model_type": kind.text}));
-    text.only("model_type", kind.text, |value| value.as_str() == Some(kind.text))?;
+    let mut text = text.with(TIED, tied.map(Value::Bool)).with_defaults(defaults());
+    text = text.with_defaults(json!({"model_type": text_type}));
+    text.only("model_type", text_type, |value| value.as_str() == Some(text_type))?;
     options.only("architectures", "a class for text generation, ..ForConditionalGeneration", |value| {
         let names = value.as_array().map(Vec::as_slice).unwrap_or_default();
         names.iter().all(|name| name.as_str().is_some_and(|name| name.ends_with("ForConditionalGeneration")))

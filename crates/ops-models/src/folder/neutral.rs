@@ -1,6 +1,6 @@
 //! Options of `config.json` without an effect on results: some at any value, others at one value only.
 use super::options::Options;
-use super::parts::Family;
+use super::parts::Folder;
 use crate::Result;
 use serde_json::{Value, json};
 
@@ -141,7 +141,7 @@ const AT_ONE_NUMBER: [(&str, u32); 10] = [
 ];
 
 /// Refuses any other value of these options, by name. Those that the family has read mean something there.
-pub(super) fn check(options: &Options, family: &Family) -> Result<()> {
+pub(super) fn check(options: &Options, folder: &Folder) -> Result<()> {
     for (option, only) in AT_ONE_VALUE {
         unread(options, option, &only.to_string(), |value| *value == only)?;
     }
@@ -150,25 +150,23 @@ pub(super) fn check(options: &Options, family: &Family) -> Result<()> {
     }
     unread(options, "pruned_heads", "none", |value| *value == json!({}))?;
     // Norms of heads are visible in the tensors, but the option of a family without them says that they are missing.
-    let normed = ["qwen3", "qwen3moe", "qwen3next", "gemma3"].contains(&family.architecture);
-    unread(options, "use_qk_norm", &normed.to_string(), |value| value.as_bool() == Some(normed))?;
+    let wanted = folder.head_norms.to_string();
+    unread(options, "use_qk_norm", &wanted, |value| value.as_bool() == Some(folder.head_norms))?;
     // Names of the activation that nothing reads beside `hidden_act`.
-    let gated = match family.activation {
+    let gated = match folder.activation {
         "silu" => "swiglu",
         _ => "geglu",
     };
-    let activations = [family.activation, gated];
+    let activations = [folder.activation, gated];
     unread(options, "activation", &activations.join(" or "), |value| {
         value.as_str().is_some_and(|name| activations.contains(&name))
     })?;
-    for (option, same) in [("sliding_window_size", "sliding_window"), ("layer_norm_epsilon", family.eps)] {
+    for (option, same) in [("sliding_window_size", "sliding_window"), ("layer_norm_epsilon", folder.eps)] {
         if options.is_unread(option) && !options.is_unread(same) {
             options.any(&[same, option])?;
         }
     }
-    options.only("quantization_config", "none: convert the weights to f32, f16 or bf16", |_| {
-        family.architecture == "gpt-oss"
-    })
+    unread(options, "quantization_config", "none: convert the weights to f32, f16 or bf16", |_| false)
 }
 
 fn unread(options: &Options, option: &str, wanted: &str, fits: impl Fn(&Value) -> bool) -> Result<()> {

@@ -9,36 +9,36 @@ use std::rc::Rc;
 
 /// What is done with options that this program does not know, and warnings about a folder.
 #[derive(Default)]
-pub(super) struct Notes {
+pub(crate) struct Notes {
     /// Whether an unknown option is a warning instead of an error.
     allow_unknown: bool,
     warnings: RefCell<Vec<String>>,
 }
 
 impl Notes {
-    pub(super) fn new(allow_unknown: bool) -> Self {
+    pub(crate) fn new(allow_unknown: bool) -> Self {
         Notes { allow_unknown, warnings: RefCell::default() }
     }
-    pub(super) fn warn(&self, warning: String) {
+    pub(crate) fn warn(&self, warning: String) {
         self.warnings.borrow_mut().push(warning);
     }
-    pub(super) fn warnings(&self) -> Vec<String> {
+    pub(crate) fn warnings(&self) -> Vec<String> {
         self.warnings.borrow().clone()
     }
 }
 
 /// An object of a JSON file that keeps track of which options have been read. `null` counts as absent.
-pub(super) struct Options {
+pub(crate) struct Options {
     path: PathBuf,
     /// The object's path in the file, with a final dot; empty for the whole file.
     prefix: String,
     map: Map<String, Value>,
     used: RefCell<HashSet<String>>,
-    pub(super) notes: Rc<Notes>,
+    pub(crate) notes: Rc<Notes>,
 }
 
 impl Options {
-    pub(super) fn new(path: &Path, map: Map<String, Value>) -> Self {
+    pub(crate) fn new(path: &Path, map: Map<String, Value>) -> Self {
         Options {
             path: path.to_owned(),
             prefix: String::new(),
@@ -49,7 +49,7 @@ impl Options {
     }
 
     /// The options of a file; `None` if there is no such file.
-    pub(super) fn read(path: &Path) -> Result<Option<Self>> {
+    pub(crate) fn read(path: &Path) -> Result<Option<Self>> {
         let Some(text) = read_text(path)? else { return Ok(None) };
         match parsed(path, &text)? {
             Value::Object(map) => Ok(Some(Self::new(path, map))),
@@ -57,17 +57,17 @@ impl Options {
         }
     }
 
-    pub(super) fn with_notes(self, notes: Notes) -> Self {
+    pub(crate) fn with_notes(self, notes: Notes) -> Self {
         Options { notes: Rc::new(notes), ..self }
     }
 
-    pub(super) fn get(&self, option: &str) -> Option<&Value> {
+    pub(crate) fn get(&self, option: &str) -> Option<&Value> {
         self.used.borrow_mut().insert(option.to_owned());
         self.map.get(option).filter(|value| !value.is_null())
     }
 
     /// The first of these options that exists: options have had other names. Several must have the same value.
-    pub(super) fn any<'o>(&self, options: &[&'o str]) -> Result<Option<&'o str>> {
+    pub(crate) fn any<'o>(&self, options: &[&'o str]) -> Result<Option<&'o str>> {
         let mut found = options.iter().filter_map(|option| Some((*option, self.get(option)?)));
         let Some((first, value)) = found.next() else { return Ok(None) };
         found.try_for_each(|(other, again)| self.same(other, again, first, value))?;
@@ -82,7 +82,7 @@ impl Options {
     }
 
     /// Refuses another value of an option than the other object has, if both have it. Reads neither.
-    pub(super) fn agree_on(&self, option: &str, other: &Self) -> Result<()> {
+    pub(crate) fn agree_on(&self, option: &str, other: &Self) -> Result<()> {
         let of = |all: &'_ Self| all.map.get(option).filter(|value| !value.is_null()).cloned();
         match (of(self), of(other)) {
             (Some(value), Some(first)) => {
@@ -93,19 +93,19 @@ impl Options {
     }
 
     /// The options that both objects have.
-    pub(super) fn common<'s>(&'s self, other: &Self) -> Vec<&'s str> {
+    pub(crate) fn common<'s>(&'s self, other: &Self) -> Vec<&'s str> {
         self.map.keys().filter(|option| other.map.contains_key(*option)).map(String::as_str).collect()
     }
 
     /// The same object, with the options of another one that this one lacks.
-    pub(super) fn merged(self, other: &Self) -> Self {
+    pub(crate) fn merged(self, other: &Self) -> Self {
         let missing = other.map.iter().filter(|(option, _)| self.map.get(*option).is_none_or(Value::is_null));
         let missing: Vec<(String, Value)> = missing.map(|(k, v)| (k.clone(), v.clone())).collect();
         missing.into_iter().fold(self, |all, (option, value)| all.with(&option, Some(value)))
     }
 
     /// Whether nothing has read this option yet.
-    pub(super) fn is_unread(&self, option: &str) -> bool {
+    pub(crate) fn is_unread(&self, option: &str) -> bool {
         !self.used.borrow().contains(option)
     }
 
@@ -118,22 +118,22 @@ impl Options {
         let Some(value) = self.get(option) else { return Ok(None) };
         read(value).map(Some).ok_or_else(|| self.wrong(option, value, wanted))
     }
-    pub(super) fn count(&self, option: &str) -> Result<Option<u32>> {
+    pub(crate) fn count(&self, option: &str) -> Result<Option<u32>> {
         self.typed(option, "a whole number that fits 32 bits", |v| {
             v.as_u64().and_then(|n| u32::try_from(n).ok())
         })
     }
-    pub(super) fn number(&self, option: &str) -> Result<Option<f64>> {
+    pub(crate) fn number(&self, option: &str) -> Result<Option<f64>> {
         self.typed(option, "a number", Value::as_f64)
     }
-    pub(super) fn flag(&self, option: &str) -> Result<Option<bool>> {
+    pub(crate) fn flag(&self, option: &str) -> Result<Option<bool>> {
         self.typed(option, "true or false", Value::as_bool)
     }
-    pub(super) fn text(&self, option: &str) -> Result<Option<&str>> {
+    pub(crate) fn text(&self, option: &str) -> Result<Option<&str>> {
         self.typed(option, "a string", Value::as_str)
     }
     /// An object within this one.
-    pub(super) fn object(&self, option: &str) -> Result<Option<Self>> {
+    pub(crate) fn object(&self, option: &str) -> Result<Option<Self>> {
         let map = self.typed(option, "an object", Value::as_object)?;
         Ok(map.map(|map| Options {
             prefix: format!("{}{option}.", self.prefix),
@@ -143,13 +143,13 @@ impl Options {
     }
 
     /// The same object, with another value of an option.
-    pub(super) fn with(mut self, option: &str, value: Option<Value>) -> Self {
+    pub(crate) fn with(mut self, option: &str, value: Option<Value>) -> Self {
         value.and_then(|value| self.map.insert(option.to_owned(), value));
         self
     }
 
     /// The same object, with these options where it has none. They need not be read.
-    pub(super) fn with_defaults(mut self, defaults: Value) -> Self {
+    pub(crate) fn with_defaults(mut self, defaults: Value) -> Self {
         let Value::Object(defaults) = defaults else { return self };
         for (option, value) in defaults {
             if self.map.get(&option).is_none_or(Value::is_null) {
@@ -160,18 +160,18 @@ impl Options {
         self
     }
 
-    pub(super) fn required<T>(&self, option: &str, value: Option<T>) -> Result<T> {
+    pub(crate) fn required<T>(&self, option: &str, value: Option<T>) -> Result<T> {
         value.ok_or_else(|| self.wrong(option, "no such option", "a value"))
     }
     /// Refuses any value for which `fits` does not hold. The option may be absent.
-    pub(super) fn only(&self, option: &str, wanted: &str, fits: impl Fn(&Value) -> bool) -> Result<()> {
+    pub(crate) fn only(&self, option: &str, wanted: &str, fits: impl Fn(&Value) -> bool) -> Result<()> {
         match self.get(option) {
             Some(value) if !fits(value) => Err(self.wrong(option, value, wanted)),
             _ => Ok(()),
         }
     }
     /// Refuses options that were not read and are not `harmless`, or warns about them.
-    pub(super) fn finish(&self, harmless: &[&str]) -> Result<()> {
+    pub(crate) fn finish(&self, harmless: &[&str]) -> Result<()> {
         let used = self.used.borrow();
         let unknown = |option: &str| !used.contains(option) && !harmless.contains(&option);
         let unknown = self.map.iter().filter(|(option, value)| !value.is_null() && unknown(option));
@@ -194,13 +194,13 @@ impl Options {
         }
     }
 
-    pub(super) fn wrong(&self, option: &str, got: impl ToString, wanted: impl ToString) -> Error {
+    pub(crate) fn wrong(&self, option: &str, got: impl ToString, wanted: impl ToString) -> Error {
         wrong(&self.path, format!("option `{}{option}`", self.prefix), shortened(got), wanted)
     }
 }
 
 /// The text of a file; `None` if there is no such file.
-pub(super) fn read_text(path: &Path) -> Result<Option<String>> {
+pub(crate) fn read_text(path: &Path) -> Result<Option<String>> {
     let bytes = match std::fs::read(path) {
         Ok(bytes) => bytes,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -219,14 +219,14 @@ fn is_not_text(kind: &ForeignFile) -> bool {
 }
 
 /// The JSON in a file.
-pub(super) fn parsed(path: &Path, text: &str) -> Result<Value> {
+pub(crate) fn parsed(path: &Path, text: &str) -> Result<Value> {
     serde_json::from_str(text).map_err(|e| match ForeignFile::of(text.as_bytes()) {
         Some(kind) if !kind.is_json() => wrong(path, "contents", kind.name, format!("JSON; {}", kind.remedy)),
         _ => wrong(path, "contents", e, "JSON"),
     })
 }
 
-pub(super) fn wrong(path: &Path, what: impl ToString, got: impl ToString, wanted: impl ToString) -> Error {
+pub(crate) fn wrong(path: &Path, what: impl ToString, got: impl ToString, wanted: impl ToString) -> Error {
     let (what, got, wanted) = (what.to_string(), got.to_string(), wanted.to_string());
     Error::Folder { path: path.to_owned(), what, got, wanted }
 }

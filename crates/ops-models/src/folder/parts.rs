@@ -1,4 +1,4 @@
-//! What the modules of this folder share: families, metadata, and tensors on their way to GGUF.
+//! What families say about their folders, and what the modules here share: metadata, and tensors on their way to GGUF.
 use super::options::{Notes, Options, wrong};
 use crate::Result;
 use ops_core::{bf16, f16};
@@ -9,51 +9,55 @@ use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
 
-/// A family as `config.json` describes it.
-pub(super) struct Family {
-    pub(super) model_type: &'static str,
+/// A kind of folder: a family, or a member of one, as `config.json` describes it.
+pub(crate) struct Folder {
+    pub(crate) model_type: &'static str,
     /// Whether it is an encoder, with its own options and tensor names.
-    pub(super) encoder: bool,
-    /// The same family's name in GGUF.
-    pub(super) architecture: &'static str,
-    pub(super) eps: &'static str,
-    pub(super) activation: &'static str,
+    pub(crate) encoder: bool,
+    /// The model with images of which this is the text model.
+    pub(crate) images: Option<Images>,
+    pub(crate) eps: &'static str,
+    pub(crate) activation: &'static str,
     /// The base of rotary frequencies if the file does not give it; `None` if it must.
-    pub(super) rope_base: Option<f64>,
+    pub(crate) rope_base: Option<f64>,
     /// The rotated part of each head if the file does not give it; `None` if whole heads must be rotated.
-    pub(super) partial_rope: Option<f64>,
+    pub(crate) partial_rope: Option<f64>,
     /// Whether the file must give the width of heads.
-    pub(super) own_head_dim: bool,
-    pub(super) windows: Windows,
+    pub(crate) own_head_dim: bool,
+    /// Whether each head of queries has its own keys if the file does not give their number.
+    pub(crate) as_many_kv_heads: bool,
+    /// Whether queries and keys are normalised by head.
+    pub(crate) head_norms: bool,
+    pub(crate) windows: Windows,
     /// Whether the embeddings are also the output matrix, if the file does not say.
-    pub(super) tied: bool,
+    pub(crate) tied: bool,
     /// Whether 1 must be added to the weights of norms.
-    pub(super) norms_plus_one: bool,
+    pub(crate) norms_plus_one: bool,
     /// Whether `post_attention_layernorm` is `post_attention_norm` in GGUF; in other families it is
     /// `ffn_norm`.
-    pub(super) post_attention_norm: bool,
+    pub(crate) post_attention_norm: bool,
     /// Tensors with this name prefix are ignored, as `transformers` does.
-    pub(super) ignored: Option<&'static str>,
+    pub(crate) ignored: Option<&'static str>,
     /// Whether `layer_types` has names of its own, which `translate` reads.
-    pub(super) own_layer_types: bool,
+    pub(crate) own_layer_types: bool,
     /// Whether rotary frequencies may have the factors of longrope.
-    pub(super) long_rope: bool,
+    pub(crate) long_rope: bool,
     /// Whether `mscale_all_dim` scales the scores of attention with YaRN.
-    pub(super) yarn_mscale: bool,
+    pub(crate) yarn_mscale: bool,
     /// Reads the options about experts that only this family has, if the model has experts.
-    pub(super) experts: fn(&Options, &mut Keys) -> Result<()>,
+    pub(crate) experts: fn(&Options, &mut Keys) -> Result<()>,
     /// Reads the other options that only this family has.
-    pub(super) translate: fn(&Options, &mut Keys) -> Result<Split>,
+    pub(crate) translate: fn(&Options, &mut Keys) -> Result<Split>,
     /// Adds a tensor that has another form in GGUF.
-    pub(super) add_changed: AddChanged,
+    pub(crate) add_changed: AddChanged,
 }
 
 /// Adds a tensor that has another form in GGUF. `Waiting` has what the next tensors complete.
-pub(super) type AddChanged = fn(&mut Assembly, &Found<'_>, Split, &mut Waiting) -> Result<()>;
+pub(crate) type AddChanged = fn(&mut Assembly, &Found<'_>, Split, &mut Waiting) -> Result<()>;
 
 /// By which extents a family splits tensors that have another form in GGUF.
 #[derive(Clone, Copy)]
-pub(super) enum Split {
+pub(crate) enum Split {
     None,
     /// How keys and values are expanded, if attention is latent.
     Latent(Expansion),
@@ -62,7 +66,7 @@ pub(super) enum Split {
 }
 
 /// Which layers have windowed attention.
-pub(super) enum Windows {
+pub(crate) enum Windows {
     None,
     /// All, if there is a size.
     All,
@@ -72,16 +76,25 @@ pub(super) enum Windows {
     ButEvery(usize),
 }
 
-/// A family of which the options of llama say all, and the start of all others.
-pub(super) const COMMON: Family = Family {
-    model_type: "llama",
+/// A model for texts and images.
+pub(crate) struct Images {
+    pub(crate) model_type: &'static str,
+    /// Options of the text model that files leave out.
+    pub(crate) defaults: fn() -> serde_json::Value,
+}
+
+/// What most kinds have; each says what differs.
+pub(crate) const COMMON: Folder = Folder {
+    model_type: "",
     encoder: false,
-    architecture: "llama",
+    images: None,
     eps: "rms_norm_eps",
     activation: "silu",
     rope_base: Some(10_000.0),
     partial_rope: None,
     own_head_dim: false,
+    as_many_kv_heads: false,
+    head_norms: false,
     windows: Windows::None,
     tied: false,
     norms_plus_one: false,
@@ -95,111 +108,104 @@ pub(super) const COMMON: Family = Family {
     add_changed: |_, found, _, _| Err(found.foreign()),
 };
 
-impl Family {
-    /// An encoder. It has no separate output matrix.
-    pub(super) const fn encoder(model_type: &'static str, architecture: &'static str) -> Self {
-        Family { model_type, architecture, encoder: true, tied: true, ..COMMON }
-    }
-}
-
 /// Extents for splitting the matrix that expands keys and values.
 #[derive(Clone, Copy)]
-pub(super) struct Expansion {
-    pub(super) heads: usize,
+pub(crate) struct Expansion {
+    pub(crate) heads: usize,
     /// Features of a head's key that are not rotated.
-    pub(super) nope: usize,
+    pub(crate) nope: usize,
     /// Features of a head's value.
-    pub(super) value: usize,
+    pub(crate) value: usize,
 }
 
 /// Extents for splitting the matrix of queries, keys, values and gates.
 #[derive(Clone, Copy)]
-pub(super) struct LinearHeads {
+pub(crate) struct LinearHeads {
     /// Heads of queries and keys.
-    pub(super) count: usize,
+    pub(crate) count: usize,
     /// Features of such a head.
-    pub(super) key: usize,
+    pub(crate) key: usize,
     /// Features of all values that such a head serves.
-    pub(super) value: usize,
+    pub(crate) value: usize,
 }
 
 /// Metadata under the name of an architecture.
-pub(super) struct Keys {
+pub(crate) struct Keys {
     architecture: &'static str,
-    pub(super) metadata: Metadata,
+    pub(crate) metadata: Metadata,
 }
 
 impl Keys {
-    pub(super) fn new(family: &Family) -> Result<Self> {
+    pub(crate) fn new(architecture: &'static str) -> Result<Self> {
         let mut metadata = Metadata::new();
-        metadata.set("general.architecture", family.architecture)?;
-        Ok(Keys { architecture: family.architecture, metadata })
+        metadata.set("general.architecture", architecture)?;
+        Ok(Keys { architecture, metadata })
     }
-    pub(super) fn set(&mut self, key: &str, value: impl Into<Value>) -> Result<()> {
+    pub(crate) fn set(&mut self, key: &str, value: impl Into<Value>) -> Result<()> {
         self.metadata.set(format!("{}.{key}", self.architecture), value)?;
         Ok(())
     }
-    pub(super) fn set_if(&mut self, key: &str, value: Option<impl Into<Value>>) -> Result<()> {
+    pub(crate) fn set_if(&mut self, key: &str, value: Option<impl Into<Value>>) -> Result<()> {
         value.map_or(Ok(()), |value| self.set(key, value))
     }
 }
 
 /// The contents of `config.json`.
-pub(super) struct Translated {
-    pub(super) family: &'static Family,
+pub(crate) struct Translated {
+    pub(crate) folder: &'static Folder,
     /// Whether the text model's tensors have a prefix, and others are for images.
-    pub(super) has_images: bool,
-    pub(super) metadata: Metadata,
-    pub(super) tied: bool,
-    pub(super) layers: usize,
-    pub(super) vocab_size: usize,
-    pub(super) split: Split,
+    pub(crate) has_images: bool,
+    pub(crate) metadata: Metadata,
+    pub(crate) tied: bool,
+    pub(crate) layers: usize,
+    pub(crate) vocab_size: usize,
+    pub(crate) split: Split,
     /// Factors of rotary frequencies, which are tensors in GGUF.
-    pub(super) long_factors: Option<LongFactors>,
-    pub(super) notes: Rc<Notes>,
+    pub(crate) long_factors: Option<LongFactors>,
+    pub(crate) notes: Rc<Notes>,
 }
 
 /// Factors of rotary frequencies, for texts up to the original context and for longer ones.
-pub(super) struct LongFactors {
-    pub(super) short: Vec<f32>,
-    pub(super) long: Vec<f32>,
+pub(crate) struct LongFactors {
+    pub(crate) short: Vec<f32>,
+    pub(crate) long: Vec<f32>,
 }
 
 /// The matrix of one expert.
-pub(super) type Piece = (Bytes, Range<usize>);
+pub(crate) type Piece = (Bytes, Range<usize>);
 
 /// A tensor of a file that has another form in GGUF.
-pub(super) struct Found<'a> {
-    pub(super) file: &'a Path,
-    pub(super) name: &'a str,
-    pub(super) layer: usize,
+pub(crate) struct Found<'a> {
+    pub(crate) file: &'a Path,
+    pub(crate) name: &'a str,
+    pub(crate) layer: usize,
     /// Its name in the layer.
-    pub(super) part: &'static str,
-    pub(super) dtype: Dtype,
-    pub(super) dims: &'a [usize],
-    pub(super) piece: Piece,
+    pub(crate) part: &'static str,
+    pub(crate) dtype: Dtype,
+    pub(crate) dims: &'a [usize],
+    pub(crate) piece: Piece,
 }
 
 impl Found<'_> {
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.piece.0[self.piece.1.clone()]
     }
     /// The type of a float tensor.
-    pub(super) fn ty(&self) -> Result<GgmlType> {
+    pub(crate) fn ty(&self) -> Result<GgmlType> {
         float_type(self.dtype).ok_or_else(|| self.wrong(format!("type {:?}", self.dtype), FLOATS))
     }
-    pub(super) fn wrong(&self, got: impl ToString, wanted: impl ToString) -> crate::Error {
+    pub(crate) fn wrong(&self, got: impl ToString, wanted: impl ToString) -> crate::Error {
         wrong(self.file, format!("tensor {}", self.name), got, wanted)
     }
     /// The error for a tensor that this family does not have.
-    pub(super) fn foreign(&self) -> crate::Error {
+    pub(crate) fn foreign(&self) -> crate::Error {
         self.wrong("a tensor of another kind of model", "the tensors of this kind of model")
     }
 }
 
-pub(super) const FLOATS: &str = "F32, F16 or BF16";
+pub(crate) const FLOATS: &str = "F32, F16 or BF16";
 
-pub(super) fn float_type(dtype: Dtype) -> Option<GgmlType> {
+pub(crate) fn float_type(dtype: Dtype) -> Option<GgmlType> {
     match dtype {
         Dtype::F32 => Some(GgmlType::F32),
         Dtype::F16 => Some(GgmlType::F16),
@@ -210,10 +216,10 @@ pub(super) fn float_type(dtype: Dtype) -> Option<GgmlType> {
 
 /// Blocks that lack their scales so far, or scales that lack their blocks, by the tensor's name without the
 /// ending.
-pub(super) type Waiting = BTreeMap<String, (Vec<usize>, Piece)>;
+pub(crate) type Waiting = BTreeMap<String, (Vec<usize>, Piece)>;
 
 /// A vector in f32, the type in which norms and biases are used, after applying a function to each value.
-pub(super) fn widened(ty: GgmlType, bytes: &[u8], f: impl Fn(f32) -> f32) -> Vec<u8> {
+pub(crate) fn widened(ty: GgmlType, bytes: &[u8], f: impl Fn(f32) -> f32) -> Vec<u8> {
     let two = |b: &[u8]| [b[0], b[1]];
     let values: Vec<f32> = match ty {
         GgmlType::F16 => bytes.chunks_exact(2).map(|b| f16::from_le_bytes(two(b)).to_f32()).collect(),

@@ -1,9 +1,9 @@
 //! Options of rotary positions: `rope_parameters`, or `rope_theta` and `rope_scaling` in older files.
 use super::options::Options;
-use super::parts::{Family, Keys, LongFactors};
+use super::parts::{Folder, Keys, LongFactors};
 use crate::Result;
 
-pub(super) fn translate(options: &Options, family: &Family, keys: &mut Keys) -> Result<Option<LongFactors>> {
+pub(super) fn translate(options: &Options, folder: &Folder, keys: &mut Keys) -> Result<Option<LongFactors>> {
     let scaling = match (options.object("rope_parameters")?, options.object("rope_scaling")?) {
         (Some(new), Some(old)) => {
             new.common(&old).into_iter().try_for_each(|option| new.agree_on(option, &old))?;
@@ -30,13 +30,13 @@ pub(super) fn translate(options: &Options, family: &Family, keys: &mut Keys) -> 
         Some(base) => Some(base),
         None => options.number("rope_theta")?,
     };
-    let base = options.required("rope_theta", base.or(family.rope_base))?;
+    let base = options.required("rope_theta", base.or(folder.rope_base))?;
     keys.set("rope.freq_base", base as f32)?;
     windowed_base(options, windowed, keys)?;
-    partial(options, scaling.as_ref(), family, keys)?;
+    partial(options, scaling.as_ref(), folder, keys)?;
     match scaling {
         Some(scaling) => {
-            let factors = kind(options, &scaling, family, keys)?;
+            let factors = kind(options, &scaling, folder, keys)?;
             scaling.finish(&["type", "rope_type"])?;
             Ok(factors)
         }
@@ -59,15 +59,15 @@ fn windowed_base(options: &Options, windowed: Option<Options>, keys: &mut Keys) 
 }
 
 /// The rotated part of each head.
-fn partial(options: &Options, scaling: Option<&Options>, family: &Family, keys: &mut Keys) -> Result<()> {
+fn partial(options: &Options, scaling: Option<&Options>, folder: &Folder, keys: &mut Keys) -> Result<()> {
     let option = "partial_rotary_factor";
     let own = scaling.map(|scaling| scaling.number(option)).transpose()?.flatten();
-    let Some(factor) = options.number(option)?.or(own).or(family.partial_rope) else { return Ok(()) };
+    let Some(factor) = options.number(option)?.or(own).or(folder.partial_rope) else { return Ok(()) };
     if factor == 1.0 {
         return Ok(());
     }
-    if family.partial_rope.is_none() || !(0.0..1.0).contains(&factor) {
-        let wanted = if family.partial_rope.is_some() { "a number from 0 to 1" } else { "1 in this family" };
+    if folder.partial_rope.is_none() || !(0.0..1.0).contains(&factor) {
+        let wanted = if folder.partial_rope.is_some() { "a number from 0 to 1" } else { "1 in this family" };
         return Err(options.wrong(option, factor, wanted));
     }
     let head_dim = keys.metadata.arch_u32("attention.key_length")?;
@@ -77,7 +77,7 @@ fn partial(options: &Options, scaling: Option<&Options>, family: &Family, keys: 
 fn kind(
     options: &Options,
     scaling: &Options,
-    family: &Family,
+    folder: &Folder,
     keys: &mut Keys,
 ) -> Result<Option<LongFactors>> {
     let name = match scaling.any(&["rope_type", "type"])? {
@@ -93,7 +93,7 @@ fn kind(
     match name {
         "default" => return Ok(None),
         // The name in early files.
-        "longrope" | "su" if family.long_rope => {
+        "longrope" | "su" if folder.long_rope => {
             return Ok(Some(long_factors(options, scaling, keys)?));
         }
         "linear" => {}
@@ -116,7 +116,7 @@ fn kind(
                     keys.set(&format!("rope.scaling.{key}"), value as f32)?;
                 }
             }
-            if family.yarn_mscale
+            if folder.yarn_mscale
                 && let Some(mscale) = scaling.number("mscale_all_dim")?
             {
                 // Tables are scaled by the quotient of the two.

@@ -117,14 +117,14 @@ impl Collection<'_> {
         (dtype, dims): (Dtype, &[usize]),
         piece: Piece,
     ) -> Result<()> {
-        let family = self.translated.family;
-        if family.ignored.is_some_and(|prefix| name.starts_with(prefix)) {
+        let folder = self.translated.folder;
+        if folder.ignored.is_some_and(|prefix| name.starts_with(prefix)) {
             return Ok(());
         }
         let what = || format!("tensor {name}");
-        let place = match family.encoder {
+        let place = match folder.encoder {
             true => encoder::place(name),
-            false => place(name, family.post_attention_norm),
+            false => place(name, folder.post_attention_norm),
         };
         let place = place.ok_or_else(|| {
             let got = "a name that this program does not know";
@@ -132,7 +132,7 @@ impl Collection<'_> {
         })?;
         if let Place::Changed(layer, part) = place {
             let found = Found { file, name, layer, part, dtype, dims, piece };
-            return (family.add_changed)(self.model, &found, self.translated.split, &mut self.waiting);
+            return (folder.add_changed)(self.model, &found, self.translated.split, &mut self.waiting);
         }
         if place == Place::Ignored {
             return Ok(());
@@ -163,7 +163,7 @@ impl Collection<'_> {
                     _ => {}
                 }
                 if dims.len() == 1 {
-                    let lacks_one = family.norms_plus_one
+                    let lacks_one = folder.norms_plus_one
                         && name.ends_with("norm.weight")
                         && !name.ends_with("ssm_norm.weight");
                     let plus = if lacks_one { 1.0 } else { 0.0 };
@@ -209,7 +209,7 @@ impl Collection<'_> {
             let has =
                 |layer: usize| self.names.contains_key(&ours.replacen("blk.0.", &format!("blk.{layer}."), 1));
             if let Some(layer) = (1..layers).find(|layer| !has(*layer)) {
-                let before = if self.translated.family.encoder { encoder::LAYERS } else { "model.layers." };
+                let before = if self.translated.folder.encoder { encoder::LAYERS } else { "model.layers." };
                 let name = theirs.replacen(&format!("{before}0."), &format!("{before}{layer}."), 1);
                 return Err(wrong(
                     folder,

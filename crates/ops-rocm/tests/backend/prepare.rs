@@ -30,15 +30,16 @@ fn calls_inside_are_not_launched_and_those_after_it_wait_for_no_compiler() {
         let prepared = prepared.unwrap();
         assert_eq!(standin.count("kernel"), 0, "a kernel ran");
         assert_ne!(inside, [2.0, 4.0, 6.0]);
-        assert_eq!(standin.count("hiprtcCompileProgram"), 2);
+        let compiled = standin.count("hiprtcCompileProgram");
         order.sort_by_key(|(_, done, _)| *done);
         assert_eq!(order.iter().map(|(_, done, all)| (*done, *all)).collect::<Vec<_>>(), [(1, 2), (2, 2)]);
         assert_eq!((prepared.units().len(), prepared.compiled()), (2, 2));
+        assert!(prepared.count(KernelOrigin::CompiledByHelper) > 0, "this process alone: {prepared}");
         assert_eq!(prepared.cache(), Err("this program uses no cache"));
         assert!(prepared.to_string().starts_with("2 units of kernels for gfx1100 ready in "), "{prepared}");
 
         assert_eq!(sums(&rocm).unwrap(), [2.0, 4.0, 6.0]);
-        assert_eq!(standin.count("hiprtcCompileProgram"), 2, "all were already loaded");
+        assert_eq!(standin.count("hiprtcCompileProgram"), compiled, "all were already loaded");
         let again = rocm.prepare(|| sums(&rocm).map(drop)).unwrap();
         assert_eq!((again.count(KernelOrigin::Loaded), again.compiled()), (2, 0));
     });
