@@ -121,7 +121,7 @@ its blocks are freed, and later its prompt and generated tokens are computed aga
 A prompt that begins like a running sequence shares that sequence's blocks instead of computing them; the first sequence that \
 writes to a shared block takes a copy.
 
-Refused: models with recurrent layers (qwen3next), because their memory is not in blocks.
+Refused: models with recurrent layers (qwen3next, qwen35, qwen35moe), because their memory is not in blocks.
 
 Examples:
   batch --prompts questions.txt --max-tokens 64 --stats

@@ -102,6 +102,8 @@ pub struct Recurrent {
     pub key_dim: usize,
     /// Features of a head's value.
     pub value_dim: usize,
+    /// Whether value head `i` belongs to key head `i % key_heads`, not `i / (value_heads / key_heads)`.
+    pub tiled: bool,
 }
 
 /// A kind of norm.
@@ -197,6 +199,7 @@ impl Recurrent {
             value_heads,
             key_dim,
             value_dim: values / value_heads,
+            tiled: false,
         })
     }
 }

@@ -13,6 +13,7 @@ mod llama;
 mod phi3;
 mod qwen2;
 mod qwen3;
+mod qwen35;
 mod qwen3moe;
 mod qwen3next;
 mod stablelm;
@@ -35,12 +36,14 @@ struct Family {
 const PLAIN: Family = Family { name: "", adjust: |_, _| Ok(()), folders: &[], lost_window: |_, _| None };
 
 /// This is the only list of families.
-static LIST: [Family; 12] = [
+static LIST: [Family; 14] = [
     llama::FAMILY,
     qwen2::FAMILY,
     qwen3::FAMILY,
     qwen3moe::FAMILY,
     qwen3next::FAMILY,
+    qwen35::FAMILY,
+    qwen35::WITH_EXPERTS,
     gemma2::FAMILY,
     gemma3::FAMILY,
     phi3::FAMILY,

@@ -82,12 +82,16 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
                 .map(move |head| (2 * head + from) * served..(2 * head + from + 1) * served)
                 .collect::<Vec<_>>()
         };
-        let (both, dims) = (part("ssm_ba"), [2 * value_heads, dim]);
+        let both = part("ssm_ba");
+        let gate_of_heads = |alone: &str, from: usize| match self.has(&format!("{both}.weight")) {
+            true => self.row_groups(&both, &[2 * value_heads, dim], &of_heads(from)),
+            false => self.linear(&part(alone), [value_heads, dim]),
+        };
         Ok(Recurrent {
             mixed,
             gate,
-            beta: self.row_groups(&both, &dims, &of_heads(0))?,
-            decay: self.row_groups(&both, &dims, &of_heads(1))?,
+            beta: gate_of_heads("ssm_beta", 0)?,
+            decay: gate_of_heads("ssm_alpha", 1)?,
             decay_bias: self.vector(&part("ssm_dt.bias"), value_heads)?,
             decay_rate: self.vector(&part("ssm_a"), value_heads)?,
             convolution: self.matrix_in_t(&part("ssm_conv1d.weight"), [2 * keys + values, window])?,
@@ -180,10 +184,13 @@ impl<T: Float, B: Transformer<T>> Recurrent<T, B> {
     /// Queries or keys `[t, key_heads · key_dim]`, normed, with each head repeated for every value head that
     /// it serves: `[t, value_heads, key_dim]`.
     fn heads(&self, b: &B, x: Ref<'_, B, T>) -> Result<TensorOf<B, T>> {
-        let &Plan { key_heads, value_heads, key_dim, .. } = &self.plan;
-        let t = x.dims()[0];
-        let x = x.reshape(&[t, key_heads, 1, key_dim])?;
-        let repeated = x.broadcast(&[t, key_heads, value_heads / key_heads, key_dim])?;
+        let &Plan { key_heads, value_heads, key_dim, tiled, .. } = &self.plan;
+        let (t, served) = (x.dims()[0], value_heads / key_heads);
+        let repeated = if tiled {
+            x.reshape(&[t, 1, key_heads, key_dim])?.broadcast(&[t, served, key_heads, key_dim])?
+        } else {
+            x.reshape(&[t, key_heads, 1, key_dim])?.broadcast(&[t, key_heads, served, key_dim])?
+        };
         Ok(b.l2_norm(repeated, L2Norm::eps(HEAD_EPS))?.reshape(&[t, value_heads, key_dim])?)
     }
 

@@ -6,7 +6,7 @@ use crate::folder::options::Options;
 use crate::folder::parts::{
     COMMON, Folder, Found, Keys, LinearHeads, Piece, Split, Waiting, Windows, widened,
 };
-use crate::{Experts, Recurrent, Result};
+use crate::{Config, Experts, Recurrent, Result};
 use ops_gguf::{Array, Assembly, GgmlType};
 
 pub(super) const FAMILY: Family = Family {
@@ -28,25 +28,28 @@ pub(super) const FAMILY: Family = Family {
         ..COMMON
     }],
     adjust: |keys, config| {
-        config.feed_norm = "post_attention_norm";
-        config.gated = true;
-        // Layers that predict further tokens come last. They are passed over, as in folders.
-        let key = "nextn_predict_layers";
-        config.passed_over = keys.find::<u32>(key)?.unwrap_or(0) as usize;
-        let rest = config.layers.checked_sub(config.passed_over).filter(|rest| *rest > 0);
-        config.layers = rest.ok_or_else(|| {
-            keys.wrong(
-                key,
-                config.passed_over,
-                format!("less than the {} layers of block_count", config.layers),
-            )
-        })?;
-        config.recurrent = Some(Recurrent::read(keys, (config.layers, config.passed_over))?);
+        layers(keys, config)?;
         config.experts = Some(Experts::read(keys, keys.count("expert_feed_forward_length")?)?);
         Ok(())
     },
     ..PLAIN
 };
+
+/// The layers, which Qwen 3.5 has as well.
+pub(super) fn layers(keys: &crate::keys::Keys<'_>, config: &mut Config) -> Result<()> {
+    config.feed_norm = "post_attention_norm";
+    config.gated = true;
+    // Layers that predict further tokens come last. They are passed over, as in folders.
+    let key = "nextn_predict_layers";
+    config.passed_over = keys.find::<u32>(key)?.unwrap_or(0) as usize;
+    let rest = config.layers.checked_sub(config.passed_over).filter(|rest| *rest > 0);
+    config.layers = rest.ok_or_else(|| {
+        let wanted = format!("less than the {} layers of block_count", config.layers);
+        keys.wrong(key, config.passed_over, wanted)
+    })?;
+    config.recurrent = Some(Recurrent::read(keys, (config.layers, config.passed_over))?);
+    Ok(())
+}
 
 /// The options of experts, which Qwen 3 MoE has as well.
 pub(super) fn experts(options: &Options, keys: &mut Keys) -> Result<()> {
@@ -56,9 +59,14 @@ pub(super) fn experts(options: &Options, keys: &mut Keys) -> Result<()> {
 
 /// The options of experts and of the one that all tokens share.
 fn experts_and_shared(options: &Options, keys: &mut Keys) -> Result<()> {
-    width(options, keys, "moe_intermediate_size", "expert_feed_forward_length")?;
-    width(options, keys, "shared_expert_intermediate_size", "expert_shared_feed_forward_length")?;
+    widths(options, keys)?;
     always(options)
+}
+
+/// The widths of experts and of the one that all tokens share.
+pub(super) fn widths(options: &Options, keys: &mut Keys) -> Result<()> {
+    width(options, keys, "moe_intermediate_size", "expert_feed_forward_length")?;
+    width(options, keys, "shared_expert_intermediate_size", "expert_shared_feed_forward_length")
 }
 
 fn width(options: &Options, keys: &mut Keys, option: &str, key: &str) -> Result<()> {
@@ -74,7 +82,7 @@ fn always(options: &Options) -> Result<()> {
     options.only("mlp_only_layers", "none", |value| value.as_array().is_some_and(Vec::is_empty))
 }
 
-fn translate(options: &Options, keys: &mut Keys) -> Result<Split> {
+pub(super) fn translate(options: &Options, keys: &mut Keys) -> Result<Split> {
     let count = |option: &str| options.required(option, options.count(option)?);
     let (heads, values) = (count("linear_num_key_heads")?, count("linear_num_value_heads")?);
     let (key, value) = (count("linear_key_head_dim")?, count("linear_value_head_dim")?);
@@ -110,7 +118,7 @@ fn translate(options: &Options, keys: &mut Keys) -> Result<Split> {
 }
 
 /// Adds a tensor that has another form in GGUF.
-fn add(model: &mut Assembly, found: &Found<'_>, by: Split, _: &mut Waiting) -> Result<()> {
+pub(super) fn add(model: &mut Assembly, found: &Found<'_>, by: Split, _: &mut Waiting) -> Result<()> {
     let Split::Linear(heads) = by else { return Err(found.foreign()) };
     if !found.part.starts_with("linear_attn.") {
         return Err(found.foreign());

@@ -63,7 +63,9 @@ fn extents(options: &Options, folder: &Folder, keys: &mut Keys) -> Result<()> {
     let dim = count("hidden_size", "embedding_length")?;
     let heads = count("num_attention_heads", "attention.head_count")?;
     count("num_hidden_layers", "block_count")?;
-    count("intermediate_size", "feed_forward_length")?;
+    if folder.dense {
+        count("intermediate_size", "feed_forward_length")?;
+    }
     count("max_position_embeddings", "context_length")?;
     count("vocab_size", "vocab_size")?;
     if heads == 0 {

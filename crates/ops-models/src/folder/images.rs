@@ -9,13 +9,16 @@ use serde_json::{Value, json};
 const TIED: &str = "tie_word_embeddings";
 
 /// Options about images.
-pub(super) const OF_IMAGES: [&str; 12] = [
+pub(super) const OF_IMAGES: [&str; 15] = [
     "vision_config",
     "mm_tokens_per_image",
     "boi_token_index",
     "eoi_token_index",
     "image_token_index",
     "image_token_id",
+    "video_token_id",
+    "vision_start_token_id",
+    "vision_end_token_id",
     "multimodal_projector_bias",
     "projector_hidden_act",
     "spatial_merge_size",
@@ -25,8 +28,13 @@ pub(super) const OF_IMAGES: [&str; 12] = [
 ];
 
 /// Prefixes of tensors for images.
-const PREFIXES: [&str; 4] =
-    ["vision_tower.", "multi_modal_projector.", "model.vision_tower.", "model.multi_modal_projector."];
+const PREFIXES: [&str; 5] = [
+    "vision_tower.",
+    "multi_modal_projector.",
+    "model.vision_tower.",
+    "model.multi_modal_projector.",
+    "model.visual.",
+];
 
 /// The options of the text model, if this is a multimodal model. Options that both objects have must agree, unless they are
 /// `harmless`; the caller checks the others.

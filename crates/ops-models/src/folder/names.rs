@@ -1,7 +1,7 @@
 //! Names of tensors in `transformers` and in GGUF.
 
 /// Parts of a layer: `model.layers.N.THEIRS`, `blk.N.OURS`.
-const LAYER: [(&str, &str); 33] = [
+const LAYER: [(&str, &str); 37] = [
     ("input_layernorm", "attn_norm"),
     ("post_attention_layernorm", "ffn_norm"),
     ("self_attn.q_proj", "attn_q"),
@@ -24,6 +24,10 @@ const LAYER: [(&str, &str); 33] = [
     ("mlp.shared_expert.down_proj", "ffn_down_shexp"),
     ("mlp.shared_expert_gate", "ffn_gate_inp_shexp"),
     ("linear_attn.in_proj_ba", "ssm_ba"),
+    ("linear_attn.in_proj_qkv", "attn_qkv"),
+    ("linear_attn.in_proj_z", "attn_gate"),
+    ("linear_attn.in_proj_a", "ssm_alpha"),
+    ("linear_attn.in_proj_b", "ssm_beta"),
     ("linear_attn.norm", "ssm_norm"),
     ("linear_attn.out_proj", "ssm_out"),
     ("mlp.gate_proj", "ffn_gate"),

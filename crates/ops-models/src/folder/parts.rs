@@ -16,6 +16,8 @@ pub(crate) struct Folder {
     pub(crate) encoder: bool,
     /// The model with images of which this is the text model.
     pub(crate) images: Option<Images>,
+    /// Whether there are dense blocks, whose width the file must give.
+    pub(crate) dense: bool,
     pub(crate) eps: &'static str,
     pub(crate) activation: &'static str,
     /// The base of rotary frequencies if the file does not give it; `None` if it must.
@@ -88,6 +90,7 @@ pub(crate) const COMMON: Folder = Folder {
     model_type: "",
     encoder: false,
     images: None,
+    dense: true,
     eps: "rms_norm_eps",
     activation: "silu",
     rope_base: Some(10_000.0),

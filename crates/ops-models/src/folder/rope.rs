@@ -37,7 +37,8 @@ pub(super) fn translate(options: &Options, folder: &Folder, keys: &mut Keys) -> 
     match scaling {
         Some(scaling) => {
             let factors = kind(options, &scaling, folder, keys)?;
-            scaling.finish(&["type", "rope_type"])?;
+            // A text's positions are the same on all the axes that images have.
+            scaling.finish(&["type", "rope_type", "mrope_section", "mrope_interleaved"])?;
             Ok(factors)
         }
         None => Ok(None),
