@@ -45,6 +45,10 @@ pub struct Config {
     pub rope: RopeForm,
     /// Rotated features per head; the rest pass through.
     pub rope_dim: usize,
+    /// Every layer of this period leaves queries and keys as they are, without rotation.
+    pub unrotated: Option<usize>,
+    /// How queries grow with their position.
+    pub query_growth: Option<QueryGrowth>,
     /// Base of the rotary frequencies.
     pub rope_base: f64,
     /// How positions map to angles. Lists of factors are empty here: they are stored as tensors.
@@ -104,6 +108,23 @@ pub struct Recurrent {
     pub value_dim: usize,
     /// Whether value head `i` belongs to key head `i % key_heads`, not `i / (value_heads / key_heads)`.
     pub tiled: bool,
+}
+
+/// Queries at `position` are multiplied by `1 + beta · ln(1 + ⌊position / original⌋)`. Meta, "Llama 4", 2025.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct QueryGrowth {
+    /// How fast they grow.
+    pub beta: f64,
+    /// Positions before this one leave queries as they are.
+    pub original: usize,
+}
+
+impl QueryGrowth {
+    /// The factor at this position.
+    pub(crate) fn at(&self, position: usize) -> f64 {
+        1.0 + self.beta * ((position / self.original) as f64).ln_1p()
+    }
 }
 
 /// A kind of norm.
@@ -205,10 +226,9 @@ impl Recurrent {
 }
 
 /// Keys that affect results and that a family does not support unless it says so.
-const REFUSED: [&str; 8] = [
+const REFUSED: [&str; 7] = [
     "attention.clamp_kqv",
     "attention.max_alibi_bias",
-    "attention.temperature_scale",
     "logit_scale",
     "residual_scale",
     "embedding_scale",
@@ -220,7 +240,7 @@ const REFUSED: [&str; 8] = [
 type FamilyKey = (&'static str, fn(&Config) -> bool);
 
 /// Keys that only some families have.
-const BY_FAMILY: [FamilyKey; 12] = [
+const BY_FAMILY: [FamilyKey; 13] = [
     ("nextn_predict_layers", |config| config.passed_over == 0),
     ("attn_logit_softcapping", |config| config.score_softcap.is_none()),
     ("final_logit_softcapping", |config| config.logit_softcap.is_none()),
@@ -231,7 +251,8 @@ const BY_FAMILY: [FamilyKey; 12] = [
     ("leading_dense_block_count", |config| config.experts.is_none()),
     ("attention.q_lora_rank", |config| config.latent.is_none()),
     ("attention.kv_lora_rank", |config| config.latent.is_none()),
-    ("rope.scaling.yarn_log_multiplier", |config| config.latent.is_none()),
+    ("attention.temperature_scale", |config| config.query_growth.is_none()),
+    ("rope.scaling.yarn_log_multiplier", |config| config.latent.is_none() && config.query_growth.is_none()),
     ("ssm.inner_size", |config| config.recurrent.is_none()),
 ];
 
@@ -257,6 +278,8 @@ impl Config {
             norm_eps: 0.0,
             rope: RopeForm::Half,
             rope_dim: keys.count_or("rope.dimension_count", head_dim)?,
+            unrotated: None,
+            query_growth: None,
             rope_base: keys.float("rope.freq_base")?.unwrap_or(10_000.0),
             rope_scaling: keys.rope_scaling()?,
             window: all_layers_windowed(keys)?,
@@ -286,6 +309,10 @@ impl Config {
             let wanted = format!("an even number up to {head_dim}");
             return Err(keys.wrong("rope.dimension_count", rope_dim, wanted));
         }
+        if self.query_growth.is_some() && rope_dim != head_dim {
+            let wanted = format!("{head_dim}: the factor on queries is one on their rotation");
+            return Err(keys.wrong("rope.dimension_count", rope_dim, wanted));
+        }
         self.experts.map_or(Ok(()), |experts| experts.check(keys))?;
         REFUSED.iter().try_for_each(|key| keys.refuse(key))?;
         BY_FAMILY.iter().filter(|(_, without)| without(self)).try_for_each(|(key, _)| keys.refuse(key))
@@ -294,6 +321,11 @@ impl Config {
     /// Whether the attention of this layer has a window.
     pub fn is_windowed(&self, layer: usize) -> bool {
         self.window.as_ref().is_some_and(|window| !(layer + 1).is_multiple_of(window.period))
+    }
+
+    /// Whether this layer rotates queries and keys.
+    pub fn is_rotated(&self, layer: usize) -> bool {
+        self.unrotated.is_none_or(|period| !(layer + 1).is_multiple_of(period))
     }
 
     /// Whether this layer has linear attention.

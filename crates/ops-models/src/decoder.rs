@@ -119,6 +119,17 @@ struct Rotation<B: Backend> {
     sin: TensorOf<B, f32>,
 }
 
+/// The tables of layers of every kind.
+struct Rotations<B: Backend> {
+    all: Rotation<B>,
+    /// For layers with a window, if they differ.
+    windowed: Option<Rotation<B>>,
+    /// For layers that do not rotate.
+    unrotated: Option<Rotation<B>>,
+    /// For queries, if they grow with their position.
+    queries: Option<Rotation<B>>,
+}
+
 /// A model in a backend's memory. Its matrices are packed for the backend.
 pub struct Decoder<T: Float, B: Backend> {
     config: Config,
@@ -128,8 +139,7 @@ pub struct Decoder<T: Float, B: Backend> {
     output_norm: Norm<B>,
     /// Absent if the embedding table serves as the output matrix.
     output: Option<Linear<B>>,
-    rotation: Rotation<B>,
-    windowed_rotation: Option<Rotation<B>>,
+    rotations: Rotations<B>,
     computes_in: PhantomData<T>,
 }
 
@@ -172,7 +182,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
 
     /// Maximum number of tokens in a text.
     pub fn context(&self) -> usize {
-        self.rotation.cos.dims().first().copied().unwrap_or(0)
+        self.rotations.all.cos.dims().first().copied().unwrap_or(0)
     }
 
     /// Allocates an empty state for `capacity` tokens.

@@ -8,14 +8,18 @@ use ops_gguf::{Gguf, Metadata};
 mod deepseek2;
 mod gemma2;
 mod gemma3;
+mod glm4;
 mod gpt_oss;
 mod llama;
+mod mistral3;
 mod phi3;
 mod qwen2;
 mod qwen3;
 mod qwen35;
 mod qwen3moe;
 mod qwen3next;
+mod seed_oss;
+mod smollm3;
 mod stablelm;
 mod starcoder2;
 
@@ -36,7 +40,7 @@ struct Family {
 const PLAIN: Family = Family { name: "", adjust: |_, _| Ok(()), folders: &[], lost_window: |_, _| None };
 
 /// This is the only list of families.
-static LIST: [Family; 14] = [
+static LIST: [Family; 19] = [
     llama::FAMILY,
     qwen2::FAMILY,
     qwen3::FAMILY,
@@ -51,6 +55,11 @@ static LIST: [Family; 14] = [
     stablelm::FAMILY,
     gpt_oss::FAMILY,
     deepseek2::FAMILY,
+    mistral3::FAMILY,
+    smollm3::FAMILY,
+    seed_oss::FAMILY,
+    glm4::FAMILY,
+    glm4::WITH_EXPERTS,
 ];
 
 /// The architectures supported by this crate, as GGUF files name them.

@@ -1,6 +1,6 @@
 //! The attention of a step over all tokens so far.
 use super::pages::Keys;
-use super::{Attend, Decoder, Rotation, Row};
+use super::{Attend, Decoder, Rotation, Rotations, Row};
 use crate::{Config, Result};
 use ops_core::model::{CacheRotation, Transformer, Weight};
 use ops_core::ops::*;
@@ -77,7 +77,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         norm: Option<&TensorOf<B, f32>>,
         positions: &TensorOf<B, u32>,
     ) -> Result<TensorOf<B, T>> {
-        let (Rotation { cos, sin }, Config { rope, norm_eps, .. }) = (self.tables(i), &self.config);
+        let (Rotation { cos, sin }, Config { rope, norm_eps, .. }) = (self.query_tables(i), &self.config);
         let &[t, heads, d] = q.dims() else { unreachable!("rows of heads") };
         let (q, positions) = (q.reshape(&[1, t, heads, d])?, positions.as_ref().reshape(&[1, t])?);
         if let Some(weight) = norm {
@@ -124,9 +124,17 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     }
 
     fn tables(&self, i: usize) -> &Rotation<B> {
-        match &self.windowed_rotation {
-            Some(windowed) if self.config.is_windowed(i) => windowed,
-            _ => &self.rotation,
+        match &self.rotations {
+            Rotations { unrotated: Some(still), .. } if !self.config.is_rotated(i) => still,
+            Rotations { windowed: Some(windowed), .. } if self.config.is_windowed(i) => windowed,
+            Rotations { all, .. } => all,
+        }
+    }
+
+    fn query_tables(&self, i: usize) -> &Rotation<B> {
+        match &self.rotations.queries {
+            Some(queries) if self.config.is_rotated(i) => queries,
+            _ => self.tables(i),
         }
     }
 

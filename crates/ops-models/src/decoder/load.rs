@@ -1,6 +1,6 @@
 //! Reads a model's tensors. A tensor in the file that the model does not use is an error.
 use super::feed_forward::{Dense, FeedForward, Matrices, Mixture};
-use super::{Attend, AttentionPart, Decoder, Layer, Linear, Norm, Rotation};
+use super::{Attend, AttentionPart, Decoder, Layer, Linear, Norm, Rotation, Rotations};
 use crate::keys::Keys;
 use crate::{Activation, Config, Error, Experts, NormKind, Result};
 use ops_core::model::{RopeScaling, RopeTables, Transformer, Weight};
@@ -290,8 +290,7 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         })
     }
 
-    /// Tables for layers without a window, and for those with one if they differ.
-    fn rotations(&self, context: usize) -> Result<(Rotation<B>, Option<Rotation<B>>)> {
+    fn rotations(&self, context: usize) -> Result<Rotations<B>> {
         let Config { rope_dim, rope_base, .. } = *self.config;
         let factors = |name: &str| -> Result<Vec<f32>> {
             self.mark(name);
@@ -305,13 +304,31 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
             *short = factors("rope_factors_short.weight")?;
             *long = factors("rope_factors_long.weight")?;
         }
-        let tables = |base: f64, scaling: &RopeScaling| -> Result<Rotation<B>> {
-            let (cos, sin) = RopeTables::new(context, rope_dim, base, scaling)?.upload(self.backend)?;
+        let upload = |tables: RopeTables| -> Result<Rotation<B>> {
+            let (cos, sin) = tables.upload(self.backend)?;
             Ok(Rotation { cos, sin })
         };
+        let tables = |base, scaling| RopeTables::new(context, rope_dim, base, scaling);
+        let all = tables(rope_base, &scaling)?;
         let windowed = self.config.window.as_ref().and_then(|window| window.rope_base);
-        let windowed = windowed.map(|base| tables(base, &RopeScaling::None)).transpose()?;
-        Ok((tables(rope_base, &scaling)?, windowed))
+        let windowed = windowed.map(|base| upload(tables(base, &RopeScaling::None)?)).transpose()?;
+        let unrotated = self.config.unrotated.map(|_| {
+            let mut still = all.clone();
+            still.cos.fill(1.0);
+            still.sin.fill(0.0);
+            upload(still)
+        });
+        let queries = self.config.query_growth.map(|growth| {
+            let mut grown = all.clone();
+            for table in [&mut grown.cos, &mut grown.sin] {
+                for (position, row) in table.chunks_exact_mut((rope_dim / 2).max(1)).enumerate() {
+                    row.iter_mut().for_each(|x| *x = (f64::from(*x) * growth.at(position)) as f32);
+                }
+            }
+            upload(grown)
+        });
+        let (unrotated, queries) = (unrotated.transpose()?, queries.transpose()?);
+        Ok(Rotations { all: upload(all)?, windowed, unrotated, queries })
     }
 }
 
@@ -330,7 +347,7 @@ pub(super) fn load<T: Float, B: Transformer<T>>(
     };
     check_rows(gguf, vocabulary)?;
     loader.mark("token_embd.weight");
-    let (rotation, windowed_rotation) = loader.rotations(context)?;
+    let rotations = loader.rotations(context)?;
     let layers = (0..config.layers).map(|i| {
         progress(i, config.layers);
         loader.layer(i)
@@ -347,8 +364,7 @@ pub(super) fn load<T: Float, B: Transformer<T>>(
         layers,
         output_norm,
         output,
-        rotation,
-        windowed_rotation,
+        rotations,
         config,
         computes_in: PhantomData,
     })

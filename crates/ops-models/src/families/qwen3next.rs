@@ -39,7 +39,13 @@ pub(super) const FAMILY: Family = Family {
 pub(super) fn layers(keys: &crate::keys::Keys<'_>, config: &mut Config) -> Result<()> {
     config.feed_norm = "post_attention_norm";
     config.gated = true;
-    // Layers that predict further tokens come last. They are passed over, as in folders.
+    pass_over(keys, config)?;
+    config.recurrent = Some(Recurrent::read(keys, (config.layers, config.passed_over))?);
+    Ok(())
+}
+
+/// Layers that predict further tokens come last. They are passed over, as in folders.
+pub(super) fn pass_over(keys: &crate::keys::Keys<'_>, config: &mut Config) -> Result<()> {
     let key = "nextn_predict_layers";
     config.passed_over = keys.find::<u32>(key)?.unwrap_or(0) as usize;
     let rest = config.layers.checked_sub(config.passed_over).filter(|rest| *rest > 0);
@@ -47,7 +53,6 @@ pub(super) fn layers(keys: &crate::keys::Keys<'_>, config: &mut Config) -> Resul
         let wanted = format!("less than the {} layers of block_count", config.layers);
         keys.wrong(key, config.passed_over, wanted)
     })?;
-    config.recurrent = Some(Recurrent::read(keys, (config.layers, config.passed_over))?);
     Ok(())
 }
 

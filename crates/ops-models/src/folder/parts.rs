@@ -44,6 +44,8 @@ pub(crate) struct Folder {
     pub(crate) own_layer_types: bool,
     /// Whether rotary frequencies may have the factors of longrope.
     pub(crate) long_rope: bool,
+    /// Whether queries grow with their position, by `llama_4_scaling_beta`.
+    pub(crate) query_growth: bool,
     /// Whether `mscale_all_dim` scales the scores of attention with YaRN.
     pub(crate) yarn_mscale: bool,
     /// Reads the options about experts that only this family has, if the model has experts.
@@ -105,6 +107,7 @@ pub(crate) const COMMON: Folder = Folder {
     ignored: None,
     own_layer_types: false,
     long_rope: false,
+    query_growth: false,
     yarn_mscale: false,
     experts: |_, _| Ok(()),
     translate: |_, _| Ok(Split::None),

@@ -126,6 +126,10 @@ fn kind(
                 scaling.only("mscale", &wanted, |value| value.as_f64() == Some(mscale))?;
                 keys.set("rope.scaling.yarn_log_multiplier", (0.1 * mscale) as f32)?;
             }
+            if folder.query_growth {
+                let beta = scaling.number("llama_4_scaling_beta")?;
+                keys.set_if("attention.temperature_scale", beta.map(|beta| beta as f32))?;
+            }
             keys.set("rope.scaling.truncate", scaling.flag("truncate")?.unwrap_or(true))?;
         }
         other => {

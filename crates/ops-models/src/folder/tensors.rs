@@ -192,16 +192,16 @@ impl Collection<'_> {
 
     /// Checks that all layers have the tensors of the first one. The loader would notice too, but does not
     /// know the names in these files.
-    fn check_layers(&self, folder: &Path) -> Result<()> {
+    fn check_layers(&mut self, folder: &Path) -> Result<()> {
         let layers = self.translated.layers;
+        let dense_first = self.model.metadata().arch_u32("leading_dense_block_count").is_ok_and(|n| n > 0);
         for (ours, (theirs, _)) in self.names.range("blk.0.".to_owned().."blk.0/".to_owned()) {
-            // Where attention is latent, the feed-forward block of the first layers is of another kind; beside linear attention,
-            // other layers have another kind of attention.
+            // The feed-forward block of the first layers may be of another kind; beside linear attention, other layers have another
+            // kind of attention.
             let is_feed = ours.contains(".ffn_");
             let differs = match self.translated.split {
-                Split::None => false,
-                Split::Latent(_) => is_feed,
                 Split::Linear(_) => !is_feed,
+                Split::None | Split::Latent(_) => is_feed && dense_first,
             };
             if differs {
                 continue;

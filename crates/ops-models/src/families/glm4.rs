@@ -1,0 +1,61 @@
+//! GLM 4, dense (`glm4`) and with experts (`glm4moe`, GLM 4.5 to 4.7). GLM Team, "ChatGLM", 2024, and "GLM-4.5", 2025.
+use super::{Family, PLAIN, qwen3next};
+use crate::folder::options::Options;
+use crate::folder::parts::{COMMON, Folder, Keys, Split};
+use crate::{Experts, Result};
+use ops_core::ops::RopeForm;
+
+pub(super) const FAMILY: Family = Family {
+    name: "glm4",
+    folders: &[Folder { model_type: "glm4", partial_rope: Some(0.5), own_head_dim: true, ..COMMON }],
+    adjust: |_, config| {
+        config.rope = RopeForm::Interleaved;
+        Ok(())
+    },
+    ..PLAIN
+};
+
+pub(super) const WITH_EXPERTS: Family = Family {
+    name: "glm4moe",
+    folders: &[Folder {
+        model_type: "glm4_moe",
+        partial_rope: Some(0.5),
+        own_head_dim: true,
+        head_norms: true,
+        post_attention_norm: true,
+        translate,
+        ..COMMON
+    }],
+    adjust: |keys, config| {
+        config.feed_norm = "post_attention_norm";
+        qwen3next::pass_over(keys, config)?;
+        config.experts = Some(Experts::read(keys, keys.count("expert_feed_forward_length")?)?);
+        Ok(())
+    },
+    ..PLAIN
+};
+
+fn translate(options: &Options, keys: &mut Keys) -> Result<Split> {
+    for (option, key) in [
+        ("n_routed_experts", "expert_count"),
+        ("num_experts_per_tok", "expert_used_count"),
+        ("moe_intermediate_size", "expert_feed_forward_length"),
+        ("n_shared_experts", "expert_shared_count"),
+        ("first_k_dense_replace", "leading_dense_block_count"),
+    ] {
+        keys.set(key, options.required(option, options.count(option)?)?)?;
+    }
+    let scale = options.number("routed_scaling_factor")?;
+    keys.set("expert_weights_scale", options.required("routed_scaling_factor", scale)? as f32)?;
+    keys.set("expert_weights_norm", options.required("norm_topk_prob", options.flag("norm_topk_prob")?)?)?;
+    // Sigmoid.
+    keys.set("expert_gating_func", 2_u32)?;
+    if let Some(groups) = options.count("n_group")?.filter(|groups| *groups > 1) {
+        keys.set("expert_group_count", groups)?;
+        keys.set("expert_group_used_count", options.required("topk_group", options.count("topk_group")?)?)?;
+    }
+    options.get("topk_group");
+    // Norms of heads are visible in the tensors.
+    options.get("use_qk_norm");
+    Ok(Split::None)
+}
