@@ -21,6 +21,7 @@ pub(super) const FAMILY: Family = Family {
     folders: &[Folder { model_type: "gemma2", windows: Windows::ButEvery(2), ..GEMMA }],
     adjust: |keys, config| {
         config.activation = Activation::Geglu;
+        config.post_norms = true;
         config.embedding_scale = (config.dim as f64).sqrt();
         config.score_softcap = keys.float("attn_logit_softcapping")?.filter(|cap| *cap != 0.0);
         config.logit_softcap = keys.float("final_logit_softcapping")?.filter(|cap| *cap != 0.0);

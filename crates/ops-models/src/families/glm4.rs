@@ -10,6 +10,7 @@ pub(super) const FAMILY: Family = Family {
     folders: &[Folder { model_type: "glm4", partial_rope: Some(0.5), own_head_dim: true, ..COMMON }],
     adjust: |_, config| {
         config.rope = RopeForm::Interleaved;
+        config.post_norms = true;
         Ok(())
     },
     ..PLAIN
