@@ -38,7 +38,7 @@ fn every_family_is_what_transformers_computes() {
     }
     let unseen: Vec<_> = models::folder_families().filter(|kind| !kinds.contains(*kind)).collect();
     // Those with images are made of the others in a test below; of the others there are only GGUF files.
-    assert_eq!(unseen, ["ministral3", "smollm3", "seed_oss", "glm4", "qwen3_5", "qwen3_5_moe"]);
+    assert_eq!(unseen, ["ministral3", "smollm3", "seed_oss", "glm4", "qwen3_5", "qwen3_5_moe", "gemma4"]);
 }
 
 /// The weights of another folder, with experts in blocks that represent them exactly.
@@ -72,13 +72,14 @@ fn a_text_model_is_the_same_inside_one_with_images() {
     for (name, kind, class) in [
         ("qwen3_5", "qwen3_5", "Qwen3_5ForConditionalGeneration"),
         ("qwen3_5_moe", "qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration"),
+        ("gemma4_e", "gemma4", "Gemma4ForConditionalGeneration"),
     ] {
         let copy = Copy::new(name, "images");
         let text: Value =
             serde_json::from_str(&std::fs::read_to_string(copy.0.join("config.json")).unwrap()).unwrap();
         let whole = json!({
             "model_type": kind, "architectures": [class], "text_config": text, "vision_config": {"depth": 1},
-            "image_token_id": 317, "video_token_id": 318, "vision_start_token_id": 315, "tie_word_embeddings": false,
+            "image_token_id": 317, "video_token_id": 318, "tie_word_embeddings": text["tie_word_embeddings"],
         });
         std::fs::write(copy.0.join("config.json"), whole.to_string()).unwrap();
         rename_tensors(&copy.0.join("model.safetensors"), |name| match name.strip_prefix("model.") {

@@ -8,13 +8,18 @@ use rocm_ops::ops::Sample;
 use rocm_ops::{Checked, Cpu, Determinism, Reference};
 
 /// Families with attention in all layers; some have windows, sinks, softcaps, experts or latent attention.
-const MORE: [&str; 6] = [
+const MORE: [&str; 11] = [
     "gemma2-f16",
     "deepseek-v2-f16",
     "phi3-long-f16",
     "starcoder2-f16",
     "stablelm-parallel-f16",
     "mistral-f16",
+    "gemma4_e-f16",
+    "gemma4_moe-f16",
+    "ministral3-f16",
+    "smollm3-f16",
+    "glm4_moe-f16",
 ];
 
 #[test]

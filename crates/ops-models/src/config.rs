@@ -6,8 +6,10 @@ use ops_core::ops::RopeForm;
 use ops_core::{DType, Float};
 
 mod experts;
+mod layers;
 
 pub use experts::Experts;
+pub use layers::{HeadShape, QueryGrowth, Recurrent, Window};
 
 /// Extents, constants and choices of a decoder.
 #[derive(Clone, Debug)]
@@ -27,6 +29,16 @@ pub struct Config {
     pub kv_heads: usize,
     /// Features per head of queries and keys.
     pub head_dim: usize,
+    /// Number of last layers that read the keys and values of the last layer of their kind before them.
+    pub shared_kv: usize,
+    /// Whether values are normed by head, without weights.
+    pub(crate) value_norms: bool,
+    /// Width of a token's embedding for each layer; `None` if there are none.
+    pub per_layer: Option<usize>,
+    /// Whether the feed-forward block of a layer is a dense one beside experts, each with norms of its own.
+    pub(crate) experts_beside: bool,
+    /// Whether the residual stream is multiplied by a number after each layer.
+    pub(crate) layer_scales: bool,
     /// How attention is compressed, if it is latent.
     pub latent: Option<Latent>,
     /// Layers with linear attention instead of attention.
@@ -36,6 +48,10 @@ pub struct Config {
     pub gated: bool,
     /// Width of the feed-forward block.
     pub ffn: usize,
+    /// The same for each layer, if they differ.
+    pub(crate) ffn_by_layer: Option<Vec<usize>>,
+    /// Numbers of key heads, if the file gives one for each layer.
+    kv_heads_by_layer: Option<Vec<usize>>,
     /// Context that the model was trained for, in tokens.
     pub context: usize,
     /// The kind of all norms except those of heads, which are always root mean square.
@@ -92,44 +108,6 @@ pub struct Latent {
     pub value_dim: usize,
 }
 
-/// Layers that keep a state of fixed size instead of keys and values: a short convolution, then the gated delta rule. Yang, Kautz
-/// and Hatamizadeh, "Gated Delta Networks: Improving Mamba2 with Delta Rule", 2024.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Recurrent {
-    /// Whether each layer is one of these; the others have attention.
-    pub layers: Vec<bool>,
-    /// Inputs that the convolution sees, including the newest.
-    pub window: usize,
-    /// Number of heads of queries and keys; divides `value_heads`.
-    pub key_heads: usize,
-    /// Number of value heads, each with its own state.
-    pub value_heads: usize,
-    /// Features of a head's query and key.
-    pub key_dim: usize,
-    /// Features of a head's value.
-    pub value_dim: usize,
-    /// Whether value head `i` belongs to key head `i % key_heads`, not `i / (value_heads / key_heads)`.
-    pub tiled: bool,
-}
-
-/// Queries at `position` are multiplied by `1 + beta · ln(1 + ⌊position / original⌋)`. Meta, "Llama 4", 2025.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct QueryGrowth {
-    /// How fast they grow.
-    pub beta: f64,
-    /// Positions before this one leave queries as they are.
-    pub original: usize,
-}
-
-impl QueryGrowth {
-    /// The factor at this position.
-    pub(crate) fn at(&self, position: usize) -> f64 {
-        1.0 + self.beta * ((position / self.original) as f64).ln_1p()
-    }
-}
-
 /// A kind of norm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -161,71 +139,6 @@ pub enum Activation {
     GeluErf,
     /// `max(up, 0)`; there is no gate.
     Relu,
-}
-
-/// Layers with windowed attention.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Window {
-    /// Positions that a token sees, including its own.
-    pub size: usize,
-    /// Every `period`-th layer has no window; `usize::MAX` means that every layer has one.
-    pub period: usize,
-    /// The base of the rotary frequencies in these layers, which have no scaling; `None` if they rotate like
-    /// the others.
-    pub rope_base: Option<f64>,
-}
-
-impl Recurrent {
-    /// Reads the metadata of a model with this many layers, and some after them that are not used.
-    pub(crate) fn read(keys: &Keys<'_>, (layers, passed_over): (usize, usize)) -> Result<Self> {
-        let layers = match keys.find::<&[bool]>("attention.recurrent_layers")? {
-            Some(said) if [layers, layers + passed_over].contains(&said.len()) => said[..layers].to_vec(),
-            Some(said) => {
-                let wanted = format!("one value for each of the {layers} layers");
-                return Err(keys.wrong(
-                    "attention.recurrent_layers",
-                    format!("{} values", said.len()),
-                    wanted,
-                ));
-            }
-            None => {
-                let period = keys.count_or("full_attention_interval", 4)?;
-                (1..=layers).map(|layer| !layer.is_multiple_of(period)).collect()
-            }
-        };
-        let (key_heads, value_heads) = (keys.count("ssm.group_count")?, keys.count("ssm.time_step_rank")?);
-        if !value_heads.is_multiple_of(key_heads) {
-            let wanted =
-                format!("a divisor of {value_heads}, the number of value heads (ssm.time_step_rank)");
-            return Err(keys.wrong("ssm.group_count", key_heads, wanted));
-        }
-        let values = keys.count("ssm.inner_size")?;
-        if !values.is_multiple_of(value_heads) {
-            return Err(keys.wrong(
-                "ssm.inner_size",
-                values,
-                format!("a multiple of {value_heads}, the number of heads"),
-            ));
-        }
-        let key_dim = keys.count("ssm.state_size")?;
-        if key_heads.checked_mul(key_dim).is_none_or(|width| width > u32::MAX as usize) {
-            return Err(keys.wrong(
-                "ssm.state_size",
-                key_dim,
-                format!("a multiple of {key_heads}, the number of heads"),
-            ));
-        }
-        Ok(Recurrent {
-            layers,
-            window: keys.count("ssm.conv_kernel")?,
-            key_heads,
-            value_heads,
-            key_dim,
-            value_dim: values / value_heads,
-            tiled: false,
-        })
-    }
 }
 
 /// Keys that affect results and that a family does not support unless it says so.
@@ -264,18 +177,36 @@ impl Config {
     pub(crate) fn common(keys: &Keys<'_>) -> Result<Self> {
         let (dim, heads) = (keys.count("embedding_length")?, keys.count("attention.head_count")?);
         let head_dim = keys.count_or("attention.key_length", dim / heads)?;
+        let layers = keys.count("block_count")?;
+        let kv_heads_by_layer = keys.by_layer("attention.head_count_kv", layers)?;
+        let kv_heads = match &kv_heads_by_layer {
+            Some(all) => all.first().copied().unwrap_or(heads),
+            None => keys.count_or("attention.head_count_kv", heads)?,
+        };
+        let ffn_by_layer = keys.by_layer("feed_forward_length", layers)?;
+        let ffn = match &ffn_by_layer {
+            Some(all) => all.first().copied().unwrap_or(dim),
+            None => keys.count_or("feed_forward_length", dim)?,
+        };
         Ok(Config {
             architecture: keys.architecture().to_owned(),
             dim,
-            layers: keys.count("block_count")?,
+            layers,
             passed_over: 0,
             heads,
-            kv_heads: keys.count_or("attention.head_count_kv", heads)?,
+            kv_heads,
+            kv_heads_by_layer,
             head_dim,
+            shared_kv: 0,
+            value_norms: false,
+            per_layer: None,
+            experts_beside: false,
+            layer_scales: false,
             latent: None,
             recurrent: None,
             gated: false,
-            ffn: keys.count_or("feed_forward_length", dim)?,
+            ffn,
+            ffn_by_layer,
             context: keys.count("context_length")?,
             norm: NormKind::Rms,
             norm_eps: 0.0,
@@ -304,7 +235,10 @@ impl Config {
             let wanted = format!("a divisor of {heads}, the number of query heads");
             return Err(keys.wrong("attention.head_count_kv", kv_heads, wanted));
         }
-        let (value_dim, wanted) = (keys.count_or("attention.value_length", head_dim)?, self.value_dim());
+        let (value_dim, wanted) = (
+            keys.count_or("attention.value_length", head_dim)?,
+            self.latent.map_or(head_dim, |latent| latent.rank),
+        );
         if value_dim != wanted {
             let why = if self.latent.is_some() { "the rank of latent attention" } else { "as for keys" };
             return Err(keys.wrong("attention.value_length", value_dim, format!("{wanted}, {why}")));
@@ -317,6 +251,11 @@ impl Config {
             let wanted = format!("{head_dim}: the factor on queries is one on their rotation");
             return Err(keys.wrong("rope.dimension_count", rope_dim, wanted));
         }
+        let said = self.kv_heads_by_layer.iter().flatten().enumerate();
+        if let Some((layer, got)) = said.clone().find(|(i, n)| self.heads_of(*i).kv_heads != **n) {
+            let wanted = format!("{}, as in other layers of its kind", self.heads_of(layer).kv_heads);
+            return Err(keys.wrong("attention.head_count_kv", format!("{got} in layer {layer}"), wanted));
+        }
         self.experts.map_or(Ok(()), |experts| experts.check(keys))?;
         REFUSED.iter().try_for_each(|key| keys.refuse(key))?;
         BY_FAMILY.iter().filter(|(_, without)| without(self)).try_for_each(|(key, _)| keys.refuse(key))
@@ -324,7 +263,48 @@ impl Config {
 
     /// Whether the attention of this layer has a window.
     pub fn is_windowed(&self, layer: usize) -> bool {
-        self.window.as_ref().is_some_and(|window| !(layer + 1).is_multiple_of(window.period))
+        self.window.as_ref().is_some_and(|window| match &window.layers {
+            Some(layers) => layers.get(layer) == Some(&true),
+            None => !(layer + 1).is_multiple_of(window.period),
+        })
+    }
+
+    /// The extents of this layer's heads.
+    pub fn heads_of(&self, layer: usize) -> HeadShape {
+        let Config { kv_heads, head_dim, rope_dim, .. } = *self;
+        let windowed = self.window.as_ref().filter(|_| self.is_windowed(layer));
+        windowed.and_then(|window| window.heads).unwrap_or(HeadShape { kv_heads, head_dim, rope_dim })
+    }
+
+    /// The number of key heads that the file gives for this layer alone.
+    pub(crate) fn kv_heads_in(&self, layer: Option<usize>) -> Option<usize> {
+        self.kv_heads_by_layer.as_ref()?.get(layer?).copied()
+    }
+
+    /// The layer whose keys and values this layer reads.
+    pub(crate) fn keys_of(&self, layer: usize) -> usize {
+        let own = self.layers.saturating_sub(self.shared_kv);
+        if layer < own {
+            return layer;
+        }
+        (0..own).rev().find(|i| self.is_windowed(*i) == self.is_windowed(layer)).unwrap_or(layer)
+    }
+
+    /// Whether this layer has keys and values of its own.
+    pub(crate) fn has_own_keys(&self, layer: usize) -> bool {
+        self.keys_of(layer) == layer
+    }
+
+    /// The index of this layer's memory among those of its kind in a [`State`](crate::State).
+    pub(crate) fn slot(&self, layer: usize) -> usize {
+        let from = self.keys_of(layer);
+        let alike = |i: &usize| self.is_recurrent(*i) == self.is_recurrent(from) && self.has_own_keys(*i);
+        (0..from).filter(alike).count()
+    }
+
+    /// Width of this layer's feed-forward block.
+    pub(crate) fn ffn_of(&self, layer: usize) -> usize {
+        self.ffn_by_layer.as_ref().and_then(|all| all.get(layer)).copied().unwrap_or(self.ffn)
     }
 
     /// Whether this layer rotates queries and keys.
@@ -346,26 +326,27 @@ impl Config {
         self.recurrent.as_ref().is_some_and(|recurrent| recurrent.layers.get(layer) == Some(&true))
     }
 
-    /// Features of a cached value.
-    pub(crate) fn value_dim(&self) -> usize {
-        self.latent.map_or(self.head_dim, |latent| latent.rank)
+    /// Features of a cached value of this layer.
+    pub(crate) fn value_dim(&self, layer: usize) -> usize {
+        self.latent.map_or(self.heads_of(layer).head_dim, |latent| latent.rank)
     }
 
-    /// The total widths of the query heads and of the key heads.
-    pub(crate) fn widths(&self) -> Result<(usize, usize)> {
+    /// The total widths of this layer's query heads and of its key heads.
+    pub(crate) fn widths(&self, layer: usize) -> Result<(usize, usize)> {
+        let HeadShape { kv_heads, head_dim, .. } = self.heads_of(layer);
         let width = |heads: usize| {
-            heads.checked_mul(self.head_dim).ok_or_else(|| Error::Key {
+            heads.checked_mul(head_dim).ok_or_else(|| Error::Key {
                 key: format!("{}.attention.key_length", self.architecture),
-                got: self.head_dim.to_string(),
+                got: head_dim.to_string(),
                 wanted: format!("a width that {heads} heads can have"),
             })
         };
-        Ok((width(self.heads)?, width(self.kv_heads)?))
+        Ok((width(self.heads)?, width(kv_heads)?))
     }
 }
 
 /// A window applies to all layers unless the family says otherwise, as in Mistral.
 fn all_layers_windowed(keys: &Keys<'_>) -> Result<Option<Window>> {
     let size = keys.find::<u32>("attention.sliding_window")?.filter(|size| *size > 0);
-    Ok(size.map(|size| Window { size: size as usize, period: usize::MAX, rope_base: None }))
+    Ok(size.map(|size| Window::but_every(usize::MAX, size as usize)))
 }

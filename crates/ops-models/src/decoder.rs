@@ -2,6 +2,7 @@
 use crate::folder::origin;
 use crate::{Config, NormKind, Result};
 use drawn::Draws;
+use end::{End, PerLayer};
 use feed_forward::FeedForward;
 use ops_core::model::{Transformer, Weight};
 use ops_core::ops::*;
@@ -13,6 +14,7 @@ use std::marker::PhantomData;
 mod attention;
 mod continuation;
 mod drawn;
+mod end;
 pub(crate) mod feed_forward;
 mod latent;
 pub(crate) mod load;
@@ -87,8 +89,12 @@ struct Attend<B: Backend> {
     /// The gate of the result.
     gate: Option<Linear<B>>,
     output: Linear<B>,
+    /// Whether values are the keys before norm and rotation.
+    keys_are_values: bool,
     query_norm: Option<TensorOf<B, f32>>,
     key_norm: Option<TensorOf<B, f32>>,
+    /// Ones, if values are normed.
+    value_norm: Option<TensorOf<B, f32>>,
     /// One score without a value for each head, in the type that the model computes in.
     sinks: Option<Weight<B::Space>>,
 }
@@ -111,6 +117,7 @@ struct Layer<T: Float, B: Backend> {
     feed_norm: Option<Norm<B>>,
     feed: FeedForward<B>,
     post_feed_norm: Option<Norm<B>>,
+    end: Option<End<B>>,
 }
 
 /// Cosines and sines, `[context, rope_dim / 2]` each.
@@ -135,6 +142,8 @@ pub struct Decoder<T: Float, B: Backend> {
     config: Config,
     /// Not packed, because it is used for lookups.
     embedding: Weight<B::Space>,
+    /// The embeddings that a token has for each layer.
+    per_layer: Option<PerLayer<B>>,
     layers: Vec<Layer<T, B>>,
     output_norm: Norm<B>,
     /// Absent if the embedding table serves as the output matrix.
@@ -317,11 +326,14 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         if scale != 1.0 {
             b.affine_inplace(&mut x, scale, 0.0)?;
         }
+        let per_layer =
+            self.per_layer.as_ref().map(|inputs| inputs.of_tokens(b, ids, x.as_ref())).transpose()?;
         let norm_of = |i: usize| self.layers.get(i).map_or(&self.output_norm, |layer| &layer.attention_norm);
         let mut h = norm_of(0).apply(b, x.as_ref())?;
         for (i, layer) in self.layers.iter().enumerate() {
             // The norm after a layer is the next layer's, or the model's final one.
-            (h, x) = self.layer(b, (i, layer), past, (&h, &x), norm_of(i + 1))?;
+            let own = per_layer.as_ref().map(|all| all.of_layer(i)).transpose()?;
+            (h, x) = self.layer(b, (i, layer), past, (&h, &x), own, norm_of(i + 1))?;
         }
         Ok(h)
     }
@@ -332,6 +344,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         (i, layer): (usize, &Layer<T, B>),
         past: &mut Past<'_, '_, B::Space, T>,
         (h, x): (&TensorOf<B, T>, &TensorOf<B, T>),
+        own: Option<Ref<'_, B, T>>,
         next: &Norm<B>,
     ) -> Result<(TensorOf<B, T>, TensorOf<B, T>)> {
         let normed = |norm: &Option<Norm<B>>, y: TensorOf<B, T>| match norm {
@@ -346,16 +359,19 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
             AttentionPart::Recurrent(part) => part.apply(b, &mut past.memories(layer.slot), h.as_ref())?,
         };
         let a = normed(&layer.post_attention_norm, a)?;
-        let feed = |h: &TensorOf<B, T>| {
-            let f = layer.feed.apply(b, self.config.activation, h.as_ref())?;
+        let feed = |h: &TensorOf<B, T>, x: &TensorOf<B, T>| {
+            let f = layer.feed.apply(b, self.config.activation, h.as_ref(), x.as_ref())?;
             normed(&layer.post_feed_norm, f)
         };
         match &layer.feed_norm {
             Some(norm) => {
                 let (h, x) = norm.after_adding(b, &a, x)?;
-                next.after_adding(b, &feed(&h)?, &x)
+                let f = feed(&h, &x)?;
+                let Some(end) = &layer.end else { return next.after_adding(b, &f, &x) };
+                let x = end.apply(b, b.add(&f, &x)?, own)?;
+                Ok((next.apply(b, x.as_ref())?, x))
             }
-            None => next.after_adding(b, &b.add(&a, &feed(h)?)?, x),
+            None => next.after_adding(b, &b.add(&a, &feed(h, x)?)?, x),
         }
     }
 

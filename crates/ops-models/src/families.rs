@@ -8,6 +8,7 @@ use ops_gguf::{Gguf, Metadata};
 mod deepseek2;
 mod gemma2;
 mod gemma3;
+mod gemma4;
 mod glm4;
 mod gpt_oss;
 mod llama;
@@ -40,7 +41,7 @@ struct Family {
 const PLAIN: Family = Family { name: "", adjust: |_, _| Ok(()), folders: &[], lost_window: |_, _| None };
 
 /// This is the only list of families.
-static LIST: [Family; 19] = [
+static LIST: [Family; 20] = [
     llama::FAMILY,
     qwen2::FAMILY,
     qwen3::FAMILY,
@@ -50,6 +51,7 @@ static LIST: [Family; 19] = [
     qwen35::WITH_EXPERTS,
     gemma2::FAMILY,
     gemma3::FAMILY,
+    gemma4::FAMILY,
     phi3::FAMILY,
     starcoder2::FAMILY,
     stablelm::FAMILY,

@@ -1,7 +1,7 @@
 //! Metadata keys prefixed with the architecture.
 use crate::{Error, Result};
 use ops_core::model::RopeScaling;
-use ops_gguf::{FromValue, Metadata};
+use ops_gguf::{FromValue, Metadata, Value};
 
 /// The metadata of a model.
 #[derive(Clone, Copy)]
@@ -31,6 +31,19 @@ impl<'a> Keys<'a> {
     /// A positive number, or `otherwise` if the key is missing.
     pub(crate) fn count_or(&self, key: &str, otherwise: usize) -> Result<usize> {
         self.find::<u32>(key)?.map_or(Ok(otherwise), |n| self.positive(key, n))
+    }
+    /// One number for each of `layers` layers, if the file has a list.
+    pub(crate) fn by_layer(&self, key: &str, layers: usize) -> Result<Option<Vec<usize>>> {
+        let name = format!("{}.{key}", self.architecture);
+        if !matches!(self.metadata.value(&name), Some(Value::Array(_))) {
+            return Ok(None);
+        }
+        let all: Vec<u32> = self.metadata.get(&name)?;
+        if all.len() != layers {
+            let wanted = format!("one value for each of the {layers} layers");
+            return Err(self.wrong(key, format!("{} values", all.len()), wanted));
+        }
+        all.into_iter().map(|n| self.positive(key, n)).collect::<Result<_>>().map(Some)
     }
     fn positive(&self, key: &str, n: u32) -> Result<usize> {
         if n == 0 { Err(self.wrong(key, 0, "a positive number")) } else { Ok(n as usize) }

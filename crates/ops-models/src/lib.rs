@@ -79,7 +79,7 @@ mod folder;
 mod keys;
 mod warnings;
 
-pub use config::{Activation, Config, Experts, Latent, NormKind, QueryGrowth, Recurrent, Window};
+pub use config::{Activation, Config, Experts, HeadShape, Latent, NormKind, QueryGrowth, Recurrent, Window};
 pub use decoder::{
     Continuation, Continues, Decoder, Drawn, PagedRow, PagedStep, Pages, Row, State, most_likely,
 };

@@ -1,7 +1,7 @@
 //! The attention of a step over all tokens so far.
 use super::pages::Keys;
 use super::{Attend, Decoder, Rotation, Rotations, Row};
-use crate::{Config, Result};
+use crate::{Config, HeadShape, Result};
 use ops_core::model::{CacheRotation, Transformer, Weight};
 use ops_core::ops::*;
 use ops_core::{Backend, Element, Float, Ref, Shape, TensorOf, View};
@@ -44,8 +44,9 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         mut past: Keys<'_, B::Space, T>,
         h: Ref<'_, B, T>,
     ) -> Result<TensorOf<B, T>> {
-        let Config { heads, kv_heads, head_dim, norm_eps, .. } = self.config;
-        let (q, kv) = self.config.widths()?;
+        let Config { heads, norm_eps, .. } = self.config;
+        let HeadShape { kv_heads, head_dim, .. } = self.config.heads_of(i);
+        let (q, kv) = self.config.widths(i)?;
         let products = part.projections.iter().map(|linear| linear.apply(b, h)).collect::<Result<_>>()?;
         let projected = Projected::<B, T> { products, widths: [q, kv, kv] };
         let q = self.rotated(b, i, projected.heads(0, heads)?, part.query_norm.as_ref(), past.positions())?;
@@ -58,7 +59,17 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
             order: self.order(),
             norm: part.key_norm.as_ref().map(|weight| (weight.any(), norm_eps)),
         };
-        past.add_rotated(b, projected.heads(1, kv_heads)?, projected.heads(2, kv_heads)?, rotation)?;
+        if self.config.has_own_keys(i) {
+            let k = projected.heads(1, kv_heads)?;
+            let v = if part.keys_are_values { k } else { projected.heads(2, kv_heads)? };
+            match &part.value_norm {
+                Some(ones) => {
+                    let v = b.rms_norm(v, ones, RmsNorm::eps(norm_eps))?;
+                    past.add_rotated(b, k, v.as_ref(), rotation)?;
+                }
+                None => past.add_rotated(b, k, v, rotation)?,
+            }
+        }
         let q = q.as_ref().reshape(&[h.dims()[0], heads * head_dim])?;
         let mut o = self.attend(b, i, q, part.sinks.as_ref(), &past)?;
         if let Some(gate) = &part.gate {
@@ -99,8 +110,8 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         sinks: Option<&Weight<B::Space>>,
         past: &Keys<'_, B::Space, T>,
     ) -> Result<TensorOf<B, T>> {
-        let Config { heads, head_dim, .. } = self.config;
-        let (n, value_dim, op) = (q.dims()[0], self.config.value_dim(), self.scores(i));
+        let (heads, head_dim) = (self.config.heads, self.config.heads_of(i).head_dim);
+        let (n, value_dim, op) = (q.dims()[0], self.config.value_dim(i), self.scores(i));
         let extras = AttentionExtras::new();
         let extras = sinks.map_or(extras, |sinks| extras.sinks(sinks.as_ref()));
         let caches = match past {

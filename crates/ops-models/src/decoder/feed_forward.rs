@@ -1,5 +1,5 @@
 //! Feed-forward blocks: dense, and mixtures of experts.
-use super::Linear;
+use super::{Linear, Norm};
 use crate::{Activation, Experts, Result};
 use ops_core::model::{Transformer, Weight};
 use ops_core::ops::*;
@@ -9,6 +9,19 @@ use ops_core::{Backend, Float, Ref, TensorOf, View};
 pub(super) enum FeedForward<B: Backend> {
     Dense(Box<Dense<B>>),
     Mixture(Box<Mixture<B>>),
+    Beside(Box<Beside<B>>),
+}
+
+/// A dense block and experts side by side, each with its norms: the experts and their router read the residual stream.
+pub(super) struct Beside<B: Backend> {
+    pub(super) dense: Dense<B>,
+    pub(super) dense_norm: Norm<B>,
+    pub(super) router_norm: Norm<B>,
+    pub(super) pre_norm: Norm<B>,
+    pub(super) mixture: Mixture<B>,
+    /// Factors on the weights of the experts.
+    pub(super) expert_scales: TensorOf<B, f32>,
+    pub(super) mixture_norm: Norm<B>,
 }
 
 /// A single block for all tokens.
@@ -17,6 +30,9 @@ pub(crate) struct Dense<B: Backend> {
     pub(crate) up: Linear<B>,
     pub(crate) down: Linear<B>,
 }
+
+/// The weights and ids of each row's experts, `[t, used]`.
+type Chosen<B> = (TensorOf<B, f32>, TensorOf<B, u32>);
 
 /// A choice of blocks for each token.
 pub(super) struct Mixture<B: Backend> {
@@ -47,12 +63,13 @@ impl<B: Backend> Matrices<B> {
 }
 
 impl<B: Backend> FeedForward<B> {
-    /// The block applied to `h[t, dim]`.
+    /// The block applied to `h[t, dim]`, which is normed from `x`.
     pub(super) fn apply<T: Float>(
         &self,
         b: &B,
         activation: Activation,
         h: Ref<'_, B, T>,
+        x: Ref<'_, B, T>,
     ) -> Result<TensorOf<B, T>>
     where
         B: Transformer<T>,
@@ -60,6 +77,7 @@ impl<B: Backend> FeedForward<B> {
         match self {
             FeedForward::Dense(dense) => dense.apply(b, activation, h),
             FeedForward::Mixture(mixture) => mixture.apply(b, activation, h),
+            FeedForward::Beside(both) => both.apply(b, activation, h, x),
         }
     }
 }
@@ -115,19 +133,68 @@ impl<B: Backend> Mixture<B> {
     where
         B: Transformer<T>,
     {
-        let (t, dim) = (h.dims()[0], h.dims()[1]);
-        let bias = self.choice_bias.as_ref().map(|bias| bias.any());
-        let (weights, ids) = b.router_topk(&self.router.apply(b, h)?, bias, self.plan.router())?;
-        let row = h.reshape(&[t, 1, dim])?;
-        let (gate, up) = (self.gate.apply(b, row, &ids)?, self.up.apply(b, row, &ids)?);
-        let f = activate(b, activation, Some(&gate), &up)?;
-        let y = b.combine_experts(&self.down.apply(b, f.as_ref(), &ids)?, &weights)?;
+        let chosen = self.choose(b, h)?;
+        let y = self.combined(b, activation, h, &chosen)?;
         let Some((shared, gate)) = &self.shared else { return Ok(y) };
         let mut all = shared.apply(b, activation, h)?;
         if let Some(gate) = gate {
             all = b.mul(&all, &b.sigmoid(&gate.apply(b, h)?)?)?;
         }
         Ok(b.add(&y, &all)?)
+    }
+}
+
+impl<B: Backend> Mixture<B> {
+    /// The weights and ids of the experts of each row, by the router's view `u` of it.
+    fn choose<T: Float>(&self, b: &B, u: Ref<'_, B, T>) -> Result<Chosen<B>>
+    where
+        B: Transformer<T>,
+    {
+        let bias = self.choice_bias.as_ref().map(|bias| bias.any());
+        Ok(b.router_topk(&self.router.apply(b, u)?, bias, self.plan.router())?)
+    }
+
+    /// The sum of the chosen experts' results for `h[t, dim]`.
+    fn combined<T: Float>(
+        &self,
+        b: &B,
+        activation: Activation,
+        h: Ref<'_, B, T>,
+        (weights, ids): &Chosen<B>,
+    ) -> Result<TensorOf<B, T>>
+    where
+        B: Transformer<T>,
+    {
+        let row = h.reshape(&[h.dims()[0], 1, h.dims()[1]])?;
+        let (gate, up) = (self.gate.apply(b, row, ids)?, self.up.apply(b, row, ids)?);
+        let f = activate(b, activation, Some(&gate), &up)?;
+        Ok(b.combine_experts(&self.down.apply(b, f.as_ref(), ids)?, weights)?)
+    }
+}
+
+impl<B: Backend> Beside<B> {
+    fn apply<T: Float>(
+        &self,
+        b: &B,
+        activation: Activation,
+        h: Ref<'_, B, T>,
+        x: Ref<'_, B, T>,
+    ) -> Result<TensorOf<B, T>>
+    where
+        B: Transformer<T>,
+    {
+        let dense = self.dense_norm.apply(b, self.dense.apply(b, activation, h)?.as_ref())?;
+        let (weights, ids) = self.mixture.choose(b, self.router_norm.apply(b, x)?.as_ref())?;
+        let scales = IndexOps::<f32>::index_select(
+            b,
+            &self.expert_scales,
+            ids.as_ref().reshape(&[weights.layout().len()])?,
+            IndexSelect::axis(0),
+        )?;
+        let weights = b.mul(&weights, &scales.reshape(weights.dims())?)?;
+        let own = self.pre_norm.apply(b, x)?;
+        let experts = self.mixture.combined(b, activation, own.as_ref(), &(weights, ids))?;
+        Ok(b.add(&dense, &self.mixture_norm.apply(b, experts.as_ref())?)?)
     }
 }
 

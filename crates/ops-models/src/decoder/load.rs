@@ -1,9 +1,9 @@
 //! Reads a model's tensors. A tensor in the file that the model does not use is an error.
-use super::feed_forward::{Dense, FeedForward, Matrices, Mixture};
+use super::feed_forward::FeedForward;
 use super::{Attend, AttentionPart, Decoder, Layer, Linear, Norm, Rotation, Rotations};
 use crate::keys::Keys;
-use crate::{Activation, Config, Error, Experts, NormKind, Result};
-use ops_core::model::{RopeScaling, RopeTables, Transformer, Weight};
+use crate::{Config, Error, HeadShape, NormKind, Result};
+use ops_core::model::{RopeScaling, RopeTables, Transformer};
 use ops_core::ops::{CastOps, ElementwiseOps, LinearOps};
 use ops_core::{Float, TensorOf};
 use ops_gguf::{Gguf, Weights};
@@ -11,6 +11,8 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::marker::PhantomData;
 use std::ops::Range;
+
+mod feed_forward;
 
 /// Tensors that only repeat the metadata: frequency tables in old files.
 const IGNORED: [&str; 2] = ["rope_freqs.weight", "attn_rot_embd"];
@@ -108,7 +110,7 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         self.norm_of((self.config.norm, self.config.norm_eps), part, len)
     }
     /// A norm of the residual stream, which is in units of [`Config::stream_unit`]: only `eps` needs to be in them, too.
-    fn stream_norm(&self, part: &str) -> Result<Norm<B>> {
+    pub(super) fn stream_norm(&self, part: &str) -> Result<Norm<B>> {
         let unit = self.config.stream_unit::<T>();
         self.norm_of((self.config.norm, self.config.norm_eps / (unit * unit)), part, self.config.dim)
     }
@@ -117,12 +119,15 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         if !self.config.post_norms {
             return Ok(None);
         }
-        let mut norm = self.norm(part, self.config.dim)?;
+        Ok(Some(self.of_stream(self.norm(part, self.config.dim)?)?))
+    }
+    /// The same norm, whose results are in units of the residual stream.
+    pub(super) fn of_stream(&self, mut norm: Norm<B>) -> Result<Norm<B>> {
         let unit = self.config.stream_unit::<T>();
         if unit != 1.0 {
             ElementwiseOps::<f32>::affine_inplace(self.backend, &mut norm.weight, 1.0 / unit, 0.0)?;
         }
-        Ok(Some(norm))
+        Ok(norm)
     }
 
     /// Rows of a tensor as a separate matrix.
@@ -150,24 +155,27 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
     fn layer(&self, i: usize) -> Result<Layer<T, B>> {
         let Config { parallel, feed_norm, .. } = *self.config;
         let part = |name: &str| format!("blk.{i}.{name}");
-        let is_recurrent = |layer| self.config.is_recurrent(layer);
         Ok(Layer {
             attention_norm: self.stream_norm(&part("attn_norm"))?,
             attend: match (self.config.latent, &self.config.recurrent) {
-                (_, Some(plan)) if is_recurrent(i) => {
+                (_, Some(plan)) if self.config.is_recurrent(i) => {
                     AttentionPart::Recurrent(Box::new(self.recurrent(i, plan)?))
                 }
                 (Some(latent), _) => AttentionPart::Latent(Box::new(self.latent(i, latent)?)),
                 (None, _) => AttentionPart::Heads(Box::new(self.attend(i)?)),
             },
-            slot: (0..i).filter(|earlier| is_recurrent(*earlier) == is_recurrent(i)).count(),
+            slot: self.config.slot(i),
             post_attention_norm: self.post_norm(&part("post_attention_norm"))?,
             feed_norm: (!parallel).then(|| self.stream_norm(&part(feed_norm))).transpose()?,
             feed: match self.config.experts.filter(|experts| i >= experts.leading_dense) {
+                Some(experts) if self.config.experts_beside => {
+                    FeedForward::Beside(Box::new(self.beside(i, experts)?))
+                }
                 Some(experts) => FeedForward::Mixture(Box::new(self.mixture(i, experts)?)),
-                None => FeedForward::Dense(Box::new(self.dense(i, "", self.config.ffn)?)),
+                None => FeedForward::Dense(Box::new(self.dense(i, "", self.config.ffn_of(i))?)),
             },
             post_feed_norm: self.post_norm(&part("post_ffw_norm"))?,
+            end: self.end(i)?,
         })
     }
 
@@ -194,13 +202,21 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
     }
 
     fn attend(&self, i: usize) -> Result<Attend<B>> {
-        let Config { dim, head_dim, heads, .. } = *self.config;
-        let (q, kv) = self.config.widths()?;
+        let Config { dim, heads, value_norms, .. } = *self.config;
+        let HeadShape { head_dim, .. } = self.config.heads_of(i);
+        let (q, kv) = self.config.widths(i)?;
         let part = |name: &str| format!("blk.{i}.{name}");
         let fused = part("attn_qkv");
         let linear = |name, n| self.linear(&part(name), [n, dim]);
         let mut gate = None;
-        let projections = if self.has(&format!("{fused}.weight")) {
+        let has_keys = self.config.has_own_keys(i);
+        // Only families that norm values can do without them.
+        let keys_are_values = value_norms && has_keys && !self.has(&format!("{}.weight", part("attn_v")));
+        let projections = if !has_keys {
+            vec![linear("attn_q", q)?]
+        } else if keys_are_values {
+            self.stacked([("attn_q", q), ("attn_k", kv)].map(|(name, n)| (part(name), n)))?
+        } else if self.has(&format!("{fused}.weight")) {
             vec![self.linear(&fused, [q + 2 * kv, dim])?]
         } else if self.config.gated {
             // Each head's query is followed by its gate.
@@ -218,8 +234,10 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
             projections,
             gate,
             output: self.linear(&part("attn_output"), [dim, q])?,
+            keys_are_values,
             query_norm: self.optional(&part("attn_q_norm.weight"), head_dim)?,
             key_norm: self.optional(&part("attn_k_norm.weight"), head_dim)?,
+            value_norm: (value_norms && has_keys).then(|| self.ones(head_dim)).transpose()?,
             sinks: match self.optional(&part("attn_sinks.weight"), self.config.heads)? {
                 Some(sinks) => Some(CastOps::<T>::cast(self.backend, &sinks)?.into()),
                 None => None,
@@ -227,71 +245,12 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         })
     }
 
-    /// The dense block of this width, whose tensors' names end in `suffix`.
-    fn dense(&self, i: usize, suffix: &str, ffn: usize) -> Result<Dense<B>> {
-        let Config { dim, activation, .. } = *self.config;
-        let part = |name: &str| format!("blk.{i}.{name}{suffix}");
-        let down = self.linear(&part("ffn_down"), [dim, ffn])?;
-        let up = part("ffn_up");
-        if activation == Activation::Gelu {
-            return Ok(Dense { gate: None, up: self.linear(&up, [ffn, dim])?, down });
-        }
-        if self.has(&format!("{}.weight", part("ffn_gate"))) {
-            let gate = Some(self.linear(&part("ffn_gate"), [ffn, dim])?);
-            return Ok(Dense { gate, up: self.linear(&up, [ffn, dim])?, down });
-        }
-        // Gate and up are in one matrix, in this order.
-        let dims = [2 * ffn, dim];
-        let gate = Some(self.rows(&up, &dims, 0..ffn)?);
-        Ok(Dense { gate, up: self.rows(&up, &dims, ffn..2 * ffn)?, down })
+    fn ones(&self, len: usize) -> Result<TensorOf<B, f32>> {
+        let mut ones = self.backend.zeros(&[len])?;
+        ElementwiseOps::<f32>::affine_inplace(self.backend, &mut ones, 0.0, 1.0)?;
+        Ok(ones)
     }
 
-    fn mixture(&self, i: usize, experts: Experts) -> Result<Mixture<B>> {
-        let Config { dim, .. } = *self.config;
-        let Experts { count, ffn, shared, .. } = experts;
-        let part = |name: &str| format!("blk.{i}.{name}");
-        Ok(Mixture {
-            router: self.linear(&part("ffn_gate_inp"), [count, dim])?,
-            gate: self.matrices(&part("ffn_gate_exps"), [count, ffn, dim])?,
-            up: self.matrices(&part("ffn_up_exps"), [count, ffn, dim])?,
-            down: self.matrices(&part("ffn_down_exps"), [count, dim, ffn])?,
-            choice_bias: self.optional(&part("exp_probs_b.bias"), count)?,
-            shared: (shared > 0).then(|| self.shared(i, shared)).transpose()?,
-            plan: experts,
-        })
-    }
-    /// The shared block of this width, and its gate, a row that files store as a vector or as a matrix.
-    fn shared(&self, i: usize, width: usize) -> Result<(Dense<B>, Option<Linear<B>>)> {
-        let (block, dim) = (self.dense(i, "_shexp", width)?, self.config.dim);
-        let part = format!("blk.{i}.ffn_gate_inp_shexp");
-        let name = format!("{part}.weight");
-        let gate = match self.gguf.find(&name).map(|tensor| tensor.dims().len()) {
-            None => None,
-            Some(1) => {
-                let row: Weight<B::Space> = self.vector(&name, dim)?.reshape(&[1, dim])?.into();
-                Some(Linear { weight: LinearOps::<T>::pack_weight(self.backend, row)?, bias: None })
-            }
-            Some(_) => Some(self.linear(&part, [1, dim])?),
-        };
-        Ok((block, gate))
-    }
-    /// Several matrices in one tensor, `[count, n, k]`, with their biases if the file has them.
-    pub(super) fn matrices(&self, part: &str, [count, n, k]: [usize; 3]) -> Result<Matrices<B>> {
-        let (name, bias) = (format!("{part}.weight"), format!("{part}.bias"));
-        self.mark(&name);
-        let weight = self.weights.rows(&name, &[count, n, k], 0..self.product(part, count, n)?)?;
-        let (dtype, layout) = (weight.dtype(), *weight.layout());
-        let layout = layout.reshape(&[count, n, layout.last()])?;
-        let weight = Weight::new(weight.into_buffer(), dtype, layout)?;
-        let bias = match self.has(&bias) {
-            true => {
-                self.mark(&bias);
-                Some(CastOps::<f32>::cast(self.backend, &self.weights.matrix(&bias, [count, n])?)?)
-            }
-            false => None,
-        };
-        Ok(Matrices { weight, bias })
-    }
     /// A product of two extents from a file, checked for overflow: either may be arbitrarily large.
     pub(super) fn product(&self, what: &str, a: usize, b: usize) -> Result<usize> {
         a.checked_mul(b).ok_or_else(|| Error::Key {
@@ -319,10 +278,13 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
             let (cos, sin) = tables.upload(self.backend)?;
             Ok(Rotation { cos, sin })
         };
-        let tables = |base, scaling| RopeTables::new(context, rope_dim, base, scaling);
-        let all = tables(rope_base, &scaling)?;
-        let windowed = self.config.window.as_ref().and_then(|window| window.rope_base);
-        let windowed = windowed.map(|base| upload(tables(base, &RopeScaling::None)?)).transpose()?;
+        let tables = |d, base, scaling| RopeTables::new(context, d, base, scaling);
+        let all = tables(rope_dim, rope_base, &scaling)?;
+        let windowed = self.config.window.as_ref().and_then(|window| {
+            let d = window.heads.map_or(rope_dim, |heads| heads.rope_dim);
+            window.rope_base.map(|base| upload(tables(d, base, &RopeScaling::None)?))
+        });
+        let windowed = windowed.transpose()?;
         let unrotated = self.config.unrotated.map(|_| {
             let mut still = all.clone();
             still.cos.fill(1.0);
@@ -358,6 +320,7 @@ pub(super) fn load<T: Float, B: Transformer<T>>(
     };
     check_rows(gguf, vocabulary)?;
     loader.mark("token_embd.weight");
+    let per_layer = loader.per_layer(vocabulary)?;
     let rotations = loader.rotations(context)?;
     let layers = (0..config.layers).map(|i| {
         progress(i, config.layers);
@@ -372,6 +335,7 @@ pub(super) fn load<T: Float, B: Transformer<T>>(
     loader.check_all_used(&config.architecture)?;
     Ok(Decoder {
         embedding: loader.weights.matrix("token_embd.weight", matrix)?,
+        per_layer,
         layers,
         output_norm,
         output,

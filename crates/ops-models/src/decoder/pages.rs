@@ -1,6 +1,6 @@
 //! Steps of many texts whose keys and values are in the blocks of a shared cache.
 use super::{Decoder, Drawn, state};
-use crate::{Config, Error, Result};
+use crate::{Config, Error, HeadShape, Result};
 use ops_core::model::{Blocks, CacheRotation, PagedCache, Sequence, Transformer};
 use ops_core::ops::*;
 use ops_core::{Backend, Float, Ref, Space, Tensor, TensorOf, View};
@@ -185,14 +185,19 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     /// [`Error::Pages`] for a model with recurrent layers, which keep one state for a whole text; those of [`Blocks::new`] and of the
     /// backend.
     pub fn pages(&self, backend: &B, count: usize, size: usize) -> Result<Pages<B::Space, T>> {
-        let Config { kv_heads, head_dim, layers, latent, .. } = self.config;
+        let Config { layers, latent, .. } = self.config;
         self.check_recurrent()?;
-        let (blocks, dims) = (Blocks::new(count, size)?, [count, size, kv_heads, head_dim]);
-        let cache = |_| match latent {
-            Some(latent) => PagedCache::latent(backend, dims, latent.rank),
-            None => PagedCache::new(backend, dims),
+        let blocks = Blocks::new(count, size)?;
+        let cache = |layer| {
+            let HeadShape { kv_heads, head_dim, .. } = self.config.heads_of(layer);
+            let dims = [count, size, kv_heads, head_dim];
+            match latent {
+                Some(latent) => PagedCache::latent(backend, dims, latent.rank),
+                None => PagedCache::new(backend, dims),
+            }
         };
-        Ok(Pages { blocks, caches: (0..layers).map(cache).collect::<ops_core::Result<_>>()? })
+        let own = (0..layers).filter(|layer| self.config.has_own_keys(*layer));
+        Ok(Pages { blocks, caches: own.map(cache).collect::<ops_core::Result<_>>()? })
     }
 
     /// A step of several texts in `pages`, with one or more tokens each: returns the logits for the token
@@ -313,7 +318,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     }
     fn check_pages(&self, pages: &Pages<B::Space, T>) -> Result<()> {
         self.check_recurrent()?;
-        let (got, wanted) = (pages.caches.len(), self.config.layers);
+        let (got, wanted) = (pages.caches.len(), self.config.layers - self.config.shared_kv);
         if got != wanted {
             let (got, wanted) = (format!("pages of {got} layers"), format!("pages of this model's {wanted}"));
             return Err(Error::Pages { got, wanted });

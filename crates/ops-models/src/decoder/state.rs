@@ -1,6 +1,6 @@
 //! What a model remembers of a text.
 use super::recurrent::Memory;
-use crate::{Config, Error, Result};
+use crate::{Config, Error, HeadShape, Result};
 use ops_core::model::KvCache;
 use ops_core::{Backend, Float, Space};
 
@@ -42,9 +42,10 @@ pub(super) fn memories<'c, S: Space, T: Float>(
 
 impl<S: Space, T: Float> State<S, T> {
     pub(super) fn new<B: Backend<Space = S>>(backend: &B, config: &Config, capacity: usize) -> Result<Self> {
-        let dims = [1, config.kv_heads, capacity, config.head_dim];
         let (mut caches, mut memories) = (Vec::new(), Vec::new());
-        for layer in 0..config.layers {
+        for layer in (0..config.layers).filter(|layer| config.has_own_keys(*layer)) {
+            let HeadShape { kv_heads, head_dim, .. } = config.heads_of(layer);
+            let dims = [1, kv_heads, capacity, head_dim];
             match (config.latent, &config.recurrent) {
                 (_, Some(plan)) if config.is_recurrent(layer) => memories.push(Memory::new(backend, plan)?),
                 (Some(latent), _) => caches.push(KvCache::latent(backend, dims, latent.rank)?),

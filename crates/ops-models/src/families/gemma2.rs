@@ -30,7 +30,7 @@ pub(super) const FAMILY: Family = Family {
             config.score_scale = Some((config.dim as f64 / config.heads as f64).sqrt().recip());
         }
         let size = keys.count("attention.sliding_window")?;
-        config.window = Some(Window { size, period: 2, rope_base: None });
+        config.window = Some(Window::but_every(2, size));
         Ok(())
     },
     ..PLAIN

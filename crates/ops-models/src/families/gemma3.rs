@@ -36,7 +36,7 @@ pub(super) const FAMILY: Family = Family {
         }
         let rope_base = Some(keys.float("rope.freq_base_swa")?.unwrap_or(10_000.0));
         let size = keys.count("attention.sliding_window")?;
-        config.window = Some(Window { size, period: 6, rope_base });
+        config.window = Some(Window { rope_base, ..Window::but_every(6, size) });
         Ok(())
     },
     ..PLAIN

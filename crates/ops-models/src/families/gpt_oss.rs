@@ -27,7 +27,7 @@ pub(super) const FAMILY: Family = Family {
         config.activation = Activation::SwigluClamped { alpha: 1.702, limit: 7.0 };
         config.feed_norm = "post_attention_norm";
         let size = keys.count("attention.sliding_window")?;
-        config.window = Some(Window { size, period: 2, rope_base: None });
+        config.window = Some(Window::but_every(2, size));
         let experts = Experts::read(keys, keys.count("expert_feed_forward_length")?)?;
         // There is no key for this.
         config.experts = Some(Experts { order: ScoringOrder::After, ..experts });

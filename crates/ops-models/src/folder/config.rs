@@ -86,8 +86,8 @@ fn extents(options: &Options, folder: &Folder, keys: &mut Keys) -> Result<()> {
 fn experts(options: &Options, folder: &Folder, keys: &mut Keys) -> Result<()> {
     let Some(option) = options.any(&["num_local_experts", "num_experts"])? else { return Ok(()) };
     keys.set_if("expert_count", options.count(option)?)?;
-    let used = options.count("num_experts_per_tok")?;
-    keys.set("expert_used_count", options.required("num_experts_per_tok", used)?)?;
+    let option = options.any(&["num_experts_per_tok", "top_k_experts"])?.unwrap_or("num_experts_per_tok");
+    keys.set("expert_used_count", options.required(option, options.count(option)?)?)?;
     (folder.experts)(options, keys)
 }
 

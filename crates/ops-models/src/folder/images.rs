@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 const TIED: &str = "tie_word_embeddings";
 
 /// Options about images.
-pub(super) const OF_IMAGES: [&str; 15] = [
+pub(super) const OF_IMAGES: [&str; 24] = [
     "vision_config",
     "mm_tokens_per_image",
     "boi_token_index",
@@ -17,6 +17,15 @@ pub(super) const OF_IMAGES: [&str; 15] = [
     "image_token_index",
     "image_token_id",
     "video_token_id",
+    "audio_config",
+    "audio_token_id",
+    "boa_token_id",
+    "eoa_token_id",
+    "eoa_token_index",
+    "boi_token_id",
+    "eoi_token_id",
+    "vision_soft_tokens_per_image",
+    "audio_soft_tokens_per_image",
     "vision_start_token_id",
     "vision_end_token_id",
     "multimodal_projector_bias",
@@ -28,12 +37,15 @@ pub(super) const OF_IMAGES: [&str; 15] = [
 ];
 
 /// Prefixes of tensors for images.
-const PREFIXES: [&str; 5] = [
+const PREFIXES: [&str; 8] = [
     "vision_tower.",
     "multi_modal_projector.",
     "model.vision_tower.",
     "model.multi_modal_projector.",
     "model.visual.",
+    "model.audio_tower.",
+    "model.embed_vision.",
+    "model.embed_audio.",
 ];
 
 /// The options of the text model, if this is a multimodal model. Options that both objects have must agree, unless they are

@@ -1,7 +1,7 @@
 //! Names of tensors in `transformers` and in GGUF.
 
 /// Parts of a layer: `model.layers.N.THEIRS`, `blk.N.OURS`.
-const LAYER: [(&str, &str); 37] = [
+const LAYER: [(&str, &str); 44] = [
     ("input_layernorm", "attn_norm"),
     ("post_attention_layernorm", "ffn_norm"),
     ("self_attn.q_proj", "attn_q"),
@@ -39,13 +39,25 @@ const LAYER: [(&str, &str); 37] = [
     ("mlp.gate", "ffn_gate_inp"),
     ("mlp.router", "ffn_gate_inp"),
     ("block_sparse_moe.gate", "ffn_gate_inp"),
+    ("router.proj", "ffn_gate_inp"),
+    ("pre_feedforward_layernorm_2", "pre_ffw_norm_2"),
+    ("post_feedforward_layernorm_1", "post_ffw_norm_1"),
+    ("post_feedforward_layernorm_2", "post_ffw_norm_2"),
+    ("per_layer_input_gate", "inp_gate"),
+    ("per_layer_projection", "proj"),
+    ("post_per_layer_input_norm", "post_norm"),
 ];
 
 /// Tensors of a layer that are neither weights nor biases there: whole names.
-const OTHER: [(&str, &str); 3] = [
+const OTHER: [(&str, &str); 8] = [
     ("mlp.gate.e_score_correction_bias", "exp_probs_b.bias"),
     ("self_attn.sinks", "attn_sinks.weight"),
     ("linear_attn.dt_bias", "ssm_dt.bias"),
+    ("layer_scalar", "layer_output_scale.weight"),
+    ("router.scale", "ffn_gate_inp.scale"),
+    ("router.per_expert_scale", "ffn_down_exps.scale"),
+    ("experts.gate_up_proj", "ffn_gate_up_exps.weight"),
+    ("experts.down_proj", "ffn_down_exps.weight"),
 ];
 
 /// Tensors of a layer that have another form in GGUF.
@@ -82,8 +94,14 @@ const EXPERT: [(&str, &str); 6] = [
     ("w2", "ffn_down_exps"),
 ];
 
-const WHOLE: [(&str, &str); 3] =
-    [("model.embed_tokens", "token_embd"), ("model.norm", "output_norm"), ("lm_head", "output")];
+const WHOLE: [(&str, &str); 6] = [
+    ("model.embed_tokens", "token_embd"),
+    ("model.embed_tokens_per_layer", "per_layer_token_embd"),
+    ("model.per_layer_model_projection", "per_layer_model_proj"),
+    ("model.per_layer_projection_norm", "per_layer_proj_norm"),
+    ("model.norm", "output_norm"),
+    ("lm_head", "output"),
+];
 
 /// The role of a tensor.
 #[derive(Debug, PartialEq)]

@@ -44,6 +44,8 @@ pub(crate) struct Folder {
     pub(crate) own_layer_types: bool,
     /// Whether rotary frequencies may have the factors of longrope.
     pub(crate) long_rope: bool,
+    /// Whether rotary frequencies may be those of whole heads of which a part is rotated.
+    pub(crate) proportional_rope: bool,
     /// Whether queries grow with their position, by `llama_4_scaling_beta`.
     pub(crate) query_growth: bool,
     /// Whether `mscale_all_dim` scales the scores of attention with YaRN.
@@ -107,6 +109,7 @@ pub(crate) const COMMON: Folder = Folder {
     ignored: None,
     own_layer_types: false,
     long_rope: false,
+    proportional_rope: false,
     query_growth: false,
     yarn_mscale: false,
     experts: |_, _| Ok(()),

@@ -97,6 +97,12 @@ fn kind(
         "longrope" | "su" if folder.long_rope => {
             return Ok(Some(long_factors(options, scaling, keys)?));
         }
+        // The frequencies of heads of which a part is rotated; the family makes them.
+        "proportional" if folder.proportional_rope => {
+            let part = scaling.required("partial_rotary_factor", scaling.number("partial_rotary_factor")?)?;
+            keys.set("rope.rotated_part", part as f32)?;
+            return Ok(None);
+        }
         "linear" => {}
         "llama3" => {
             keys.set("rope.scaling.low_freq_factor", number("low_freq_factor")?)?;

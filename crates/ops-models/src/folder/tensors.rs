@@ -1,7 +1,7 @@
 //! Tensors of safetensors files, in place.
 use super::names::{Place, place};
 use super::options::{Options, wrong};
-use super::parts::{FLOATS, Found, Piece, Split, Translated, Waiting, float_type, widened};
+use super::parts::{FLOATS, Found, Piece, Translated, Waiting, float_type, widened};
 use super::{encoder, images};
 use crate::Result;
 use ops_gguf::{Assembly, Bytes, ForeignFile, GgmlType};
@@ -196,13 +196,10 @@ impl Collection<'_> {
         let layers = self.translated.layers;
         let dense_first = self.model.metadata().arch_u32("leading_dense_block_count").is_ok_and(|n| n > 0);
         for (ours, (theirs, _)) in self.names.range("blk.0.".to_owned().."blk.0/".to_owned()) {
-            // The feed-forward block of the first layers may be of another kind; beside linear attention, other layers have another
-            // kind of attention.
+            // The feed-forward block of the first layers may be of another kind, or layers may have several kinds of attention.
             let is_feed = ours.contains(".ffn_");
-            let differs = match self.translated.split {
-                Split::Linear(_) => !is_feed,
-                Split::None | Split::Latent(_) => is_feed && dense_first,
-            };
+            let differs =
+                if self.translated.folder.own_layer_types { !is_feed } else { is_feed && dense_first };
             if differs {
                 continue;
             }
