@@ -94,7 +94,9 @@ pub(super) fn spaced(vocab: &Vocab) -> Vec<(String, u32)> {
 pub(super) fn merges(lines: &Strings, vocab: &Vocab) -> Result<Vec<(String, String)>> {
     let mut kinds: HashMap<&str, TokenKind> = vocab.iter().map(|(_, text, kind)| (text, kind)).collect();
     let spaced = spaced(vocab);
-    spaced.iter().for_each(|(text, _)| drop(kinds.entry(text).or_insert(TokenKind::UserDefined)));
+    for (text, _) in &spaced {
+        kinds.entry(text).or_insert(TokenKind::UserDefined);
+    }
     let mut seen = HashSet::new();
     let mut merges = Vec::with_capacity(lines.len());
     let mut whole = String::new();
