@@ -1,10 +1,11 @@
 //! Encoders in folders as `sentence-transformers` writes them.
 use crate::folders::{Copy, replace};
-use ops_tests::encoders::{ENCODERS, check, expected, folder};
-use rocm_ops::gguf::Tokenizer;
+use ops_tests::bundled::quantized;
+use ops_tests::encoders::{ENCODERS, check, check_model, expected, folder};
+use rocm_ops::gguf::{Gguf, Metadata, Tokenizer, Writer};
 use rocm_ops::models::{self, Decoder, Encoder, Pooling};
 use rocm_ops::{Checked, Cpu, Reference, f16};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::path::Path;
 
 #[test]
@@ -182,4 +183,113 @@ fn an_encoder_is_not_a_decoder() {
     let llama = models::open(folder("llama")).unwrap();
     let message = Encoder::<f32, Cpu>::load(&cpu, &llama).err().expect("refused").to_string();
     assert!(message.contains("\"llama\"") && message.contains("bert"), "{message}");
+}
+
+/// The encoder of the folder `bert` as a GGUF file of it: keys, pieces of words and tensors as llama.cpp's converter writes them.
+fn converted(change: Option<(&str, u32)>) -> Vec<u8> {
+    let folder = models::open(folder("bert")).unwrap();
+    let text = folder.metadata().str("tokenizer.huggingface.json").unwrap();
+    let tokenizer: Value = serde_json::from_str(text).unwrap();
+    let mut tokens: Vec<(u64, &String)> = tokenizer["model"]["vocab"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .map(|(text, id)| (id.as_u64().unwrap(), text))
+        .collect();
+    tokens.sort_unstable();
+    let piece = |text: &str| match text.strip_prefix("##") {
+        Some(rest) if !rest.is_empty() => rest.to_owned(),
+        _ if text.len() > 2 && text.starts_with('[') => text.to_owned(),
+        _ => format!("\u{2581}{text}"),
+    };
+    let pieces: Vec<String> = tokens.iter().map(|(_, text)| piece(text)).collect();
+    let kinds: Vec<i32> =
+        pieces.iter().map(|text| if text.starts_with('[') && text.len() > 2 { 3 } else { 1 }).collect();
+    let mut meta = Metadata::new();
+    let mut set = |key: &str, value: rocm_ops::gguf::Value| {
+        meta.set(key, value).unwrap();
+    };
+    set("general.architecture", "bert".into());
+    for (key, value) in [
+        ("context_length", 24_u32),
+        ("embedding_length", 64),
+        ("feed_forward_length", 96),
+        ("block_count", 2),
+        ("attention.head_count", 4),
+        ("pooling_type", 1),
+    ] {
+        set(&format!("bert.{key}"), value.into());
+    }
+    set("bert.attention.layer_norm_epsilon", 1e-12_f32.into());
+    set("bert.attention.causal", false.into());
+    set("tokenizer.ggml.model", "bert".into());
+    set("tokenizer.ggml.pre", "jina-v2-en".into());
+    set("tokenizer.ggml.token_type_count", 2_u32.into());
+    set("tokenizer.ggml.tokens", pieces.as_slice().into());
+    set("tokenizer.ggml.token_type", kinds.into());
+    for (key, id) in [("padding", 0_u32), ("unknown", 1), ("cls", 2), ("seperator", 3), ("mask", 4)] {
+        set(&format!("tokenizer.ggml.{key}_token_id"), id.into());
+    }
+    if let Some((key, value)) = change {
+        meta.set(key, value).unwrap();
+    }
+    let mut writer = Writer::with_metadata(meta);
+    let rows = |name: &str, dims: &[usize]| {
+        if name == "position_embd.weight" { vec![24, dims[1]] } else { dims.to_vec() }
+    };
+    for tensor in folder.tensors() {
+        writer.tensor(tensor.name(), tensor.ggml_type(), &rows(tensor.name(), tensor.dims())).unwrap();
+    }
+    let mut body = writer.write_to(Vec::new()).unwrap();
+    for tensor in folder.tensors() {
+        let bytes = tensor.bytes().unwrap();
+        let kept = if tensor.name() == "position_embd.weight" { bytes.len() / 64 * 24 } else { bytes.len() };
+        body.write(tensor.name(), &bytes[..kept]).unwrap();
+    }
+    body.finish().unwrap()
+}
+
+#[test]
+fn a_gguf_file_gives_the_embeddings_of_the_folder() {
+    let model = Gguf::from_bytes(converted(None)).unwrap();
+    let config = models::EncoderConfig::new(model.metadata()).unwrap();
+    assert_eq!((config.pooling, config.normalize, config.max_tokens), (Pooling::Mean, true, 24));
+    check_model(&Cpu::new(), "bert", &model);
+    let (tokenizer, want) = (model.tokenizer().unwrap(), expected("bert"));
+    for (text, want) in want.texts.iter().zip(&want.ids) {
+        let mut ids = tokenizer.encode(text).unwrap();
+        models::truncate(&mut ids, config.max_tokens);
+        assert_eq!(ids, *want, "{text:?}");
+    }
+}
+
+/// Quantization changes an embedding a little; the matrices of a layer may then have unlike types.
+#[test]
+fn a_quantized_gguf_file_is_close() {
+    let (cpu, want) = (Cpu::new(), expected("bert"));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bert.gguf");
+    std::fs::write(&path, converted(None)).unwrap();
+    for (mixture, least) in [("q8_0", 0.999), ("q4_k_m", 0.9)] {
+        let model = Gguf::from_bytes(quantized(path.to_str().unwrap(), mixture)).unwrap();
+        let encoder = Encoder::<f32, Cpu>::load(&cpu, &model).unwrap();
+        let texts: Vec<&[u32]> = want.ids.iter().map(Vec::as_slice).collect();
+        for (got, want) in encoder.embed(&cpu, &texts).unwrap().iter().zip(&want.embeddings) {
+            let cosine: f64 = got.iter().zip(want).map(|(a, b)| f64::from(*a) * b).sum();
+            assert!(cosine > least, "{mixture}: {cosine}");
+        }
+    }
+}
+
+#[test]
+fn what_an_encoder_in_a_gguf_file_needs_is_named() {
+    for (key, value, named) in [
+        ("bert.pooling_type", 4_u32, "bert.pooling_type"),
+        ("bert.attention.head_count", 5, "bert.attention.head_count"),
+        ("tokenizer.ggml.token_type_count", 3, "token_types.weight"),
+    ] {
+        let model = Gguf::from_bytes(converted(Some((key, value)))).unwrap();
+        let message = Encoder::<f32, Cpu>::load(&Cpu::new(), &model).err().expect("refused").to_string();
+        assert!(message.contains(named), "{key}: {message}");
+    }
 }

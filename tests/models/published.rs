@@ -1,21 +1,29 @@
-//! `config.json` as published with the most used models of the families here. `tests/data/configs.json` says where each was found.
-use crate::folders::folder;
-use rocm_ops::Cpu;
+//! `config.json` as published with the most used models of the families here. `tests/data/configs.json` says where each was found;
+//! `tests/data/published.json` has the extents of small models and the logits that `transformers` computes from them
+//! (`tools/generate/published-logits.py`).
+use rocm_ops::model::Transformer;
 use rocm_ops::models::{self, Decoder, OpenOptions};
-use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use rocm_ops::{Cpu, Reference};
+use serde_json::{Map, Value, json};
+use std::path::PathBuf;
 
-/// Options that give extents, which a test's small weights have, or that say which tensors exist.
-const EXTENTS: [&str; 25] = [
+/// Options of which a small model may have other values than the published one: everything else stays as published.
+const EXTENTS: [&str; 31] = [
     "first_k_dense_replace",
     "head_dim",
     "hidden_size",
+    "image_size",
     "intermediate_size",
     "kv_lora_rank",
+    "layer_types",
+    "linear_key_head_dim",
+    "linear_num_key_heads",
+    "linear_num_value_heads",
+    "linear_value_head_dim",
+    "long_factor",
     "moe_intermediate_size",
     "n_group",
     "n_routed_experts",
-    "n_shared_experts",
     "num_attention_heads",
     "num_experts",
     "num_experts_per_tok",
@@ -23,69 +31,87 @@ const EXTENTS: [&str; 25] = [
     "num_hidden_layers",
     "num_key_value_heads",
     "num_local_experts",
-    "partial_rotary_factor",
+    "patch_size",
     "q_lora_rank",
     "qk_nope_head_dim",
     "qk_rope_head_dim",
-    "tie_word_embeddings",
+    "shared_expert_intermediate_size",
+    "short_factor",
     "topk_group",
     "v_head_dim",
     "vocab_size",
-    "layer_types",
 ];
 
-/// The folder of small weights for a published configuration.
-fn weights(config: &Value) -> String {
-    match config["model_type"].as_str().unwrap() {
-        "phi3" if config["rope_scaling"].is_object() => "phi3_long".to_owned(),
-        "gemma3_text" => "gemma3".to_owned(),
-        "qwen3_moe" => "qwen3moe".to_owned(),
-        name => name.to_owned(),
-    }
-}
+/// Windows are shortened as well, because prompts are short.
+const WINDOWS: [&str; 2] = ["sliding_window", "sliding_window_size"];
 
-/// A published configuration with the extents of small weights.
-fn reduced(published: &Value, small: &Value) -> Value {
+/// A published configuration with the extents of a small model.
+fn reduced(published: &Value, extents: &Value) -> Value {
     let mut config = published.clone();
-    for option in EXTENTS {
-        let published_has = !published[option].is_null();
-        match (option, &small[option]) {
-            ("num_experts", _) if published_has => config[option] = small["num_local_experts"].clone(),
-            ("experts_per_token", _) if published_has => {
-                config[option] = small["num_experts_per_tok"].clone()
-            }
-            ("num_local_experts", _) if !published_has => {}
-            ("head_dim", Value::Null) if published_has => {
-                config[option] = json!(
-                    small["hidden_size"].as_u64().unwrap() / small["num_attention_heads"].as_u64().unwrap()
-                );
-            }
-            (_, value) => config[option] = value.clone(),
-        }
-    }
-    // Factors of as many frequencies as the small heads have.
-    for list in ["long_factor", "short_factor"] {
-        if let Some(factors) = config["rope_scaling"].get_mut(list).and_then(Value::as_array_mut) {
-            factors.truncate(small["rope_parameters"][list].as_array().unwrap().len());
-        }
+    for (path, value) in extents.as_object().unwrap() {
+        let option = path.rsplit('.').next().unwrap();
+        assert!(EXTENTS.contains(&option) || WINDOWS.contains(&option), "{path}");
+        let at = path.split('.').fold(&mut config, |at, key| &mut at[key]);
+        *at = value.clone();
     }
     config
 }
 
-/// Small weights with this configuration, removed at the end.
+/// Random bits: SplitMix64, seeded with the FNV-1a hash of a tensor's name.
+fn noise(name: &str) -> impl Iterator<Item = u64> {
+    let hash = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+    let mut state = name.bytes().fold(0xcbf2_9ce4_8422_2325, hash);
+    std::iter::repeat_with(move || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    })
+}
+
+/// A tensor's type and bytes, as `values` of the script makes them.
+fn values(name: &str, shape: &[u64]) -> (&'static str, Vec<u8>) {
+    let bits = noise(name).take(shape.iter().product::<u64>() as usize);
+    if name.ends_with("_blocks") {
+        return ("U8", bits.map(|bits| (bits >> 56) as u8).collect());
+    }
+    if name.ends_with("_scales") {
+        return ("U8", bits.map(|bits| 121 + (bits >> 62) as u8).collect());
+    }
+    let last = shape[shape.len() - 1];
+    let matrix = 1.5 * 0.5_f64.powi((u64::BITS - last.leading_zeros()) as i32 / 2 - 1);
+    let (centre, scale) = match name {
+        _ if name.contains("embed") || name.ends_with("sinks") => (0.0, 1.0),
+        _ if name.ends_with("A_log") => (-1.5, 1.0),
+        _ if shape.len() > 1 => (0.0, matrix),
+        _ if name.contains("norm") && name.ends_with("weight") => (1.0, 0.25),
+        _ => (0.0, 0.25),
+    };
+    let value = |bits: u64| centre + scale * ((bits >> 53) as f64 / 1024.0 - 1.0);
+    ("F32", bits.flat_map(|bits| (value(bits) as f32).to_le_bytes()).collect())
+}
+
+/// A small model's folder, removed at the end.
 struct Small(PathBuf);
 
 impl Small {
-    fn new(name: &str, weights: &Path, config: &Value) -> Self {
+    fn new(name: &str, config: &Value, shapes: &Value) -> Self {
         let to =
             std::env::temp_dir().join(format!("published-{}-{}", name.replace('/', "-"), std::process::id()));
         std::fs::create_dir_all(&to).unwrap();
-        for entry in std::fs::read_dir(weights).unwrap() {
-            let path = entry.unwrap().path();
-            if path.to_str().unwrap().contains("safetensors") {
-                std::fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
-            }
+        let (mut header, mut data) = (Map::new(), Vec::new());
+        for tensor in shapes.as_array().unwrap() {
+            let (name, shape) = tensor.as_array().unwrap().split_first().unwrap();
+            let extents: Vec<u64> = shape.iter().map(|extent| extent.as_u64().unwrap()).collect();
+            let (name, start) = (name.as_str().unwrap(), data.len());
+            let (dtype, bytes) = values(name, &extents);
+            data.extend(bytes);
+            let about = json!({"dtype": dtype, "shape": extents, "data_offsets": [start, data.len()]});
+            header.insert(name.to_owned(), about);
         }
+        let header = Value::from(header).to_string();
+        let file = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &data].concat();
+        std::fs::write(to.join("model.safetensors"), file).unwrap();
         std::fs::write(to.join("config.json"), config.to_string()).unwrap();
         Small(to)
     }
@@ -97,38 +123,65 @@ impl Drop for Small {
     }
 }
 
-fn published() -> Vec<(String, Value)> {
-    let text = std::fs::read_to_string(format!("{}/data/configs.json", env!("CARGO_MANIFEST_DIR"))).unwrap();
-    let all: Vec<Value> = serde_json::from_str(&text).unwrap();
-    all.into_iter().map(|one| (one["model"].as_str().unwrap().to_owned(), one["config"].clone())).collect()
+fn data(name: &str) -> Value {
+    let path = format!("{}/data/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-fn small(config: &Value) -> (PathBuf, Value) {
-    let path = PathBuf::from(folder(&weights(config)));
-    let text = std::fs::read_to_string(path.join("config.json")).unwrap();
-    (path, serde_json::from_str(&text).unwrap())
+/// The largest normalized mean squared error of the logits at a position.
+fn error<B: Transformer<f32>>(
+    b: &B,
+    folder: &Small,
+    expected: &Value,
+    wanted: &Value,
+) -> Result<f64, String> {
+    let model = models::open(&folder.0).map_err(|e| e.to_string())?;
+    assert_eq!(models::warnings(&model), [""; 0], "{}", folder.0.display());
+    let decoder = Decoder::<f32, B>::load(b, &model, 16).map_err(|e| e.to_string())?;
+    let array = |value: &Value| value.as_array().unwrap().clone();
+    let tokens: Vec<u32> = array(&expected["tokens"]).iter().map(|id| id.as_u64().unwrap() as u32).collect();
+    let logits = decoder.forward_all(b, &mut decoder.state(b, 16).unwrap(), &tokens).unwrap();
+    let errors = array(&expected["positions"])
+        .iter()
+        .zip(array(wanted))
+        .map(|(at, wanted)| {
+            let wanted: Vec<f64> = array(&wanted).iter().map(|logit| logit.as_f64().unwrap()).collect();
+            let got = &logits[at.as_u64().unwrap() as usize * wanted.len()..][..wanted.len()];
+            let off: f64 = got.iter().zip(&wanted).map(|(got, want)| (f64::from(*got) - want).powi(2)).sum();
+            off / wanted.iter().map(|want| want * want).sum::<f64>()
+        })
+        .collect::<Vec<_>>();
+    Ok(errors.into_iter().fold(0.0, f64::max))
 }
 
 #[test]
-fn published_configurations_load_and_run() {
-    let all = published();
-    assert!(all.len() >= 30);
-    let cpu = Cpu::new();
-    for (name, config) in &all {
-        let (path, extents) = small(config);
-        let mut config = reduced(config, &extents);
-        if config["quantization_config"]["quant_method"] == "fp8" {
-            let refused = models::open(&Small::new(name, &path, &config).0).unwrap_err().to_string();
+fn published_configurations_give_the_logits_of_transformers() {
+    let (all, expected) = (data("configs"), data("published"));
+    let (all, small) = (all.as_array().unwrap(), expected["models"].as_array().unwrap());
+    assert!(all.len() >= 43 && all.len() == small.len());
+    let mut wrong = Vec::new();
+    for (published, small) in all.iter().zip(small) {
+        let name = published["model"].as_str().unwrap();
+        assert_eq!(small["model"], name);
+        let shapes = &expected["shapes"][small["shapes"].as_u64().unwrap() as usize];
+        let mut config = reduced(&published["config"], &small["extents"]);
+        let stored = config["quantization_config"]["quant_method"].as_str().unwrap_or("").to_owned();
+        if stored == "fp8" {
+            let refused = models::open(&Small::new(name, &config, shapes).0).unwrap_err().to_string();
             assert!(refused.contains("option `quantization_config`"), "{name}: {refused}");
             config["quantization_config"] = Value::Null; // as after a conversion
         }
-        let copy = Small::new(name, &path, &config);
-        let model = models::open(&copy.0).unwrap_or_else(|e| panic!("{name}: {e}"));
-        assert_eq!(models::warnings(&model), [""; 0], "{name}");
-        let decoder = Decoder::<f32, _>::load(&cpu, &model, 16).unwrap_or_else(|e| panic!("{name}: {e}"));
-        let logits = decoder.forward(&cpu, &mut decoder.state(&cpu, 16).unwrap(), &[3, 1, 2]).unwrap();
-        assert!(logits.iter().all(|logit| logit.is_finite()), "{name}");
+        let folder = Small::new(name, &config, shapes);
+        // Blocks are multiplied with activations in 8 bits, but not by the reference.
+        let error = match stored == "mxfp4" {
+            true => error(&Reference::new(), &folder, &expected, &small["logits"]),
+            false => error(&Cpu::new(), &folder, &expected, &small["logits"]),
+        };
+        if !matches!(error, Ok(error) if error <= 1e-9) {
+            wrong.push((name, error));
+        }
     }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 /// Of an option without an effect at one value, any other value is an error that names it.
@@ -146,6 +199,8 @@ fn options_without_effect_are_accepted_at_that_value_only() {
         ("qwen3moe", "use_qk_norm", json!(true), json!(false)),
         ("llama", "use_qk_norm", json!(false), json!(true)),
         ("gemma2", "sliding_window_size", json!(8), json!(9)),
+        ("starcoder2", "activation_function", json!("gelu"), json!("relu")),
+        ("starcoder2", "scale_attn_weights", json!(true), json!(false)),
         ("llama", "rope_theta", json!(10000), json!(500.5)),
         (
             "llama",

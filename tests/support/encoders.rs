@@ -1,5 +1,6 @@
 //! Small encoders with random weights in folders, and embeddings that `transformers` computed in float64
 //! (`tools/generate/encoder-fixture.py`).
+use rocm_ops::gguf::Gguf;
 use rocm_ops::model::Transformer;
 use rocm_ops::models::{self, Encoder};
 use serde_json::Value;
@@ -50,7 +51,12 @@ fn nmse(got: &[f32], want: &[f64]) -> f64 {
 
 /// The embeddings of all texts, each alone and together in batches with padding.
 pub fn check<B: Transformer<f32>>(b: &B, name: &str) {
-    let encoder = Encoder::<f32, B>::load(b, &models::open(folder(name)).unwrap()).unwrap();
+    check_model(b, name, &models::open(folder(name)).unwrap());
+}
+
+/// The same for any file of this encoder.
+pub fn check_model<B: Transformer<f32>>(b: &B, name: &str, model: &Gguf) {
+    let encoder = Encoder::<f32, B>::load(b, model).unwrap();
     let Expected { ids, embeddings, .. } = expected(name);
     let all: Vec<&[u32]> = ids.iter().map(Vec::as_slice).collect();
     let together = encoder.embed(b, &all).unwrap();

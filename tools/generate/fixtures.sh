@@ -34,6 +34,7 @@ fi
 # More threads add in another order.
 export OMP_NUM_THREADS=1
 "$python" "$tools/family-fixture.py" "$folder/families"
-"$python" "$tools/generate/converted-fixture.py" "$work/$package/vendor/llama.cpp" "$folder/families"
+"$python" "$tools/converted-fixture.py" "$work/$package/vendor/llama.cpp" "$folder/families"
 "$python" "$tools/family-fixture.py" --folders "$folder/folders"
 "$python" "$tools/encoder-fixture.py" "$folder/folders"
+"$python" "$tools/published-logits.py" "$folder"

@@ -30,7 +30,7 @@ mod vocab;
 ///
 /// `tokenizer.ggml.model` selects a kind: "gpt2" is byte-level byte pair encoding with the word rules that
 /// `tokenizer.ggml.pre` names, "llama" is SentencePiece-style encoding with scores (or merges) and byte fallback, "bert" is
-/// WordPiece, and "t5" is Unigram. Without that key, `tokenizer.huggingface.json` holds the text of a `tokenizer.json`, which is followed exactly.
+/// WordPiece, and "t5" is Unigram. "gemma4", and some of the rules of "gpt2", are SentencePiece-style encoding with merges. Without that key, `tokenizer.huggingface.json` holds the text of a `tokenizer.json`, which is followed exactly.
 ///
 /// Text that looks like a control token (`</s>` in a prompt) is encoded as plain text, unless [`EncodeOptions::special`]
 /// is set. Tokens added to a vocabulary as whole strings ([`TokenKind::UserDefined`]) are always recognised.
@@ -148,17 +148,20 @@ impl Tokenizer {
         if ["bert", "t5"].contains(&model) {
             return huggingface::tokenizer(meta, &converted::json(meta, model)?);
         }
-        if !["gpt2", "llama"].contains(&model) {
+        if !["gpt2", "llama", "gemma4"].contains(&model) {
             return Err(Error::tokenizer(
                 "`tokenizer.ggml.model`",
                 format_args!("{model:?}"),
-                "one of gpt2, llama, bert, t5",
+                "one of gpt2, llama, gemma4, bert, t5",
             ));
         }
         let vocab = Vocab::from_metadata(meta)?;
         let special = SpecialIds::from_metadata(meta, &vocab)?;
-        let (engine, bos_default) = if model == "gpt2" {
-            let rules = Rules::named(meta.find("tokenizer.ggml.pre")?.unwrap_or("default"))?;
+        let pre = meta.find("tokenizer.ggml.pre")?.unwrap_or("default");
+        let (engine, bos_default) = if sentencepiece::is_listed(model, pre) {
+            (Engine::SentencePiece(Box::new(SentencePiece::listed(meta, &vocab, special.unknown)?)), false)
+        } else if model == "gpt2" {
+            let rules = Rules::named(pre)?;
             let added = vocab.iter().filter(|(_, _, kind)| *kind == TokenKind::UserDefined);
             let added = Matcher::new(added.map(|(id, text, _)| (id, text.to_owned())));
             let bpe = Box::new(ByteLevel::new(meta, &vocab, rules)?);
@@ -170,10 +173,10 @@ impl Tokenizer {
         Ok(Self {
             control: Matcher::new(control.map(|(id, text, _)| (id, text.to_owned()))),
             around: Around {
-                begin: added(meta, "bos", special.bos, bos_default)?,
-                end: added(meta, "eos", special.eos, false)?,
+                begin: special::added(meta, "bos", special.bos, bos_default)?,
+                end: special::added(meta, "eos", special.eos, false)?,
             },
-            rows: rows(meta, &vocab)?,
+            rows: special::rows(meta, &vocab)?,
             strip_after: special::strip_after(meta, &vocab)?,
             chat_template: meta.find::<&str>("tokenizer.chat_template")?.map(Into::into),
             files: Files::default(),
@@ -203,7 +206,7 @@ impl Tokenizer {
 
     fn ids(&self, text: &str, options: EncodeOptions) -> Result<Vec<u32>> {
         let mut ids = Vec::new();
-        ids.extend(chosen(options.bos, self.around.begin, self.special.bos, "bos")?);
+        ids.extend(special::chosen(options.bos, self.around.begin, self.special.bos, "bos")?);
         if let Engine::HuggingFace(engine) = &self.engine {
             engine.encode(text, options.special, &mut ids)?;
         } else if options.special {
@@ -224,7 +227,7 @@ impl Tokenizer {
         } else {
             self.encode_text(text, &mut ids)?;
         }
-        ids.extend(chosen(options.eos, self.around.end, self.special.eos, "eos")?);
+        ids.extend(special::chosen(options.eos, self.around.end, self.special.eos, "eos")?);
         Ok(ids)
     }
 
@@ -345,46 +348,6 @@ fn panicked(message: &str) -> Error {
         "the library `tokenizers`",
         format_args!("the panic {message:?}"),
         "a consistent tokenizer",
-    )
-}
-
-/// The token to add: what the caller chose, or else the default.
-fn chosen(
-    asked: Option<bool>,
-    default: Option<u32>,
-    known: Option<u32>,
-    name: &'static str,
-) -> Result<Option<u32>> {
-    match asked {
-        None => Ok(default),
-        Some(false) => Ok(None),
-        Some(true) => default.or(known).map(Some).ok_or_else(|| absent(name)),
-    }
-}
-
-/// The token added to every text: as the metadata says, or else the default, provided the token exists.
-fn added(meta: &Metadata, name: &'static str, id: Option<u32>, default: bool) -> Result<Option<u32>> {
-    match meta.find::<bool>(&format!("tokenizer.ggml.add_{name}_token"))? {
-        Some(true) => id.map(Some).ok_or_else(|| absent(name)),
-        Some(false) => Ok(None),
-        None => Ok(id.filter(|_| default)),
-    }
-}
-
-/// The rows that the metadata says the model has, at least one per token.
-fn rows(meta: &Metadata, vocab: &Vocab) -> Result<usize> {
-    let said = match meta.architecture() {
-        Ok(architecture) => meta.find::<u64>(&format!("{architecture}.vocab_size"))?,
-        Err(_) => None,
-    };
-    Ok(said.and_then(|rows| usize::try_from(rows).ok()).unwrap_or(0).max(vocab.len()))
-}
-
-fn absent(name: &'static str) -> Error {
-    Error::tokenizer(
-        format_args!("`tokenizer.ggml.{name}_token_id`"),
-        "no such key",
-        "the id of the token to add",
     )
 }
 

@@ -335,7 +335,7 @@ fn refusal(mut meta: Metadata, key: &str, value: impl Into<Value>) -> String {
 fn unknown_models_and_rules_are_named() {
     assert_eq!(
         refusal(gpt2(), "model", "rwkv"),
-        "tokenizer: `tokenizer.ggml.model`: got \"rwkv\", wanted one of gpt2, llama, bert, t5"
+        "tokenizer: `tokenizer.ggml.model`: got \"rwkv\", wanted one of gpt2, llama, gemma4, bert, t5"
     );
     let error = refusal(gpt2(), "pre", "gpt-9");
     assert!(

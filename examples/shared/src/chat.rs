@@ -151,8 +151,17 @@ fn apply(
         let (len, max) = (template.len(), limits::MAX_TEMPLATE);
         return Err(format!("it has {len} bytes; the limit is {max}"));
     }
-    let template = template.to_owned();
-    limits::run(size, move || {
+    limits::run(size, job(template.to_owned(), messages, variables, size))
+}
+
+/// What renders a template.
+fn job(
+    template: String,
+    messages: Vec<Value>,
+    variables: Vec<(String, Value)>,
+    size: usize,
+) -> impl FnOnce() -> Result<String, String> {
+    move || {
         let context = [("messages".to_owned(), Value::from(messages))].into_iter().chain(variables);
         let mut jinja = environment().map_err(|error| error.to_string())?;
         // Text of the messages costs fuel as often as it is copied.
@@ -160,7 +169,7 @@ fn apply(
         let rendered =
             jinja.render_named_str("template", &tags::prepare(&template), Value::from_pairs(context));
         rendered.map_err(|error| limits::message(&error))
-    })
+    }
 }
 
 fn environment() -> Result<Environment<'static>, Error> {
@@ -302,6 +311,22 @@ mod tests {
             "{'a': {'b': 1}}12None",
         ),
     ];
+
+    /// Each of these would take minutes of steps.
+    #[test]
+    fn the_thread_of_a_template_ends_soon_after_its_time() {
+        let large =
+            "{% set x = range(99999) | list %}{% set y = range(99999) | list %}{% for i in range(99999) %}";
+        for step in ["{% set z = x %}", "{{ x == y }}", "{{ x | length if x.index(99998) }}"] {
+            let (begin, time) = (std::time::Instant::now(), std::time::Duration::from_millis(100));
+            let template = format!("{large}{step}{{% endfor %}}");
+            let (rendered, thread) = limits::start(time, job(template, Vec::new(), Vec::new(), 0)).unwrap();
+            thread.join().unwrap();
+            let error = rendered.recv().unwrap().unwrap_err();
+            assert!(error.contains("a longer time, beyond the limit"), "{step}: {error}");
+            assert!(begin.elapsed() < 20 * time, "{step}: {:?}", begin.elapsed());
+        }
+    }
 
     #[test]
     fn hostile_templates_end_at_once_with_the_limit() {

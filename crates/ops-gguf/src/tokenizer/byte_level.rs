@@ -84,9 +84,19 @@ pub(super) fn text_tokens(vocab: &Vocab) -> BpeVocab {
     text.map(|(id, text, _)| (text.to_owned(), id)).collect()
 }
 
+/// Added tokens whose spaces a converter has restored, in the form in which merges have them.
+pub(super) fn spaced(vocab: &Vocab) -> Vec<(String, u32)> {
+    let added = vocab.iter().filter(|(_, text, kind)| *kind == TokenKind::UserDefined && text.contains(' '));
+    added.map(|(id, text, _)| (text.replace(' ', "▁"), id)).collect()
+}
+
 /// The merges in rank order; each merges two tokens into a third.
 pub(super) fn merges(lines: &Strings, vocab: &Vocab) -> Result<Vec<(String, String)>> {
-    let kinds: HashMap<&str, TokenKind> = vocab.iter().map(|(_, text, kind)| (text, kind)).collect();
+    let mut kinds: HashMap<&str, TokenKind> = vocab.iter().map(|(_, text, kind)| (text, kind)).collect();
+    let spaced = spaced(vocab);
+    for (text, _) in &spaced {
+        kinds.entry(text).or_insert(TokenKind::UserDefined);
+    }
     let mut seen = HashSet::new();
     let mut merges = Vec::with_capacity(lines.len());
     let mut whole = String::new();

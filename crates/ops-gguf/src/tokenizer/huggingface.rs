@@ -10,7 +10,7 @@ use tokenizers::pre_tokenizers::metaspace::PrependScheme;
 
 use super::matcher::Matcher;
 use super::vocab::{TokenKind, Vocab};
-use super::{Around, Engine, Files, SpecialIds, Tokenizer, rows, special};
+use super::{Around, Engine, Files, SpecialIds, Tokenizer, special};
 use crate::error::{Error, Result};
 use crate::metadata::{Array, Metadata, Value};
 
@@ -95,7 +95,7 @@ pub(super) fn tokenizer(meta: &Metadata, text: &str) -> Result<Tokenizer> {
     Ok(Tokenizer {
         control: Matcher::new(control.map(|(id, text, _)| (id, text.to_owned()))),
         around,
-        rows: rows(meta, &vocab)?,
+        rows: special::rows(meta, &vocab)?,
         strip_after: Box::default(),
         chat_template: meta.find::<&str>("tokenizer.chat_template")?.map(Into::into),
         files: Files::default(),

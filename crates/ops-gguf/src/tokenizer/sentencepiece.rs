@@ -1,4 +1,4 @@
-//! SentencePiece-style byte pair encoding, model "llama". Spaces become `▁`, pairs of characters are merged by the score of
+//! SentencePiece-style byte pair encoding, models "llama" and "gemma4". Spaces become `▁`, pairs of characters are merged by the score of
 //! the result, and characters without a token fall back to their bytes.
 
 use std::collections::HashMap;
@@ -30,13 +30,41 @@ pub(super) struct SentencePiece {
     total: bool,
 }
 
+/// Rules of model "gpt2" whose vocabularies are in UTF-8 with `▁` for spaces and merges in order, without words: a text is encoded
+/// as a whole.
+pub(super) const LISTED: [&str; 3] = ["gemma4", "granite-embed-multi-311m", "sarvam-moe"];
+
+/// Whether a vocabulary is of this kind, although its model is not "llama".
+pub(super) fn is_listed(model: &str, pre: &str) -> bool {
+    model == "gemma4" || (model == "gpt2" && LISTED.contains(&pre))
+}
+
 impl SentencePiece {
+    /// A vocabulary of model "llama".
     pub(super) fn new(meta: &Metadata, vocab: &Vocab, unknown: Option<u32>) -> Result<Self> {
+        Self::with_merges(merges(meta, vocab)?, (meta, vocab), unknown, true)
+    }
+
+    /// One for which [`is_listed`] is true.
+    pub(super) fn listed(meta: &Metadata, vocab: &Vocab, unknown: Option<u32>) -> Result<Self> {
+        let merges = byte_level::merges(meta.strings(MERGES)?, vocab)?;
+        Self::with_merges(merges, (meta, vocab), unknown, false)
+    }
+
+    fn with_merges(
+        merges: Vec<(String, String)>,
+        (meta, vocab): (&Metadata, &Vocab),
+        unknown: Option<u32>,
+        space_prefix: bool,
+    ) -> Result<Self> {
         let mut tokens = text_tokens(vocab);
         let unk_text = unknown.and_then(|id| Some((vocab.text(id)?.to_owned(), id)));
         tokens.extend(unk_text.clone());
+        for (text, id) in byte_level::spaced(vocab) {
+            tokens.entry(text).or_insert(id);
+        }
         let builder = BPE::builder()
-            .vocab_and_merges(tokens, merges(meta, vocab)?)
+            .vocab_and_merges(tokens, merges)
             .byte_fallback(true)
             .fuse_unk(true)
             .cache_capacity(0);
@@ -53,7 +81,7 @@ impl SentencePiece {
         Ok(Self {
             added: Matcher::new(added.map(|(id, text, _)| (id, text.replace(' ', "▁")))),
             bpe,
-            space_prefix: meta.find("tokenizer.ggml.add_space_prefix")?.unwrap_or(true),
+            space_prefix: meta.find("tokenizer.ggml.add_space_prefix")?.unwrap_or(space_prefix),
             strips: !super::special::strip_after(meta, vocab)?.is_empty(),
             total: all_bytes || has_unknown,
         })
@@ -188,3 +216,6 @@ pub(super) fn decode(text: &str, bytes: &mut Vec<u8>) {
         bytes.extend_from_slice(part.as_bytes());
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 
 use super::SpecialIds;
 use super::vocab::{END_OF_TURN, TokenKind, Vocab};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::metadata::Metadata;
 
 /// Ids of further tokens that end a text. Only folders give this.
@@ -66,6 +66,51 @@ fn is_phi3(meta: &Metadata) -> Result<bool> {
     let name: String = name.to_lowercase().chars().filter(|c| c.is_alphanumeric()).collect();
     let named = meta.architecture().is_ok_and(|name| name == "phi3") || name.contains("phi3");
     Ok(named && meta.find::<&str>("tokenizer.ggml.model")? == Some("llama"))
+}
+
+/// The token to add: what the caller chose, or else the default.
+pub(super) fn chosen(
+    asked: Option<bool>,
+    default: Option<u32>,
+    known: Option<u32>,
+    name: &'static str,
+) -> Result<Option<u32>> {
+    match asked {
+        None => Ok(default),
+        Some(false) => Ok(None),
+        Some(true) => default.or(known).map(Some).ok_or_else(|| absent(name)),
+    }
+}
+
+/// The token added to every text: as the metadata says, or else the default, provided the token exists.
+pub(super) fn added(
+    meta: &Metadata,
+    name: &'static str,
+    id: Option<u32>,
+    default: bool,
+) -> Result<Option<u32>> {
+    match meta.find::<bool>(&format!("tokenizer.ggml.add_{name}_token"))? {
+        Some(true) => id.map(Some).ok_or_else(|| absent(name)),
+        Some(false) => Ok(None),
+        None => Ok(id.filter(|_| default)),
+    }
+}
+
+/// The rows that the metadata says the model has, at least one per token.
+pub(super) fn rows(meta: &Metadata, vocab: &Vocab) -> Result<usize> {
+    let said = match meta.architecture() {
+        Ok(architecture) => meta.find::<u64>(&format!("{architecture}.vocab_size"))?,
+        Err(_) => None,
+    };
+    Ok(said.and_then(|rows| usize::try_from(rows).ok()).unwrap_or(0).max(vocab.len()))
+}
+
+fn absent(name: &'static str) -> Error {
+    Error::tokenizer(
+        format_args!("`tokenizer.ggml.{name}_token_id`"),
+        "no such key",
+        "the id of the token to add",
+    )
 }
 
 #[cfg(test)]

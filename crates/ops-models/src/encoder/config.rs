@@ -121,11 +121,17 @@ impl EncoderConfig {
             norm_eps: metadata.arch_f32("attention.layer_norm_epsilon")?.into(),
             activation: activation(&keys)?,
             pooling: pooling(&keys)?,
-            normalize: keys.find::<bool>(key::NORMALIZE)?.unwrap_or(false),
+            // Folders say. Programs that embed with GGUF files, which rarely do, normalize.
+            normalize: keys.find::<bool>(key::NORMALIZE)?.unwrap_or(true),
             lower_case: keys.find::<bool>(key::LOWER_CASE)?.unwrap_or(false),
-            token_types: keys.count_or(key::TOKEN_TYPES, 2)?,
+            token_types: keys.count_or(key::TOKEN_TYPES, token_types(metadata)?)?,
         })
     }
+}
+
+/// The rows of the table of token types that a GGUF file has.
+fn token_types(metadata: &Metadata) -> Result<usize> {
+    Ok(metadata.find::<u32>("tokenizer.ggml.token_type_count")?.map_or(2, |count| count as usize))
 }
 
 fn activation(keys: &Keys<'_>) -> Result<Activation> {

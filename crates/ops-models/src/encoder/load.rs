@@ -84,7 +84,15 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T, EncoderConfig> {
         let names = |kind: &str| ["q", "k", "v"].map(|part| format!("blk.{i}.attn_{part}.{kind}"));
         let (weights, biases) = (names("weight"), names("bias"));
         weights.iter().for_each(|name| self.mark(name));
-        let weight = self.weights.joined(&weights.each_ref().map(|name| name.as_str()), [dim, dim])?;
+        let weights = weights.each_ref().map(|name| name.as_str());
+        let mut types = Vec::new();
+        for name in weights {
+            types.push(self.gguf.tensor(name)?.ggml_type());
+        }
+        let weight = match types[0] == types[1] && types[0] == types[2] {
+            true => self.weights.joined(&weights, [dim, dim])?,
+            false => self.widened(&weights)?,
+        };
         let mut bias = Vec::with_capacity(3 * dim);
         for name in &biases {
             bias.extend(self.vector(name, dim)?.to_vec(self.backend)?);
@@ -93,5 +101,21 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T, EncoderConfig> {
             weight: LinearOps::<T>::pack_weight(self.backend, weight)?,
             bias: Some(self.backend.tensor(&[3 * dim], &bias)?),
         })
+    }
+
+    /// Square matrices of unlike types as one, in f32. Looking up all rows of a matrix decodes its blocks.
+    fn widened(&self, names: &[&str; 3]) -> Result<Weight<B::Space>> {
+        let dim = self.config.dim;
+        let ids: Vec<u32> = (0..dim as u32).collect();
+        let ids = self.backend.tensor(&[dim], &ids)?;
+        let mut values = Vec::with_capacity(3 * dim * dim);
+        for name in names {
+            let rows: TensorOf<B, T> =
+                self.backend.embedding(&self.weights.matrix(name, [dim, dim])?, &ids)?;
+            let rows: TensorOf<B, f32> = self.backend.cast(&rows)?;
+            values.extend(rows.to_vec(self.backend)?);
+        }
+        let matrix: TensorOf<B, f32> = self.backend.tensor(&[3 * dim, dim], &values)?;
+        Ok(matrix.into())
     }
 }

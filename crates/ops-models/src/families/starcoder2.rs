@@ -26,6 +26,8 @@ pub(super) const FAMILY: Family = Family {
 fn translate(options: &Options, _: &mut Keys) -> Result<Split> {
     options.only("norm_type", "layer_norm", |value| value.as_str() == Some("layer_norm"))?;
     options.only("mlp_type", "default", |value| value.as_str() == Some("default"))?;
+    // Left over from the model's training: `transformers` reads `hidden_act`.
+    options.only("activation_function", "gelu", |value| value.as_str() == Some("gelu"))?;
     options.only("scale_attn_weights", "true", |value| value.as_bool() == Some(true))?;
     Ok(Split::None)
 }

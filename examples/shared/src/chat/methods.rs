@@ -14,6 +14,7 @@ pub(super) fn call(
     method: &str,
     args: &[Value],
 ) -> Result<Value, Error> {
+    limits::in_time()?;
     let own = match (value.kind(), value.as_str()) {
         (_, Some(text)) => of_text(text, method, args)?,
         (ValueKind::Map, _) if method == "copy" => Some(copy(value, args)?),

@@ -80,6 +80,7 @@ fn is_callable(value: &Value) -> bool {
 
 /// Prints an expression.
 fn print(out: &mut Output<'_>, _: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
+    limits::in_time()?;
     match value.as_str() {
         Some(text) => out.write_str(text)?,
         None => out.write_str(&text(value)?)?,

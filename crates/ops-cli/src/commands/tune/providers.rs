@@ -5,13 +5,14 @@ use crate::bench::{CHECK_LIMIT, in_turn};
 use crate::exit::Failure;
 use crate::output::{Progress, Table, json_line};
 use crate::problem::Recording;
+use chrono::{DateTime, Utc};
 use ops_command::stderr;
 use ops_rocm::{Measurement, Policy, Rocm};
 use ops_test::trace::{Trace, TracedCall};
 use serde::Serialize;
 use std::collections::HashSet;
 use std::io::Write;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 /// The providers that are compared.
 const PROVIDERS: [&str; 4] = ["hip", "hipblaslt", "rocblas", "miopen"];
@@ -51,7 +52,7 @@ pub(super) fn run(
     });
     let engines: Vec<_> = engines.into_iter().collect::<Result<_, _>>().map_err(Failure::Op)?;
     let budget = Duration::from_millis(args.budget_ms) / 4;
-    let date = today();
+    let date = date(SystemTime::now());
     let (mut progress, mut seen, mut findings) = (Progress::new(progress), HashSet::new(), Vec::new());
     for file in &args.trace {
         let unreadable =
@@ -145,32 +146,20 @@ fn write(
 }
 
 /// The date in UTC, such as `2026-11-30`.
-fn today() -> String {
-    let days = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() / 86_400);
-    date_of(days as i64)
-}
-
-/// The date of a day after 1970-01-01, by the rules of the Gregorian calendar: years that begin in March, so that the leap day
-/// is the last.
-fn date_of(days: i64) -> String {
-    let days = days + 719_468;
-    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let (day, month) = (day - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
-    format!("{:04}-{month:02}-{day:02}", era * 400 + year + i64::from(month <= 2))
+fn date(at: SystemTime) -> String {
+    DateTime::<Utc>::from(at).format("%F").to_string()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::date_of;
+    use super::date;
+    use std::time::{Duration, UNIX_EPOCH};
 
     #[test]
     fn days_have_dates() {
-        let dates = [0, 58, 59, 789, 11_016, 20_785].map(date_of);
+        let dates = [0, 58, 59, 789, 11_016, 20_785];
         assert_eq!(
-            dates,
+            dates.map(|days| date(UNIX_EPOCH + Duration::from_secs(days * 86_400))),
             ["1970-01-01", "1970-02-28", "1970-03-01", "1972-02-29", "2000-02-29", "2026-11-28"]
         );
     }

@@ -2,6 +2,7 @@ use std::sync::LazyLock;
 
 use proptest::prelude::*;
 
+use super::rules::KNOWN;
 use super::*;
 
 fn words(pre: &str, text: &str) -> Vec<String> {
@@ -41,6 +42,10 @@ fn known_cuts() {
     assert_eq!(words("superbpe", "a 1234567"), ["a ", "1", "234", "567"]);
     assert_eq!(words("tiny_aya", "1234567 x"), ["1", "234", "567", " x"]);
     assert_eq!(words("kimi-k2", "漢字Ab1234"), ["漢字", "Ab", "123", "4"]);
+    assert_eq!(words("jais-2", "a         b"), ["a", "        ", " b"]);
+    assert_eq!(words("afmoe", "x12345漢字"), ["x", "12", "345", "漢字"]);
+    assert_eq!(words("k2-horizon", "क्\u{200d}ष 1234"), ["क्\u{200d}ष", " ", "123", "4"]);
+    assert_eq!(words("spark2_5", "a\n\nb 1234"), ["a", "\n", "\n", "b", " ", "1", "2", "3", "4"]);
     assert_eq!(words("bloom", "One, two… 3"), ["One", ",", " two", "…", " 3"]);
 }
 
@@ -50,6 +55,14 @@ fn a_long_run_of_spaces_is_no_trouble() {
     let text = " ".repeat(2_000_000) + "x";
     for rules in KNOWN {
         assert!(words(rules.names[0], &text).len() <= 2_000_001, "{}", rules.names[0]);
+    }
+}
+
+#[test]
+fn a_long_number_is_no_trouble() {
+    let text = "7".repeat(200_000);
+    for pre in ["tiny_aya", "afmoe"] {
+        assert_eq!(words(pre, &text).len(), 66_667, "{pre}");
     }
 }
 
@@ -90,6 +103,8 @@ fn cuts_as_the_library_does() {
         "<sentinel:12>IMGIMGABCDZ  \t IMGIMGZ",
         "漢字かなカナ한국어ㄅㄆ，。—“x”",
         "I'LL 'S x'd'ye",
+        "a          b\t\t\t  \n   c       ",
+        "क्\u{200d}ष ไทยลาว ကမ္ဘာ ﾊﾝ 1234567x 12345",
     ];
     let texts: Vec<&str> = texts.chain(numbers).collect();
     for rules in KNOWN {
