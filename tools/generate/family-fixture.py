@@ -96,6 +96,11 @@ def qwen2():
     return model, "qwen2", heads({}, config), NORMS | ATTENTION | GATED
 
 
+def gemma():
+    config = tf.GemmaConfig(**COMMON | {"num_hidden_layers": 2, "intermediate_size": 56}, head_dim=24)
+    return tf.GemmaForCausalLM._from_config(config, **EXACT), "gemma", heads({}, config), NORMS | ATTENTION | GATED
+
+
 def gemma2():
     config = tf.Gemma2Config(**COMMON | {"num_hidden_layers": 4, "intermediate_size": 56}, head_dim=24, query_pre_attn_scalar=24,
                              sliding_window=16, attn_logit_softcapping=20.0, final_logit_softcapping=10.0)
@@ -225,7 +230,7 @@ def phi3_long():
 FAMILIES = {
     "qwen3next": qwen3next, "phi3-long": phi3_long,
     "gpt-oss": gpt_oss, "deepseek-v2": deepseek_v2, "deepseek-v3": deepseek_v3, "mixtral": mixtral,
-    "mistral": mistral, "qwen2": qwen2, "gemma2": gemma2, "phi3": phi3, "starcoder2": starcoder2,
+    "mistral": mistral, "qwen2": qwen2, "gemma": gemma, "gemma2": gemma2, "phi3": phi3, "starcoder2": starcoder2,
     "stablelm": stablelm, "stablelm-parallel": lambda: stablelm(True),
 }
 
@@ -440,6 +445,12 @@ FOLDERS = {
                                        routed_scaling_factor=2.0, norm_topk_prob=False, **LATENT)),
     "deepseek_v3": ("DeepseekV3", dict(q_lora_rank=20, n_shared_experts=1, n_group=2, **LATENT)),
     "stablelm": ("StableLm", dict(use_parallel_residual=False, partial_rotary_factor=0.25, use_qkv_bias=True)),
+    "gemma": ("Gemma", dict(head_dim=24)),
+    "smollm3": ("SmolLM3", dict(num_hidden_layers=5, hidden_size=48, intermediate_size=72)),
+    "seed_oss": ("SeedOss", dict(head_dim=24)),
+    "glm4": ("Glm4", dict(head_dim=24, attention_bias=True)),
+    "ministral3": ("Ministral3", dict(head_dim=24, sliding_window=None, rope_parameters=YARN | dict(
+        mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.1, beta_fast=32.0, beta_slow=1.0))),
 }
 
 

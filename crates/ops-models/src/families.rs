@@ -6,6 +6,7 @@ use crate::{Config, Error, NormKind, Result};
 use ops_gguf::{Gguf, Metadata};
 
 mod deepseek2;
+mod gemma;
 mod gemma2;
 mod gemma3;
 mod gemma4;
@@ -41,7 +42,7 @@ struct Family {
 const PLAIN: Family = Family { name: "", adjust: |_, _| Ok(()), folders: &[], lost_window: |_, _| None };
 
 /// This is the only list of families.
-static LIST: [Family; 20] = [
+static LIST: [Family; 21] = [
     llama::FAMILY,
     qwen2::FAMILY,
     qwen3::FAMILY,
@@ -49,6 +50,7 @@ static LIST: [Family; 20] = [
     qwen3next::FAMILY,
     qwen35::FAMILY,
     qwen35::WITH_EXPERTS,
+    gemma::FAMILY,
     gemma2::FAMILY,
     gemma3::FAMILY,
     gemma4::FAMILY,

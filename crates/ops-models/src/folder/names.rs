@@ -1,7 +1,7 @@
 //! Names of tensors in `transformers` and in GGUF.
 
 /// Parts of a layer: `model.layers.N.THEIRS`, `blk.N.OURS`.
-const LAYER: [(&str, &str); 44] = [
+const LAYER: [(&str, &str); 46] = [
     ("input_layernorm", "attn_norm"),
     ("post_attention_layernorm", "ffn_norm"),
     ("self_attn.q_proj", "attn_q"),
@@ -39,6 +39,8 @@ const LAYER: [(&str, &str); 44] = [
     ("mlp.gate", "ffn_gate_inp"),
     ("mlp.router", "ffn_gate_inp"),
     ("block_sparse_moe.gate", "ffn_gate_inp"),
+    ("post_self_attn_layernorm", "post_attention_norm"),
+    ("post_mlp_layernorm", "post_ffw_norm"),
     ("router.proj", "ffn_gate_inp"),
     ("pre_feedforward_layernorm_2", "pre_ffw_norm_2"),
     ("post_feedforward_layernorm_1", "post_ffw_norm_1"),
