@@ -2,7 +2,10 @@
 use crate::instances::{Arguments, Table};
 use crate::launch::need;
 use crate::matmul::{MMA_TYPES, mma_lds};
-use crate::{Device, Divider, ElementType, Family, Launch, MAX_RANK, OperandView, Refused, StridedPointer};
+use crate::{
+    Device, Divider, ElementType, Family, Launch, MAX_RANK, OperandView, Plan, Refused, StridedPointer,
+};
+use std::mem::offset_of;
 
 mod args;
 mod decode;
@@ -121,18 +124,6 @@ pub struct Attention<'a> {
     pub softcap: Option<f64>,
 }
 
-/// The launch of an attention call.
-#[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    /// The attention kernel.
-    pub main: Launch,
-    /// Bytes of device memory that `args.partial` must point to; 0 if the keys are not split. If they are,
-    /// `args.arrivals` must point to [`ARRIVALS`] counters that are 0; the kernel resets them to 0.
-    pub workspace: u64,
-    /// Arguments, with `partial` and `arrivals` still 0.
-    pub args: AttentionArgs,
-}
-
 /// Checks a call's sizes and types, and returns the arguments of a call in one part.
 pub(crate) fn checked(call: &Attention<'_>) -> Result<AttentionArgs, Refused> {
     for (what, got, max) in
@@ -160,7 +151,7 @@ pub(crate) fn checked(call: &Attention<'_>) -> Result<AttentionArgs, Refused> {
 }
 
 /// Prepares an attention call. `kv_heads` must divide `heads`.
-pub fn prepare(call: &Attention<'_>, device: &Device) -> Result<Plan, Refused> {
+pub fn prepare(call: &Attention<'_>, device: &Device, plan: &mut Plan) -> Result<(), Refused> {
     let (t, mut args) = (call.q.dtype, checked(call)?);
     let rows = call.t.checked_mul(args.group).ok_or(Refused::Size)?;
     let heads = call.batch.checked_mul(call.kv_heads).ok_or(Refused::Size)?;
@@ -170,7 +161,7 @@ pub fn prepare(call: &Attention<'_>, device: &Device) -> Result<Plan, Refused> {
     if let Some(&(variant, _, together)) = on_matrix(&MMA_VARIANTS, t, widest, device).filter(|_| !few) {
         let tiles = rows.div_ceil(together).checked_mul(heads).ok_or(Refused::Size)?;
         let main = Launch::over(need("attention", variant, &[t])?, tiles, 1, u64::MAX);
-        return Ok(Plan { main, workspace: 0, args });
+        return plan.add((main, args));
     }
     if !few {
         let (variant, size) = tile(t, call.dv);
@@ -178,7 +169,7 @@ pub fn prepare(call: &Attention<'_>, device: &Device) -> Result<Plan, Refused> {
         let tiles = rows.div_ceil(size).checked_mul(heads).and_then(|n| n.checked_mul(args.value_parts));
         let tiles = tiles.ok_or(Refused::Size)?;
         let main = Launch::over(need("attention", variant, &[t])?, tiles, 1, u64::MAX);
-        return Ok(Plan { main, workspace: 0, args });
+        return plan.add((main, args));
     }
     let kernel = Decode::of(t, widest, rows == 1 && !by_row);
     let blocks = rows.div_ceil(kernel.rows).checked_mul(heads).ok_or(Refused::Size)?;
@@ -186,8 +177,24 @@ pub fn prepare(call: &Attention<'_>, device: &Device) -> Result<Plan, Refused> {
     decode::divide(&mut args, t, rows, [rows.div_ceil(kernel.rows), blocks])?;
     let main = Launch::over(need("attention", kernel.variant, &[t])?, args.work, 1, u64::MAX);
     args.at_once = main.grid[0].into();
-    let workspace = partial_bytes(t, call.dv, rows * heads, args.splits)?;
-    Ok(Plan { main, workspace, args })
+    plan.workspace = partial_bytes(t, call.dv, rows * heads, args.splits)?;
+    add_decode(main, &args, (args.splits, 0), plan)
+}
+
+/// Adds a launch with few queries. The arguments of attention begin at this byte of `args`. If the keys are
+/// split, the kernel needs the workspace and counters.
+fn add_decode<A: Arguments>(
+    main: Launch,
+    args: &A,
+    (splits, attention): (u64, usize),
+    plan: &mut Plan,
+) -> Result<(), Refused> {
+    if splits == 1 {
+        return plan.add_with(main, args, &[]);
+    }
+    plan.add_with(main, args, &[attention + offset_of!(AttentionArgs, partial)])?;
+    plan.count_in::<A>(attention + offset_of!(AttentionArgs, arrivals));
+    Ok(())
 }
 
 /// The tiled kernel for values of a width, and its rows per block. Keys of any width pass through LDS in pieces; the values

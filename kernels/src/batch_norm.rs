@@ -1,5 +1,5 @@
 //! batch_norm with given statistics.
-use crate::instances::{Arguments, Table};
+use crate::instances::Table;
 use crate::launch::need;
 use crate::quant::kind;
 use crate::shape::List;
@@ -9,7 +9,7 @@ const BLOCK: u32 = 256;
 
 /// A vector whose float type is a value. Mirrors `Parameter` in the source.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct Parameter {
     pub data: u64,
@@ -28,7 +28,7 @@ impl Parameter {
 
 /// Arguments of batch_norm.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct BatchNormArgs {
     pub shape: Shape,
@@ -41,10 +41,6 @@ pub struct BatchNormArgs {
     pub var: Parameter,
     pub eps: f64,
     pub wide: u64,
-}
-
-impl Arguments for BatchNormArgs {
-    const NAME: &'static str = "BatchNormArgs";
 }
 
 pub(crate) fn declare(table: &mut Table) {

@@ -1,5 +1,5 @@
 //! Binary elementwise ops: `y = f(a, b)`. Stride 0 broadcasts; `y` may be `a` or `b`.
-use crate::instances::{Arguments, Table};
+use crate::instances::Table;
 use crate::launch::need;
 use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
 
@@ -7,7 +7,7 @@ const BLOCK: u32 = 256;
 
 /// Arguments of every binary kernel.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct BinaryArgs {
     /// Shape of all operands, from [`crate::elementwise`].
     pub shape: Shape,
@@ -17,10 +17,6 @@ pub struct BinaryArgs {
     pub b: StridedPointer,
     /// The output.
     pub y: StridedPointer,
-}
-
-impl Arguments for BinaryArgs {
-    const NAME: &'static str = "BinaryArgs";
 }
 
 const NUMBER_OPS: [(&str, &str); 6] = [

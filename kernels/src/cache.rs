@@ -1,6 +1,6 @@
 //! Writing rows to key and value caches.
 use crate::index::{Report, kind_of};
-use crate::instances::{Arguments, Table};
+use crate::instances::Table;
 use crate::launch::need;
 use crate::{
     Device, Divider, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise,
@@ -10,7 +10,7 @@ const BLOCK: u32 = 256;
 
 /// Arguments of cache_write.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct CacheWriteArgs {
     pub shape: Shape,
@@ -26,13 +26,10 @@ pub struct CacheWriteArgs {
     pub operand: u32,
     pub reserved: u32,
 }
-impl Arguments for CacheWriteArgs {
-    const NAME: &'static str = "CacheWriteArgs";
-}
 
 /// Strides of rows \[n, h, d\].
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct HeadRows {
     pub row: i64,
@@ -50,7 +47,7 @@ impl HeadRows {
 
 /// Arguments of rope_cache_write, with and without a norm.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct RopeCacheArgs {
     pub k: u64,
@@ -90,9 +87,6 @@ pub struct RopeCacheArgs {
     pub slots_kind: u32,
     pub op_of_positions: u32,
     pub op_of_slots: u32,
-}
-impl Arguments for RopeCacheArgs {
-    const NAME: &'static str = "RopeCacheArgs";
 }
 
 pub(crate) fn declare(table: &mut Table) {

@@ -1,5 +1,5 @@
 //! cast between any two scalar types.
-use crate::instances::{Arguments, Table};
+use crate::instances::Table;
 use crate::launch::need;
 use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
 
@@ -7,16 +7,12 @@ const BLOCK: u32 = 256;
 
 /// Arguments of every cast.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct CastArgs {
     pub shape: Shape,
     pub x: StridedPointer,
     pub y: StridedPointer,
-}
-
-impl Arguments for CastArgs {
-    const NAME: &'static str = "CastArgs";
 }
 
 pub(crate) fn declare(table: &mut Table) {

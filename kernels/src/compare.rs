@@ -1,5 +1,5 @@
 //! Comparisons: `y = 1` where a relation of `a` and `b` holds, otherwise 0. Stride 0 broadcasts.
-use crate::instances::{Arguments, Table};
+use crate::instances::Table;
 use crate::launch::need;
 use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
 
@@ -7,7 +7,7 @@ const BLOCK: u32 = 256;
 
 /// Arguments of every comparison.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct CompareArgs {
     /// Shape of all operands, from [`crate::elementwise`].
     pub shape: Shape,
@@ -19,10 +19,6 @@ pub struct CompareArgs {
     pub y: StridedPointer,
     /// 1 to write the negation of the relation, otherwise 0.
     pub negated: u64,
-}
-
-impl Arguments for CompareArgs {
-    const NAME: &'static str = "CompareArgs";
 }
 
 /// The relations that have kernels, with their names in the source.

@@ -1,5 +1,5 @@
 //! Convolutions and transposed convolutions, over two axes.
-use crate::instances::{Arguments, Table};
+use crate::instances::Table;
 use crate::launch::need;
 use crate::matmul::{MMA_TILES, MMA_TYPES, mma_lds};
 use crate::{Device, Divider, ElementType, Family, Instance, Launch, OperandView, Refused, StridedPointer};
@@ -21,7 +21,7 @@ const PACK: i64 = 8;
 
 /// The extents and options of one axis, as the kernels read them.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct ConvAxis {
     pub x: u64,
@@ -34,7 +34,7 @@ pub struct ConvAxis {
 
 /// Arguments of every convolution kernel.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct ConvArgs {
     pub x: StridedPointer,
@@ -63,10 +63,6 @@ pub struct ConvArgs {
     pub by_tap: u64,
     pub x_packs: u64,
     pub weight_packs: u64,
-}
-
-impl Arguments for ConvArgs {
-    const NAME: &'static str = "ConvArgs";
 }
 
 pub(crate) fn declare(table: &mut Table) {

@@ -1,5 +1,5 @@
 //! copy, fill and where. They move elements as bits.
-use crate::instances::{Arguments, Table};
+use crate::instances::Table;
 use crate::launch::need;
 use crate::shape::as_units;
 use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
@@ -8,7 +8,7 @@ const BLOCK: u32 = 256;
 
 /// Arguments of copy.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct CopyArgs {
     pub shape: Shape,
@@ -18,7 +18,7 @@ pub struct CopyArgs {
 
 /// Arguments of fill.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct FillArgs {
     pub shape: Shape,
@@ -29,7 +29,7 @@ pub struct FillArgs {
 
 /// Arguments of where.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct WhereArgs {
     pub shape: Shape,
@@ -37,16 +37,6 @@ pub struct WhereArgs {
     pub on_true: StridedPointer,
     pub on_false: StridedPointer,
     pub y: StridedPointer,
-}
-
-impl Arguments for CopyArgs {
-    const NAME: &'static str = "CopyArgs";
-}
-impl Arguments for FillArgs {
-    const NAME: &'static str = "FillArgs";
-}
-impl Arguments for WhereArgs {
-    const NAME: &'static str = "WhereArgs";
 }
 
 pub(crate) fn declare(table: &mut Table) {

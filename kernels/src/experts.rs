@@ -5,12 +5,14 @@
 //! share an expert. The host does not know how many tiles there are, but it knows the maximum.
 use crate::element_type::{BlockFormat, Kernels};
 use crate::index::{Report, kind_of};
-use crate::instances::{Arguments, Needs, Table};
+use crate::instances::{Needs, Table};
 use crate::launch::need;
 use crate::matmul::{MMA_TYPES, mma_lds, tile_lds};
 use crate::qlinear;
 use crate::quant::kind;
-use crate::{Device, Divider, ElementType, Family, Instance, Launch, OperandView, Refused};
+use crate::{Device, Divider, ElementType, Family, Instance, Launch, OperandView, Plan, Refused};
+use bytemuck::Zeroable;
+use std::mem::offset_of;
 
 /// Threads per block; `EXPERTS_BLOCK` in the source.
 const BLOCK: u32 = 256;
@@ -31,7 +33,7 @@ const DOT_COLUMNS: u64 = 4;
 
 /// Arguments of linear_experts.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct ExpertsArgs {
     pub x: u64,
@@ -52,7 +54,7 @@ pub struct ExpertsArgs {
     pub experts: u64,
     pub lanes: u64,
     pub slots: u64,
-    /// Device addresses of parts of the workspace; see [`Plan::launch`].
+    /// Device addresses of parts of the workspace.
     pub chosen: u64,
     pub sorted: u64,
     pub tiles: u64,
@@ -64,10 +66,6 @@ pub struct ExpertsArgs {
     pub op: u32,
     pub operand: u32,
     pub reserved: u32,
-}
-
-impl Arguments for ExpertsArgs {
-    const NAME: &'static str = "ExpertsArgs";
 }
 
 use ElementType::{Bf16, F16, F32, F64};
@@ -135,47 +133,6 @@ fn strides<const N: usize>(view: OperandView<'_>) -> Result<[i64; N], Refused> {
     <[i64; N]>::try_from(view.strides).map_err(|_| Refused::Rank(view.strides.len()))
 }
 
-/// The launches and memory of a product.
-#[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    before: Before,
-    /// The kernel that multiplies.
-    pub main: Launch,
-    args: ExpertsArgs,
-    /// Number of launches.
-    pub launches: u32,
-    /// Bytes of device memory, aligned to 16 bytes; 0 for one launch.
-    pub workspace: u64,
-}
-
-/// Launches before the kernel that multiplies, which write the workspace.
-#[derive(Clone, Copy, Debug)]
-enum Before {
-    /// The kernel needs no workspace.
-    Nothing,
-    /// Rounds the rows of x to bytes.
-    Split(Launch),
-    /// Sorts the rows by expert.
-    Sort([Launch; 2]),
-}
-
-impl Plan {
-    /// The launch with this number, below [`launches`](Self::launches), and its arguments. `workspace` is the
-    /// address of the workspace.
-    pub fn launch(&self, at: u32, workspace: u64) -> (Launch, ExpertsArgs) {
-        let args = ExpertsArgs { tiles: workspace, ..self.args };
-        match &self.before {
-            Before::Nothing => (self.main, self.args),
-            Before::Split(split) => (if at == 0 { *split } else { self.main }, args),
-            Before::Sort(sort) => {
-                let chosen = workspace.wrapping_add(args.slots * ENTRY);
-                let sorted = chosen.wrapping_add(list_bytes(args.rows));
-                (sort.get(at as usize).copied().unwrap_or(self.main), ExpertsArgs { chosen, sorted, ..args })
-            }
-        }
-    }
-}
-
 /// Bytes of a list with four bytes per choice.
 const fn list_bytes(rows: u64) -> u64 {
     4 * rows.next_multiple_of(PACK)
@@ -189,7 +146,8 @@ pub fn prepare(
     on: &Experts<'_>,
     report: Report,
     device: &Device,
-) -> Result<Plan, Refused> {
+    plan: &mut Plan,
+) -> Result<(), Refused> {
     let sums = if on.x.dtype == F64 || on.weight.dtype == F64 { F64 } else { F32 };
     let rows = n.checked_mul(k).ok_or(Refused::Size)?;
     let [x0, x1, x2] = strides(on.x)?;
@@ -211,25 +169,21 @@ pub fn prepare(
         d,
         experts,
         lanes: d.div_ceil(STEP).next_power_of_two().min(u64::from(device.wave)),
-        slots: 0,
-        chosen: 0,
-        sorted: 0,
-        tiles: 0,
         error: report.error,
         ids_kind: kind_of(on.ids.dtype)?,
         kind: kind(on.x.dtype)?,
         bias_kind: on.bias.map_or(Ok(0), |bias| kind(bias.dtype))?,
         op: report.op,
         operand: report.operand,
-        reserved: 0,
+        ..ExpertsArgs::zeroed()
     };
     let types = [on.weight.dtype, sums];
     if is_sorted(&args, device) {
-        sorted(args, types, on.x.dtype, device)
-    } else if let Some(plan) = by_bytes(args, types, n, device)? {
-        Ok(plan)
+        sorted(args, types, on.x.dtype, device, plan)
+    } else if by_bytes(args, types, n, device, plan)? {
+        Ok(())
     } else {
-        by_row(args, types, device)
+        by_row(args, types, device, plan)
     }
 }
 
@@ -242,36 +196,41 @@ fn is_sorted(args: &ExpertsArgs, device: &Device) -> bool {
 }
 
 /// One launch, in which each row reads the matrix of its expert.
-fn by_row(args: ExpertsArgs, types: [ElementType; 2], device: &Device) -> Result<Plan, Refused> {
+fn by_row(
+    args: ExpertsArgs,
+    types: [ElementType; 2],
+    device: &Device,
+    plan: &mut Plan,
+) -> Result<(), Refused> {
     let groups = args.outputs.div_ceil(columns(types[1]));
     let items = args.rows.checked_mul(groups).filter(|items| *items < 1 << 62).ok_or(Refused::Size)?;
     let per_block = u64::from(BLOCK) / args.lanes;
     let main = Launch::over(need(OP, "", &types)?, items, per_block, device.row_blocks());
-    let args = ExpertsArgs { groups: Divider::new(groups.max(1)), ..args };
-    Ok(Plan { before: Before::Nothing, main, args, launches: 1, workspace: 0 })
+    plan.add((main, ExpertsArgs { groups: Divider::new(groups.max(1)), ..args }))
 }
 
 /// Two launches: one rounds the rows of x to bytes, and in the other each row reads the matrix of its expert.
-/// `None` if the device has no byte products, or none for these types and sizes, which the kernels count in
-/// 32 bits.
+/// Returns `false` if the device has no byte products, or none for these types and sizes, which the kernels
+/// count in 32 bits.
 fn by_bytes(
     args: ExpertsArgs,
     types: [ElementType; 2],
     tokens: u64,
     device: &Device,
-) -> Result<Option<Plan>, Refused> {
-    let Some(instance) = crate::find(OP, "dot1", &types[..1]) else { return Ok(None) };
+    plan: &mut Plan,
+) -> Result<bool, Refused> {
+    let Some(instance) = crate::find(OP, "dot1", &types[..1]) else { return Ok(false) };
     // The number of lanes, and so the order of a sum, depends on the number of rows.
     let fits = device.dot4.is_some() && types[1] == F32 && !device.tuning.is_by_row();
     let counted = args.d > 0 && args.d.max(args.outputs).max(args.experts) < u64::from(u32::MAX);
     let distinct = if args.weight_stride[1] == 0 { 1 } else { args.outputs };
     if !fits || !counted || args.rows == 0 || distinct < qlinear::MIN_DOT_OUTPUTS {
-        return Ok(None);
+        return Ok(false);
     }
     let slots = if args.x_stride[1] == 0 { tokens } else { args.rows };
     let kernel = need(OP, "split", &[])?;
     let Some((split, workspace)) = qlinear::split_rows(kernel, slots, args.d, device)? else {
-        return Ok(None);
+        return Ok(false);
     };
     let groups = args.rows.saturating_mul(args.outputs.div_ceil(DOT_COLUMNS));
     let lanes = qlinear::dot_lanes(groups, args.d / qlinear::STEP, device);
@@ -279,7 +238,10 @@ fn by_bytes(
     let blocks = args.rows.checked_mul(blocks_of_row).filter(|n| *n < 1 << 62).ok_or(Refused::Size)?;
     let main = Launch::over(instance, blocks, 1, device.row_blocks());
     let args = ExpertsArgs { groups: Divider::new(blocks_of_row), lanes, slots, ..args };
-    Ok(Some(Plan { before: Before::Split(split), main, args, launches: 2, workspace }))
+    plan.workspace = workspace;
+    plan.add_with(split, &args, &[offset_of!(ExpertsArgs, tiles)])?;
+    plan.add_with(main, &args, &[offset_of!(ExpertsArgs, tiles)])?;
+    Ok(true)
 }
 
 /// Two launches that sort the rows by expert, and one that multiplies them in tiles.
@@ -288,7 +250,8 @@ fn sorted(
     types: [ElementType; 2],
     x: ElementType,
     device: &Device,
-) -> Result<Plan, Refused> {
+    plan: &mut Plan,
+) -> Result<(), Refused> {
     // At most this many tiles have rows: each expert has at most one partial tile, and so do choices of "no expert".
     let slots = args.rows / TILE + args.experts + 1;
     let columns = args.outputs.div_ceil(TILE);
@@ -297,10 +260,13 @@ fn sorted(
     let choices = Launch::over(need(OP, "choices", &[])?, args.rows, BLOCK.into(), blocks);
     let sort = Launch::over(need(OP, "sort", &[])?, args.experts + 1, 1, device.row_blocks());
     let main = Launch::over(tile_kernel(types, x, device)?, tiles, 1, device.row_blocks());
-    let workspace = slots * ENTRY + 2 * list_bytes(args.rows);
-    let args = ExpertsArgs { groups: Divider::new(columns), slots, ..args };
-    let before = Before::Sort([choices, sort]);
-    Ok(Plan { before, main, args, launches: 3, workspace })
+    let chosen = slots * ENTRY;
+    let sorted = chosen + list_bytes(args.rows);
+    plan.workspace = sorted + list_bytes(args.rows);
+    let args = ExpertsArgs { groups: Divider::new(columns), slots, chosen, sorted, ..args };
+    let parts =
+        [offset_of!(ExpertsArgs, tiles), offset_of!(ExpertsArgs, chosen), offset_of!(ExpertsArgs, sorted)];
+    [choices, sort, main].into_iter().try_for_each(|launch| plan.add_with(launch, &args, &parts))
 }
 
 /// The kernel for tiles: on matrix units if the device has them and they support these types.
@@ -329,14 +295,16 @@ mod tests {
             bias: None,
             y: view(x, &[100, 100, 1]),
         };
-        prepare([rows, 1, 100], [1, 256], 8, &on, Report::default(), &device).unwrap()
+        let mut plan = Plan::new();
+        prepare([rows, 1, 100], [1, 256], 8, &on, Report::default(), &device, &mut plan).unwrap();
+        plan
     }
 
     #[test]
     fn rows_are_sorted_from_a_mean_number_on() {
-        assert_eq!(plan(31, [F16, F16], None).launches, 1);
-        assert_eq!(plan(32, [F16, F16], None).launches, 3);
-        assert_eq!(plan(0, [F16, F16], None).launches, 1);
+        assert_eq!(plan(31, [F16, F16], None).steps().len(), 1);
+        assert_eq!(plan(32, [F16, F16], None).steps().len(), 3);
+        assert_eq!(plan(0, [F16, F16], None).steps().len(), 1);
     }
 
     /// 64 outputs of rows of 4096 with 8 matrices in q4_0, two per token.
@@ -352,19 +320,23 @@ mod tests {
             y: view(x, &[128, 64, 1]),
         };
         let m = if shared { 1 } else { 2 };
-        prepare([tokens, 2, 64], [m, 4096], 8, &on, Report::default(), &device).unwrap()
+        let mut plan = Plan::new();
+        prepare([tokens, 2, 64], [m, 4096], 8, &on, Report::default(), &device, &mut plan).unwrap();
+        plan
     }
 
     #[test]
     fn few_rows_by_blocks_are_rounded_to_bytes() {
         let dot4 = Some(Dot4::Signed);
-        let plan = by_bytes(3, F16, dot4, true, false);
+        let mut plan = by_bytes(3, F16, dot4, true, false);
         // 3 rows of x of 128 blocks, in 40 bytes each; 6 choices of 16 groups would have 3072 of 4096 threads with waves of 32.
-        assert_eq!((plan.launches, plan.workspace), (2, 3 * 128 * 40));
-        let ((split, _), (main, args)) = (plan.launch(0, 1 << 20), plan.launch(1, 1 << 20));
-        assert_eq!((split.instance.variant, main.instance.variant), ("split", "dot1"));
+        assert_eq!((plan.steps().len(), plan.workspace), (2, 3 * 128 * 40));
+        plan.place(1 << 20, 0);
+        let launches: Vec<_> = plan.steps().map(|step| step.launch).collect();
+        let args: ExpertsArgs = plan.args(1).unwrap();
+        assert_eq!((launches[0].instance.variant, launches[1].instance.variant), ("split", "dot1"));
         assert_eq!(
-            (args.tiles, args.slots, args.lanes, args.groups.by(), main.grid[0]),
+            (args.tiles, args.slots, args.lanes, args.groups.by(), launches[1].grid[0]),
             (1 << 20, 3, 64, 4, 24)
         );
         assert_eq!(by_bytes(3, F16, dot4, false, false).workspace, 6 * 128 * 40);
@@ -374,13 +346,13 @@ mod tests {
             by_bytes(3, F16, dot4, true, true),
             by_bytes(0, F16, dot4, true, false),
         ] {
-            assert_eq!((plan.launches, plan.workspace), (1, 0));
+            assert_eq!((plan.steps().len(), plan.workspace), (1, 0));
         }
     }
 
     #[test]
     fn matrix_units_take_what_they_multiply_exactly() {
-        let symbol = |types, matrix| plan(99, types, matrix).main.instance.symbol.as_str();
+        let symbol = |types, matrix| plan(99, types, matrix).main().unwrap().instance.symbol.as_str();
         let (wmma, mfma) = (Some(Matrix::Wmma11), Some(Matrix::Mfma90a));
         let q4_k = ElementType::Block(BlockFormat::Q4K);
         assert_eq!(symbol([F16, F16], wmma), "linear_experts_mma64_f16_f16");
@@ -394,12 +366,13 @@ mod tests {
 
     #[test]
     fn a_workspace_holds_both_lists_and_every_tile() {
-        let plan = plan(130, [F16, F16], None);
+        let mut plan = plan(130, [F16, F16], None);
         // Two full tiles, one partial tile per expert, and one for choices of "no expert".
         let slots = 2 + 8 + 1;
         assert_eq!(plan.workspace, slots * 16 + 2 * 132 * 4);
-        assert_eq!(plan.main.grid[0], slots as u32 * 2);
-        let (_, args) = plan.launch(2, 1 << 20);
+        assert_eq!(plan.main().unwrap().grid[0], slots as u32 * 2);
+        plan.place(1 << 20, 0);
+        let args: ExpertsArgs = plan.args(2).unwrap();
         let base = 1 << 20;
         assert_eq!(
             [args.tiles, args.chosen, args.sorted],

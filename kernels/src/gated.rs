@@ -1,5 +1,5 @@
 //! l2_norm and gated_rms_norm over the last dimension; swiglu_clamped.
-use crate::instances::{Arguments, Table};
+use crate::instances::Table;
 use crate::launch::need;
 use crate::norm::{reduce_lds, row_launch};
 use crate::quant::kind;
@@ -12,7 +12,7 @@ const BLOCK: u32 = 256;
 
 /// Arguments of l2_norm and gated_rms_norm.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct GatedArgs {
     pub shape: Shape,
@@ -27,13 +27,9 @@ pub struct GatedArgs {
     pub eps: f64,
 }
 
-impl Arguments for GatedArgs {
-    const NAME: &'static str = "GatedArgs";
-}
-
 /// Arguments of swiglu_clamped.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct ClampedArgs {
     pub shape: Shape,
@@ -42,10 +38,6 @@ pub struct ClampedArgs {
     pub y: StridedPointer,
     pub alpha: f64,
     pub limit: f64,
-}
-
-impl Arguments for ClampedArgs {
-    const NAME: &'static str = "ClampedArgs";
 }
 
 pub(crate) fn declare(table: &mut Table) {

@@ -1,5 +1,5 @@
 //! index_select, index types, and the record of the first out-of-range index.
-use crate::instances::{Arguments, Table};
+use crate::instances::Table;
 use crate::launch::need;
 use crate::shape::{as_units, leading};
 use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer};
@@ -8,7 +8,7 @@ const BLOCK: u32 = 256;
 
 /// The first index fault of a stream, in memory that the host reads after waiting for the stream.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct ErrorRecord {
     /// 0 if there is no fault, 2 once the record is complete.
     pub state: u32,
@@ -27,7 +27,7 @@ pub struct ErrorRecord {
 
 /// Where the kernels of a stream report an index fault, in device memory. The first thread to claim it writes the record.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct ErrorSlot {
     /// 0 until a thread claims it. The host resets it once it has taken the record.
     pub claimed: u32,
@@ -45,7 +45,7 @@ impl ErrorSlot {
 
 /// Arguments of index_select.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct IndexSelectArgs {
     pub shape: Shape,
@@ -59,10 +59,6 @@ pub struct IndexSelectArgs {
     pub op: u32,
     pub operand: u32,
     pub reserved: u32,
-}
-
-impl Arguments for IndexSelectArgs {
-    const NAME: &'static str = "IndexSelectArgs";
 }
 
 pub(crate) fn declare(table: &mut Table) {

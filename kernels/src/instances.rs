@@ -5,11 +5,16 @@ use std::any::TypeId;
 use std::hash::{Hash, Hasher};
 use std::sync::LazyLock;
 
-/// The Rust mirror of a kernel's argument struct.
-pub trait Arguments: Copy + 'static {
-    /// The name of the struct in the source.
-    const NAME: &'static str;
+/// The Rust mirror of a kernel's argument struct: plain data without padding.
+pub trait Arguments: bytemuck::Pod {
+    /// The name of the struct, which is the same in the source.
+    fn name() -> &'static str {
+        let path = std::any::type_name::<Self>();
+        path.rsplit_once("::").map_or(path, |(_, name)| name)
+    }
 }
+
+impl<A: bytemuck::Pod> Arguments for A {}
 
 /// One compiled kernel.
 #[derive(Clone, Debug)]
@@ -35,7 +40,7 @@ pub struct Instance {
     pub lds: u32,
     /// The maximum number of vector registers that it should use.
     pub max_vgprs: MaxVgprs,
-    /// The name of the argument struct in the source, [`Arguments::NAME`].
+    /// The name of the argument struct in the source, [`Arguments::name`].
     pub args: &'static str,
     /// The size of the argument struct in bytes.
     pub args_size: usize,
@@ -156,7 +161,7 @@ impl Table {
             part: "",
             block,
             max_vgprs: MaxVgprs::default(),
-            args: A::NAME,
+            args: A::name(),
             args_size: size_of::<A>(),
             args_type: TypeId::of::<A>(),
             needs,

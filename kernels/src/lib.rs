@@ -8,7 +8,8 @@
 //! that choose an instance and its grid:
 //!
 //! 1. The caller describes its operands as [`OperandView`]s: device address, strides, element type.
-//! 2. The family's `prepare` returns a [`Launch`] ([`Instance`], grid, block) and the arguments, or the reason why there is none.
+//! 2. The family's `prepare` returns a [`Launch`] ([`Instance`], grid, block) and the arguments, or the reason why there is none. If a
+//!    problem takes several launches, or memory besides its operands, it adds them to a [`Plan`].
 //! 3. [`Unit::text`] returns the text to compile; functions such as [`source::hiprtc_options`] return the compiler flags.
 //!
 //! # Design
@@ -37,6 +38,7 @@ mod element_type;
 mod family;
 mod instances;
 mod launch;
+mod plan;
 mod refused;
 mod shape;
 pub mod source;
@@ -83,6 +85,7 @@ pub use family::Family;
 pub use instances::{Arguments, Instance, MaxVgprs, by_symbol, find, instances};
 pub use launch::{Device, Launch};
 pub use matrix::Matrix;
+pub use plan::{Plan, Step};
 pub use refused::Refused;
 pub use shape::{Divider, MAX_RANK, OperandView, Shape, StridedPointer, elementwise, rows};
 pub use target::GfxTarget;

@@ -1,5 +1,5 @@
 //! Linear attention: convolutions with state, and the gated delta rule.
-use crate::instances::{Arguments, Table};
+use crate::instances::Table;
 use crate::launch::need;
 use crate::{Device, Divider, ElementType, Family, Launch, OperandView, Refused, StridedPointer};
 
@@ -11,7 +11,7 @@ const RUN: u64 = 32;
 
 /// Arguments of conv1d_update.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct Conv1dUpdateArgs {
     pub x: StridedPointer,
@@ -30,13 +30,9 @@ pub struct Conv1dUpdateArgs {
     pub silu: u64,
 }
 
-impl Arguments for Conv1dUpdateArgs {
-    const NAME: &'static str = "Conv1dUpdateArgs";
-}
-
 /// Arguments of gated_delta_rule.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct GatedDeltaArgs {
     pub q: StridedPointer,
@@ -54,10 +50,6 @@ pub struct GatedDeltaArgs {
     pub lanes: u64,
     pub tiles: u64,
     pub scale: f64,
-}
-
-impl Arguments for GatedDeltaArgs {
-    const NAME: &'static str = "GatedDeltaArgs";
 }
 
 pub(crate) fn declare(table: &mut Table) {

@@ -1,5 +1,5 @@
 //! matmul and linear: c = a b (+ bias), batched, with any strides.
-use crate::instances::{Arguments, Needs, Table};
+use crate::instances::{Needs, Table};
 use crate::launch::need;
 use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
 
@@ -9,7 +9,7 @@ const STAGED: u32 = 8;
 
 /// A batch of matrices, as the kernels read it.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct Matrix {
     pub batch: StridedPointer,
@@ -19,7 +19,7 @@ pub struct Matrix {
 
 /// Arguments of every matmul kernel.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct MatmulArgs {
     pub batches: Shape,
@@ -33,10 +33,6 @@ pub struct MatmulArgs {
     pub bias_stride: i64,
     pub bias_is_f32: u64,
     pub up: u64,
-}
-
-impl Arguments for MatmulArgs {
-    const NAME: &'static str = "MatmulArgs";
 }
 
 /// Type pairs that decoders use. They get every kernel variant; other pairs get only the small tile.

@@ -1,10 +1,11 @@
 //! rms_norm, add_rms_norm and layer_norm over the last dimension; group_norm over groups of channels.
-use crate::instances::{Arguments, Table};
+use crate::instances::Table;
 use crate::launch::need;
 use crate::{
-    Device, Divider, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise,
-    rows,
+    Device, Divider, ElementType, Family, Launch, OperandView, Plan, Refused, Shape, StridedPointer,
+    elementwise, rows,
 };
+use std::mem::offset_of;
 
 const BLOCK: u32 = 256;
 /// Maximum number of packs of a short row that a lane reads and keeps in registers.
@@ -18,7 +19,7 @@ const MOMENTS: u64 = 3;
 
 /// Arguments of rms_norm, add_rms_norm and layer_norm.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct NormArgs {
     pub shape: Shape,
@@ -35,13 +36,9 @@ pub struct NormArgs {
     pub eps: f64,
 }
 
-impl Arguments for NormArgs {
-    const NAME: &'static str = "NormArgs";
-}
-
 /// Arguments of group_norm.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct GroupNormArgs {
     pub shape: Shape,
@@ -60,10 +57,6 @@ pub struct GroupNormArgs {
     pub partial: u64,
     pub parts: u64,
     pub shares: u64,
-}
-
-impl Arguments for GroupNormArgs {
-    const NAME: &'static str = "GroupNormArgs";
 }
 
 pub(crate) fn declare(table: &mut Table) {
@@ -177,21 +170,15 @@ pub fn prepare(
     Ok((launch, args))
 }
 
-/// The launches of group_norm: `main`, then `apply` if present, with the same arguments.
-#[derive(Clone, Copy, Debug)]
-pub struct GroupPlan {
-    /// Computes the norm itself, or only the moments of each part if there is an `apply`.
-    pub main: Launch,
-    /// Normalises with the moments of the parts. Used if groups are few and large.
-    pub apply: Option<Launch>,
-    /// Bytes of device memory that `args.partial` must point to; 0 without `apply`.
-    pub workspace: u64,
-    /// Arguments, with `partial` still 0.
-    pub args: GroupNormArgs,
-}
-
-/// Prepares group_norm of x\[b, c, ..\]. `groups` must divide `c`.
-pub fn group(dims: &[u64], groups: u64, norm: &Norm<'_>, device: &Device) -> Result<GroupPlan, Refused> {
+/// Prepares group_norm of x\[b, c, ..\]. `groups` must divide `c`. If groups are few and large, a launch computes the moments of
+/// their parts, and another normalises with them.
+pub fn group(
+    dims: &[u64],
+    groups: u64,
+    norm: &Norm<'_>,
+    device: &Device,
+    plan: &mut Plan,
+) -> Result<(), Refused> {
     let &[batch, channels, ref spatial @ ..] = dims else { return Err(Refused::Rank(dims.len())) };
     let types = [norm.x.dtype, norm.parameter_type("group_norm")?];
     let (mut shape, [x, y]) = elementwise(dims, [norm.x, norm.y])?;
@@ -225,15 +212,16 @@ pub fn group(dims: &[u64], groups: u64, norm: &Norm<'_>, device: &Device) -> Res
     let shares = wanted.min(parts / 2);
     if shares < 2 {
         let main = Launch::over(need("group_norm", "", &types)?, group_rows, 1, device.row_blocks());
-        return Ok(GroupPlan { main, apply: None, workspace: 0, args });
+        return plan.add((main, args));
     }
     (args.parts, args.shares) = (parts, shares);
     let all = group_rows * parts;
     let main = Launch::over(need("group_norm", "parts", &types)?, all, 1, device.row_blocks());
     let apply =
         Launch::over(need("group_norm", "apply", &types)?, group_rows * shares, 1, device.row_blocks());
-    let workspace = all * MOMENTS * if norm.x.dtype == ElementType::F64 { 8 } else { 4 };
-    Ok(GroupPlan { main, apply: Some(apply), workspace, args })
+    plan.workspace = all * MOMENTS * if norm.x.dtype == ElementType::F64 { 8 } else { 4 };
+    plan.add_with(main, &args, &[offset_of!(GroupNormArgs, partial)])?;
+    plan.add_with(apply, &args, &[offset_of!(GroupNormArgs, partial)])
 }
 
 #[cfg(test)]
@@ -247,14 +235,19 @@ mod tests {
             let strides = [elements as i64, elements as i64, 1];
             let x = view(&strides, ElementType::F32);
             let norm = Norm { x, y: x, weight: None, bias: None, residual: None, sum: None, eps: 1e-5 };
-            group(&[1, 1, elements], 1, &norm, &device()).expect("a kernel")
+            let mut plan = Plan::new();
+            group(&[1, 1, elements], 1, &norm, &device(), &mut plan).expect("a kernel");
+            plan
         };
+        let variants =
+            |plan: &Plan| plan.steps().map(|step| step.launch.instance.variant).collect::<Vec<_>>();
+        let args = |plan: &Plan| plan.args::<GroupNormArgs>(0).expect("a launch");
         let whole = plan(3 * GROUP_PART);
-        assert!(whole.apply.is_none() && whole.main.instance.variant.is_empty());
-        assert_eq!((whole.workspace, whole.args.parts), (0, 1));
+        assert_eq!(variants(&whole), [""]);
+        assert_eq!((whole.workspace, args(&whole).parts), (0, 1));
         let split = plan(3 * GROUP_PART + 1);
-        assert_eq!(split.apply.map(|apply| apply.instance.variant), Some("apply"));
-        assert_eq!((split.main.instance.variant, split.args.parts, split.args.shares), ("parts", 4, 2));
+        assert_eq!(variants(&split), ["parts", "apply"]);
+        assert_eq!((args(&split).parts, args(&split).shares), (4, 2));
         assert_eq!(split.workspace, 4 * MOMENTS * 4);
     }
 }

@@ -1,5 +1,5 @@
 //! Elementwise functions with parameters: `powf`, `clamp`, `elu`; `y` may be `x`.
-use crate::instances::{Arguments, Table};
+use crate::instances::Table;
 use crate::launch::need;
 use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
 
@@ -7,7 +7,7 @@ const BLOCK: u32 = 256;
 
 /// Arguments of every function.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct ParametricArgs {
     /// Shape of both operands, from [`crate::elementwise`].
     pub shape: Shape,
@@ -19,10 +19,6 @@ pub struct ParametricArgs {
     pub first: u64,
     /// The second parameter, of functions that have one.
     pub second: u64,
-}
-
-impl Arguments for ParametricArgs {
-    const NAME: &'static str = "ParametricArgs";
 }
 
 /// Functions of floats, with the name of their function object in the source.

@@ -1,5 +1,5 @@
 //! max_pool2d and avg_pool2d.
-use crate::instances::{Arguments, Table};
+use crate::instances::Table;
 use crate::launch::need;
 use crate::pool_upsample::{Extents, Planes, planes};
 use crate::{Device, ElementType, Family, Launch, Refused};
@@ -8,7 +8,7 @@ const BLOCK: u32 = 256;
 
 /// Windows along one dimension. Mirrors `Windows` in the source.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct Windows {
     pub size: i64,
@@ -28,17 +28,13 @@ impl Windows {
 
 /// Arguments of both kernels.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct PoolArgs {
     pub planes: Planes,
     pub down: Windows,
     pub across: Windows,
     pub elements: f64,
-}
-
-impl Arguments for PoolArgs {
-    const NAME: &'static str = "PoolArgs";
 }
 
 pub(crate) fn declare(table: &mut Table) {

@@ -3,7 +3,7 @@ use crate::{Device, Divider, Instance, Launch, OperandView, Refused, Shape, Stri
 
 /// Planes of x and y. Mirrors `Planes` in `ops_planes.h`.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct Planes {
     pub lead: Shape,

@@ -1,6 +1,6 @@
 //! Norm of heads, followed by rotation.
 use crate::index::{Report, kind_of};
-use crate::instances::{Arguments, Table};
+use crate::instances::Table;
 use crate::launch::need;
 use crate::rope::Positions;
 use crate::shape::list;
@@ -10,7 +10,7 @@ const BLOCK: u32 = 256;
 
 /// Arguments of qk_norm_rope.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct QkNormRopeArgs {
     pub shape: Shape,
@@ -42,10 +42,6 @@ pub struct QkNormRopeArgs {
     pub op: u32,
     pub operand: u32,
     pub reserved: u32,
-}
-
-impl Arguments for QkNormRopeArgs {
-    const NAME: &'static str = "QkNormRopeArgs";
 }
 
 pub(crate) fn declare(table: &mut Table) {

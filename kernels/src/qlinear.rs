@@ -1,12 +1,14 @@
 //! qlinear: rows of floats times a quantized weight.
 use crate::element_type::{BlockFormat, Kernels};
-use crate::instances::{Arguments, Table};
+use crate::instances::Table;
 use crate::launch::need;
 use crate::matmul::{SWIGLU_ROWS, mma_lds};
 use crate::quant::kind;
 use crate::{
-    Device, ElementType, Family, Instance, Launch, OperandView, Refused, Shape, StridedPointer, rows,
+    Device, ElementType, Family, Instance, Launch, OperandView, Plan, Refused, Shape, StridedPointer, rows,
 };
+use bytemuck::Zeroable;
+use std::mem::offset_of;
 
 const BLOCK: u32 = 256;
 /// Number of values along k that kernels process at a time; `STEP_VALUES` in the source.
@@ -14,7 +16,7 @@ pub(crate) const STEP: u64 = 32;
 
 /// Arguments of every qlinear kernel.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct QLinearArgs {
     pub shape: Shape,
@@ -33,10 +35,6 @@ pub struct QLinearArgs {
     /// The output's type as a value, for byte products.
     pub y_kind: u64,
     pub up: u64,
-}
-
-impl Arguments for QLinearArgs {
-    const NAME: &'static str = "QLinearArgs";
 }
 
 fn tile_lds(size: u32, t: ElementType) -> u32 {
@@ -150,19 +148,6 @@ pub(crate) fn declare(table: &mut Table) {
     }
 }
 
-/// The launches and memory of a product.
-#[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    /// Rounds x to bytes, in the workspace, if byte products are used with several rows.
-    pub split: Option<Launch>,
-    /// The product kernel.
-    pub main: Launch,
-    /// Bytes of device memory that [`QLinearArgs::planes`] must point to; 0 if none is needed.
-    pub workspace: u64,
-    /// Arguments of both launches.
-    pub args: QLinearArgs,
-}
-
 /// Prepares `y[.., n] = x[.., k] weight[n, k]`. `dims` are those of x, with a whole number of blocks along the last dimension.
 /// `weight` is \[n, k / values\] in blocks, and y has the leading dimensions of x.
 pub fn prepare(
@@ -170,12 +155,13 @@ pub fn prepare(
     n: u64,
     [x, weight, y]: [OperandView<'_>; 3],
     device: &Device,
-) -> Result<Plan, Refused> {
+    plan: &mut Plan,
+) -> Result<(), Refused> {
     let (args, types) = arguments(dims, n, [x, weight, y], device)?;
-    if let Some(plan) = dot(args, types, device)? {
-        return Ok(plan);
+    if dot(args, types, device, plan)? {
+        return Ok(());
     }
-    Ok(Plan { split: None, main: launch(&args, types, device)?, workspace: 0, args })
+    plan.add((launch(&args, types, device)?, args))
 }
 
 /// Prepares `y[.., n] = silu(x gateᵀ) · (x upᵀ)` for few rows, with byte dot products. Operands are those of [`prepare`].
@@ -184,7 +170,8 @@ pub fn swiglu(
     n: u64,
     [x, gate, up, y]: [OperandView<'_>; 4],
     device: &Device,
-) -> Result<Plan, Refused> {
+    plan: &mut Plan,
+) -> Result<(), Refused> {
     let no_kernel = || {
         let types = vec![x.dtype, gate.dtype, up.dtype];
         Refused::NoKernel { op: "linear_swiglu".into(), types }
@@ -206,15 +193,13 @@ pub fn swiglu(
     }
     if args.rows <= 1 {
         let instance = need("linear_swiglu", "dot1", &types[..1])?;
-        let mut plan = dot_row(args, ROW_COLUMNS / 2, instance, device)?;
-        if args.rows == 0 {
-            plan.main.grid = [0; 3]; // the kernel assumes that there is a row
-        }
-        return Ok(plan);
+        // The kernel assumes that there is a row: without one, nothing is launched.
+        let args = QLinearArgs { n: args.n * args.rows, ..args };
+        return dot_row(args, ROW_COLUMNS / 2, instance, device, plan);
     }
     let instance = need("linear_swiglu", "dot4", &types[..1])?;
     let shared = (SWIGLU_TOGETHER, DOT_COLUMNS / 2);
-    dot_rows(args, types[1], instance, shared, device)?.ok_or_else(no_kernel)
+    if dot_rows(args, types[1], instance, shared, device, plan)? { Ok(()) } else { Err(no_kernel()) }
 }
 
 /// The arguments of a product, and the types of weight and x.
@@ -232,25 +217,19 @@ fn arguments(
         return Err(Refused::Limit { what: "k", got: k, max });
     }
     let &[weight_row, weight_block] = weight.strides else { return Err(Refused::Rank(weight.strides.len())) };
-    let count: u64 = dims.iter().rev().skip(1).product();
-    let lanes = (k / STEP).next_power_of_two().min(u64::from(device.wave));
-    let (weight, rows) = (weight.data, count);
-    let (planes, plane_rows, y_kind) = (0, 0, u64::from(kind(types[1])?));
     let args = QLinearArgs {
         shape,
         x,
         y,
-        weight,
+        weight: weight.data,
         weight_row,
         weight_block,
-        rows,
+        rows: dims.iter().rev().skip(1).product(),
         n,
         k,
-        lanes,
-        planes,
-        plane_rows,
-        y_kind,
-        up: 0,
+        lanes: (k / STEP).next_power_of_two().min(u64::from(device.wave)),
+        y_kind: kind(types[1])?.into(),
+        ..QLinearArgs::zeroed()
     };
     Ok((args, types))
 }
@@ -275,41 +254,51 @@ fn fits_dot(args: &QLinearArgs, x: ElementType, device: &Device) -> bool {
     fits && device.dot4.is_some() && x != ElementType::F64
 }
 
-/// The plan with byte dot products, if the device has them and there are few rows.
-fn dot(args: QLinearArgs, types: [ElementType; 2], device: &Device) -> Result<Option<Plan>, Refused> {
+/// Plans a product with byte dot products, if the device has them and there are few rows. Returns whether it
+/// does.
+fn dot(
+    args: QLinearArgs,
+    types: [ElementType; 2],
+    device: &Device,
+    plan: &mut Plan,
+) -> Result<bool, Refused> {
     let few = device.tuning.qlinear_dot_rows()..=device.tuning.qlinear_rows();
     // One row and several are summed in different orders.
     if device.tuning.is_by_row() || !few.contains(&args.rows) || !fits_dot(&args, types[1], device) {
-        return Ok(None);
+        return Ok(false);
     }
-    let ElementType::Block(format) = types[0] else { return Ok(None) };
+    let ElementType::Block(format) = types[0] else { return Ok(false) };
     let fits = dots(format).find(|(_, rows)| args.rows <= *rows).or_else(|| dots(format).last());
-    let Some((variant, together)) = fits else { return Ok(None) };
+    let Some((variant, together)) = fits else { return Ok(false) };
     let instance = need("qlinear", variant, &types[..1])?; // x has been rounded to bytes, whatever its type was
     if args.rows == 1 {
-        return dot_row(args, ROW_COLUMNS, instance, device).map(Some);
+        return dot_row(args, ROW_COLUMNS, instance, device, plan).map(|()| true);
     }
-    dot_rows(args, types[1], instance, (together, DOT_COLUMNS), device)
+    dot_rows(args, types[1], instance, (together, DOT_COLUMNS), device, plan)
 }
 
-/// The plan for several rows of this type; a kernel computes `shared` rows and columns together. `None` if it
-/// would need too much memory.
+/// Plans several rows of this type: a launch rounds them to bytes, and another computes `shared` rows and
+/// columns together. Returns `false` if they would need too much memory.
 fn dot_rows(
     mut args: QLinearArgs,
     t: ElementType,
     instance: &'static Instance,
     shared: (u64, u64),
     device: &Device,
-) -> Result<Option<Plan>, Refused> {
+    plan: &mut Plan,
+) -> Result<bool, Refused> {
     args.plane_rows = args.rows.next_multiple_of(shared.0);
     let kernel = need("qlinear", "split", &[t])?;
     let Some((split, workspace)) = split_rows(kernel, args.plane_rows, args.k, device)? else {
-        return Ok(None);
+        return Ok(false);
     };
     args.lanes = dot_lanes(args.n.div_ceil(shared.1), args.k / STEP, device);
     let per_block = u64::from(BLOCK) / args.lanes * shared.1;
     let main = Launch::over(instance, args.n, per_block, device.row_blocks());
-    Ok(Some(Plan { split: Some(split), main, workspace, args }))
+    plan.workspace = workspace;
+    plan.add_with(split, &args, &[offset_of!(QLinearArgs, planes)])?;
+    plan.add_with(main, &args, &[offset_of!(QLinearArgs, planes)])?;
+    Ok(true)
 }
 
 /// The launch that rounds `rows` rows of k values to bytes, and the memory for them; `None` if that would be
@@ -339,19 +328,20 @@ pub(crate) fn dot_lanes(groups: u64, steps: u64, device: &Device) -> u64 {
     lanes
 }
 
-/// The plan for one row, which every block rounds separately: as many lanes as the row has steps, within a
+/// Plans one row, which every block rounds separately: as many lanes as the row has steps, within a
 /// block.
 fn dot_row(
     mut args: QLinearArgs,
     columns: u64,
     instance: &'static Instance,
     device: &Device,
-) -> Result<Plan, Refused> {
+    plan: &mut Plan,
+) -> Result<(), Refused> {
     let block = u64::from(BLOCK);
     args.lanes = (args.k / STEP).next_power_of_two().clamp(device.wave.into(), block);
     let columns = columns * (block / args.lanes);
     let main = Launch::over(instance, args.n, columns, device.dot_blocks());
-    Ok(Plan { split: None, main, workspace: 0, args })
+    plan.add((main, args))
 }
 
 /// A launch that assigns groups of lanes to `rows` rows of x and `columns` rows of the weight.
@@ -409,9 +399,11 @@ mod tests {
             view(ElementType::Block(BlockFormat::Q4_0), &blocks),
             view(ElementType::F16, &out),
         ];
-        let plan = prepare(&[8, k], n, views, &device).unwrap();
-        assert_eq!(plan.main.instance.variant, "dot8");
-        (plan.args.lanes, plan.main.grid[0])
+        let mut plan = Plan::new();
+        prepare(&[8, k], n, views, &device, &mut plan).unwrap();
+        let main = plan.main().unwrap();
+        assert_eq!(main.instance.variant, "dot8");
+        (plan.args::<QLinearArgs>(1).unwrap().lanes, main.grid[0])
     }
 
     #[test]

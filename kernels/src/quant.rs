@@ -1,7 +1,7 @@
 //! Blocks: quantize, dequantize, and lookup of rows in a quantized table.
 use crate::element_type::BlockFormat;
 use crate::index::{Report, kind_of};
-use crate::instances::{Arguments, Table};
+use crate::instances::Table;
 use crate::launch::need;
 use crate::shape::{List, list};
 use crate::{
@@ -16,7 +16,7 @@ const PART: u64 = 8;
 
 /// Arguments of quantize.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct QuantizeArgs {
     pub shape: Shape,
@@ -27,7 +27,7 @@ pub struct QuantizeArgs {
 
 /// Arguments of dequantize.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct DequantizeArgs {
     pub shape: Shape,
@@ -38,7 +38,7 @@ pub struct DequantizeArgs {
 
 /// Arguments of qembedding.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct QEmbeddingArgs {
     pub shape: Shape,
@@ -54,16 +54,6 @@ pub struct QEmbeddingArgs {
     pub operand: u32,
     /// The output's kind.
     pub y_kind: u32,
-}
-
-impl Arguments for QuantizeArgs {
-    const NAME: &'static str = "QuantizeArgs";
-}
-impl Arguments for DequantizeArgs {
-    const NAME: &'static str = "DequantizeArgs";
-}
-impl Arguments for QEmbeddingArgs {
-    const NAME: &'static str = "QEmbeddingArgs";
 }
 
 pub(crate) fn declare(table: &mut Table) {

@@ -1,11 +1,13 @@
 //! sum, mean, max, min, prod, argmax and argmin over any dimensions.
-use crate::instances::{Arguments, Table};
+use crate::instances::Table;
 use crate::launch::need;
 use crate::norm::lanes_for;
 use crate::shape::outer_multiples;
 use crate::{
-    Device, Divider, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise,
+    Device, Divider, ElementType, Family, Launch, OperandView, Plan, Refused, Shape, StridedPointer,
+    elementwise,
 };
+use std::mem::offset_of;
 
 /// Threads per block; `REDUCE_BLOCK` in the source.
 const BLOCK: u32 = 256;
@@ -23,7 +25,7 @@ const PARTS_BY_ROW: u64 = 16;
 
 /// Arguments of every reduction.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct ReduceArgs {
     pub kept: Shape,
@@ -31,7 +33,7 @@ pub struct ReduceArgs {
     pub x: StridedPointer,
     pub y: StridedPointer,
     pub along: StridedPointer,
-    /// Device address of the workspace of [`Plan::workspace`] bytes, aligned to 8 bytes. Unused with one part.
+    /// Device address of the workspace, aligned to 8 bytes. Unused with one part.
     pub partial: u64,
     pub parts: Divider,
     pub tiles: Divider,
@@ -41,10 +43,6 @@ pub struct ReduceArgs {
     pub divisor: f64,
     pub flip: u32,
     pub pass: u32,
-}
-
-impl Arguments for ReduceArgs {
-    const NAME: &'static str = "ReduceArgs";
 }
 
 /// `Pass` in the source.
@@ -123,32 +121,6 @@ pub(crate) fn declare(table: &mut Table) {
     }
 }
 
-/// The launches of a reduction: `main`, then `combine` if present.
-#[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    /// Reduces the elements of outputs, or of parts of them.
-    pub main: Launch,
-    /// Arguments of `main`, with `partial` still 0.
-    pub args: ReduceArgs,
-    /// Combines the parts; takes [`ReduceArgs::combining`].
-    pub combine: Option<Launch>,
-    /// Bytes of device memory that `args.partial` must point to; 0 without `combine`.
-    pub workspace: u64,
-}
-
-impl ReduceArgs {
-    /// The arguments of the launch that combines parts.
-    pub fn combining(self, wave: u32) -> Self {
-        let parts = self.parts.by();
-        ReduceArgs { items: self.kept.count(), lanes: combining_lanes(parts, wave), pass: READ_PARTS, ..self }
-    }
-}
-
-fn combining_lanes(parts: u64, wave: u32) -> u64 {
-    let lanes = parts.next_power_of_two();
-    if lanes <= u64::from(wave) { lanes } else { BLOCK.into() }
-}
-
 /// A reduction of `x` to `y`: the dimensions that are kept with the strides of both operands, and those that are reduced with the
 /// strides of `x`.
 #[derive(Clone, Copy, Debug)]
@@ -162,7 +134,7 @@ pub struct Reduction<'a> {
 }
 
 /// Prepares `sum`, `mean`, `max`, `min`, `prod`, `argmax` or `argmin`.
-pub fn prepare(op: &str, on: &Reduction<'_>, device: &Device) -> Result<Plan, Refused> {
+pub fn prepare(op: &str, on: &Reduction<'_>, device: &Device, plan: &mut Plan) -> Result<(), Refused> {
     let (kind, flip) = Kind::of(op)?;
     let t = on.x.dtype;
     let along = OperandView { strides: on.along, ..on.x };
@@ -188,13 +160,19 @@ pub fn prepare(op: &str, on: &Reduction<'_>, device: &Device) -> Result<Plan, Re
     };
     let in_rows = reduced.inner() > 1 && along.stride[5] == 1;
     if kept.inner() >= MIN_COLUMNS && x.stride[5] == 1 && !in_rows {
-        columns(kind, t, args, device)
+        columns(kind, t, args, device, plan)
     } else {
-        rows(kind, t, args, device)
+        rows(kind, t, args, device, plan)
     }
 }
 
-fn rows(kind: Kind, t: ElementType, mut args: ReduceArgs, device: &Device) -> Result<Plan, Refused> {
+fn rows(
+    kind: Kind,
+    t: ElementType,
+    mut args: ReduceArgs,
+    device: &Device,
+    plan: &mut Plan,
+) -> Result<(), Refused> {
     let instance = need(kind.names().0, "rows", &[t])?;
     let (n, outputs, pack) = (args.reduced.count(), args.kept.count(), row_pack(t));
     let packs = args.along.stride[5] == 1
@@ -213,10 +191,16 @@ fn rows(kind: Kind, t: ElementType, mut args: ReduceArgs, device: &Device) -> Re
     let most = if lanes == BLOCK { n / (step * MIN_LOADS) } else { 1 };
     split(&mut args, outputs, most, step, device);
     let main = Launch::over(instance, args.items, (BLOCK / lanes).into(), device.row_blocks());
-    finish(kind, t, main, args, device)
+    finish((kind, t), main, args, device, plan)
 }
 
-fn columns(kind: Kind, t: ElementType, mut args: ReduceArgs, device: &Device) -> Result<Plan, Refused> {
+fn columns(
+    kind: Kind,
+    t: ElementType,
+    mut args: ReduceArgs,
+    device: &Device,
+    plan: &mut Plan,
+) -> Result<(), Refused> {
     let instance = need(kind.names().0, "columns", &[t])?;
     let (n, columns, pack) = (args.reduced.count(), args.kept.inner(), column_pack(t));
     let packs = columns.is_multiple_of(pack.into())
@@ -230,7 +214,7 @@ fn columns(kind: Kind, t: ElementType, mut args: ReduceArgs, device: &Device) ->
     let all = args.kept.count().checked_div(columns).unwrap_or(0) * tiles;
     split(&mut args, all, n / (SLICES * MIN_LOADS), SLICES, device);
     let main = Launch::over(instance, args.items, 1, device.row_blocks());
-    finish(kind, t, main, args, device)
+    finish((kind, t), main, args, device, plan)
 }
 
 /// Splits the elements into parts, at most `most`, so that `items` blocks become enough to fill the device. A part is a multiple
@@ -247,21 +231,26 @@ fn split(args: &mut ReduceArgs, items: u64, most: u64, step: u64, device: &Devic
     args.items = items * args.parts.by();
 }
 
+/// Adds `main`, and a launch that combines parts if there are any.
 fn finish(
-    kind: Kind,
-    t: ElementType,
+    (kind, t): (Kind, ElementType),
     main: Launch,
     args: ReduceArgs,
     device: &Device,
-) -> Result<Plan, Refused> {
+    plan: &mut Plan,
+) -> Result<(), Refused> {
     if args.pass == WHOLE_OUTPUTS {
-        return Ok(Plan { main, args, combine: None, workspace: 0 });
+        return plan.add((main, args));
     }
     let (parts, outputs) = (args.parts.by(), args.kept.count());
-    let per_block = u64::from(BLOCK) / combining_lanes(parts, device.wave);
-    let combine = Launch::over(need(kind.names().0, "rows", &[t])?, outputs, per_block, device.row_blocks());
-    let workspace = outputs.checked_mul(parts * u64::from(kind.total(t))).ok_or(Refused::Size)?;
-    Ok(Plan { main, args, combine: Some(combine), workspace })
+    let lanes = parts.next_power_of_two();
+    let lanes = if lanes <= u64::from(device.wave) { lanes } else { BLOCK.into() };
+    let instance = need(kind.names().0, "rows", &[t])?;
+    let combine = Launch::over(instance, outputs, u64::from(BLOCK) / lanes, device.row_blocks());
+    plan.workspace = outputs.checked_mul(parts * u64::from(kind.total(t))).ok_or(Refused::Size)?;
+    let partial = [offset_of!(ReduceArgs, partial)];
+    plan.add_with(main, &args, &partial)?;
+    plan.add_with(combine, &ReduceArgs { items: outputs, lanes, pass: READ_PARTS, ..args }, &partial)
 }
 
 #[cfg(test)]
@@ -273,15 +262,23 @@ mod tests {
     fn plan(kept: u64, n: u64, in_rows: bool) -> Plan {
         let (of_kept, along) = if in_rows { ([n as i64], [1]) } else { ([1], [kept as i64]) };
         let (x, y) = (view(&of_kept, ElementType::F32), view(&[1], ElementType::F32));
-        prepare("sum", &Reduction { kept: &[kept], x, y, reduced: &[n], along: &along }, &device())
-            .expect("a kernel")
+        let on = Reduction { kept: &[kept], x, y, reduced: &[n], along: &along };
+        let mut plan = Plan::new();
+        prepare("sum", &on, &device(), &mut plan).expect("a kernel");
+        plan
+    }
+
+    /// The arguments of the first launch.
+    fn args(plan: &Plan) -> ReduceArgs {
+        plan.args(0).expect("a launch")
     }
 
     #[test]
     fn outputs_side_by_side_are_reduced_by_columns() {
-        assert_eq!(plan(MIN_COLUMNS, 5, false).main.instance.variant, "columns");
-        assert_eq!(plan(MIN_COLUMNS - 1, 5, false).main.instance.variant, "rows");
-        assert_eq!(plan(MIN_COLUMNS, 5, true).main.instance.variant, "rows");
+        let variant = |kept, in_rows| plan(kept, 5, in_rows).main().expect("a launch").instance.variant;
+        assert_eq!(variant(MIN_COLUMNS, false), "columns");
+        assert_eq!(variant(MIN_COLUMNS - 1, false), "rows");
+        assert_eq!(variant(MIN_COLUMNS, true), "rows");
     }
 
     #[test]
@@ -289,11 +286,11 @@ mod tests {
         let row = u64::from(BLOCK * row_pack(ElementType::F32)) * MIN_LOADS;
         for (in_rows, kept, least) in [(true, 1, 2 * row), (false, MIN_COLUMNS, 2 * SLICES * MIN_LOADS)] {
             let (whole, split) = (plan(kept, least - 4, in_rows), plan(kept, least, in_rows));
-            assert!(whole.combine.is_none() && whole.args.pass == WHOLE_OUTPUTS);
-            assert!(split.combine.is_some() && split.args.pass == WRITE_PARTS);
-            assert_eq!((split.args.parts.by(), split.workspace), (2, kept * 2 * 8));
+            assert!(whole.steps().len() == 1 && args(&whole).pass == WHOLE_OUTPUTS);
+            assert!(split.steps().len() == 2 && args(&split).pass == WRITE_PARTS);
+            assert_eq!((args(&split).parts.by(), split.workspace), (2, kept * 2 * 8));
         }
         // Blocks that fill the device already are not split further.
-        assert!(plan(device().blocks(8), 2 * row, true).combine.is_none());
+        assert_eq!(plan(device().blocks(8), 2 * row, true).steps().len(), 1);
     }
 }

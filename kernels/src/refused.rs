@@ -25,6 +25,8 @@ pub enum Refused {
         /// The largest supported size.
         max: u64,
     },
+    /// Another reason.
+    Because(String),
 }
 
 impl fmt::Display for Refused {
@@ -37,6 +39,7 @@ impl fmt::Display for Refused {
             Refused::Rank(n) => write!(f, "{n} dimensions cannot be walked"),
             Refused::Size => write!(f, "more than 2^63 elements"),
             Refused::Limit { what, got, max } => write!(f, "{what} is {got}, at most {max}"),
+            Refused::Because(why) => f.write_str(why),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Rotary position embedding: rope, rope_thd and rope_i, out of place and in place.
 use crate::index::{Report, kind_of};
-use crate::instances::{Arguments, Table};
+use crate::instances::Table;
 use crate::launch::need;
 use crate::shape::{List, list};
 use crate::{
@@ -11,7 +11,7 @@ const BLOCK: u32 = 256;
 
 /// Arguments of every rope kernel.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct RopeArgs {
     pub shape: Shape,
@@ -21,10 +21,6 @@ pub struct RopeArgs {
     pub sin: StridedPointer,
     pub x_partner: i64,
     pub y_partner: i64,
-}
-
-impl Arguments for RopeArgs {
-    const NAME: &'static str = "RopeArgs";
 }
 
 pub(crate) fn declare(table: &mut Table) {
@@ -155,7 +151,7 @@ fn pair_type(t: ElementType) -> Result<ElementType, Refused> {
 
 /// Arguments of the kernel for table rows by position, and for partially rotated heads.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct RopeAtArgs {
     pub shape: Shape,
@@ -178,10 +174,6 @@ pub struct RopeAtArgs {
     pub op: u32,
     pub operand: u32,
     pub reserved: u32,
-}
-
-impl Arguments for RopeAtArgs {
-    const NAME: &'static str = "RopeAtArgs";
 }
 
 /// The table rows of tokens.

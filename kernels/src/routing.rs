@@ -1,5 +1,5 @@
 //! router_topk and combine_experts.
-use crate::instances::{Arguments, Table};
+use crate::instances::Table;
 use crate::launch::need;
 use crate::{
     Device, Divider, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise,
@@ -12,7 +12,7 @@ const CACHED: u32 = 512;
 
 /// Arguments of router_topk.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct RouterArgs {
     pub logits: u64,
@@ -34,13 +34,9 @@ pub struct RouterArgs {
     pub bias_is_f32: u32,
 }
 
-impl Arguments for RouterArgs {
-    const NAME: &'static str = "RouterArgs";
-}
-
 /// Arguments of combine_experts.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct CombineArgs {
     pub shape: Shape,
@@ -50,10 +46,6 @@ pub struct CombineArgs {
     pub x_step: i64,
     pub weights_step: i64,
     pub k: u64,
-}
-
-impl Arguments for CombineArgs {
-    const NAME: &'static str = "CombineArgs";
 }
 
 pub(crate) fn declare(table: &mut Table) {

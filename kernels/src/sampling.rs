@@ -1,5 +1,5 @@
 //! sample: an id drawn from each row of logits.
-use crate::instances::{Arguments, Table};
+use crate::instances::Table;
 use crate::launch::need;
 use crate::{Device, ElementType, Family, Launch, OperandView, Refused};
 
@@ -11,7 +11,7 @@ const BINS: u32 = 2048;
 
 /// Arguments of sample.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct SampleArgs {
     pub logits: u64,
@@ -29,10 +29,6 @@ pub struct SampleArgs {
     pub shift: u32,
     pub greedy: u32,
     pub unused: u32,
-}
-
-impl Arguments for SampleArgs {
-    const NAME: &'static str = "SampleArgs";
 }
 
 pub(crate) fn declare(table: &mut Table) {

@@ -1,9 +1,10 @@
 //! cumsum along the last dimension.
-use crate::instances::{Arguments, Table};
+use crate::instances::Table;
 use crate::launch::need;
 use crate::{
-    Device, Divider, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, rows,
+    Device, Divider, ElementType, Family, Launch, OperandView, Plan, Refused, Shape, StridedPointer, rows,
 };
+use std::mem::offset_of;
 
 const BLOCK: u32 = 256;
 /// Minimum number of elements per part; parts are whole steps of a block of packs of any type.
@@ -19,22 +20,18 @@ const SHORT_ROW: u64 = 16;
 
 /// Arguments of cumsum.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct ScanArgs {
     pub shape: Shape,
     pub x: StridedPointer,
     pub y: StridedPointer,
-    /// Device address of the workspace of [`Plan::workspace`] bytes, aligned to 8 bytes. Unused with one part.
+    /// Device address of the workspace, aligned to 8 bytes. Unused with one part.
     pub partial: u64,
     pub parts: Divider,
     pub rows: u64,
     pub part: u64,
     pub totals: u64,
-}
-
-impl Arguments for ScanArgs {
-    const NAME: &'static str = "ScanArgs";
 }
 
 /// Bytes of a sum.
@@ -54,25 +51,15 @@ pub(crate) fn declare(table: &mut Table) {
     }
 }
 
-/// The launches of a scan: either one, or one for the sums of parts and one, with the same kernel, for the
-/// result.
-#[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    /// The launch.
-    pub launch: Launch,
-    /// Its arguments, with `partial` still 0 and `totals` set if there are parts.
-    pub args: ScanArgs,
-    /// Bytes of device memory that `args.partial` must point to; 0 for one launch.
-    pub workspace: u64,
-}
-
-/// Prepares `cumsum` along the last of `dims`.
+/// Prepares `cumsum` along the last of `dims`: either one launch, or one for the sums of parts and one, with
+/// the same kernel, for the result.
 pub fn prepare(
     dims: &[u64],
     x: OperandView<'_>,
     y: OperandView<'_>,
     device: &Device,
-) -> Result<Plan, Refused> {
+    plan: &mut Plan,
+) -> Result<(), Refused> {
     let t = x.dtype;
     let (shape, [x, y]) = rows(dims, 1, [x, y])?;
     let n = shape.inner();
@@ -85,7 +72,7 @@ pub fn prepare(
         let instance = need("cumsum", "columns", &[t])?;
         let most = device.blocks(device.tuning.element_blocks());
         let launch = Launch::over(instance, count, u64::from(instance.block), most);
-        return Ok(Plan { launch, args, workspace: 0 });
+        return plan.add((launch, args));
     }
     let instance = need("cumsum", "rows", &[t])?;
     let wanted = if by_row { PARTS_BY_ROW } else { device.blocks(8) / count.max(1) };
@@ -97,6 +84,10 @@ pub fn prepare(
     }
     let items = count.checked_mul(args.parts.by()).ok_or(Refused::Size)?;
     let launch = Launch::over(instance, items, 1, device.row_blocks());
-    let workspace = if args.totals == 0 { 0 } else { items * u64::from(sum_bytes(t)) };
-    Ok(Plan { launch, args, workspace })
+    if args.totals == 0 {
+        return plan.add((launch, args));
+    }
+    plan.workspace = items * u64::from(sum_bytes(t));
+    plan.add_with(launch, &args, &[offset_of!(ScanArgs, partial)])?;
+    plan.add_with(launch, &ScanArgs { totals: 0, ..args }, &[offset_of!(ScanArgs, partial)])
 }

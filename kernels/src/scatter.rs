@@ -1,10 +1,13 @@
 //! gather, scatter, scatter_add and index_add. See [`crate::index`] for index types and the record of index faults.
 use crate::index::{Report, kind_of};
-use crate::instances::{Arguments, Table};
+use crate::instances::Table;
 use crate::launch::need;
 use crate::shape::{List, MAX_RANK, as_units, leading, list, outer_multiples};
-use crate::sort::{self, SortArgs};
-use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
+use crate::sort;
+use crate::{
+    Device, ElementType, Family, Launch, OperandView, Plan, Refused, Shape, StridedPointer, elementwise,
+};
+use std::mem::offset_of;
 
 const BLOCK: u32 = 256;
 /// With at least this many lines per compute unit, each line gets one thread.
@@ -17,7 +20,7 @@ const MAX_RUNNING: u64 = 1024;
 
 /// Arguments of gather.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct GatherArgs {
     pub shape: Shape,
@@ -40,7 +43,7 @@ pub struct GatherArgs {
 
 /// Arguments of scatter, scatter_add and index_add.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct ScatterArgs {
     pub shape: Shape,
@@ -61,13 +64,6 @@ pub struct ScatterArgs {
     pub op: u32,
     pub operand: u32,
     pub reserved: u32,
-}
-
-impl Arguments for GatherArgs {
-    const NAME: &'static str = "GatherArgs";
-}
-impl Arguments for ScatterArgs {
-    const NAME: &'static str = "ScatterArgs";
 }
 
 pub(crate) fn declare(table: &mut Table) {
@@ -203,49 +199,16 @@ pub fn gather(
     Ok((launch, args))
 }
 
-/// A scatter: its launch, and the launches that sort the indices before it.
-#[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    launch: Launch,
-    args: ScatterArgs,
-    sort: Option<sort::Plan>,
-    /// Number of launches.
-    pub launches: u32,
-    /// Bytes of device memory, aligned to 16 bytes; 0 for one launch.
-    pub workspace: u64,
-}
-
-/// One launch of a [`Plan`], with its arguments.
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs, clippy::large_enum_variant)]
-pub enum Step {
-    Sort(Launch, SortArgs),
-    Scatter(Launch, ScatterArgs),
-}
-
-impl Plan {
-    /// The launch with this number, below [`launches`](Self::launches). `workspace` is the address of the
-    /// workspace.
-    pub fn step(&self, at: u32, workspace: u64) -> Step {
-        let Some(sort) = self.sort else { return Step::Scatter(self.launch, self.args) };
-        let sorted = workspace.wrapping_add(2 * sort.half);
-        if at < sort.launches {
-            let (launch, mut args) = sort.launch(at, workspace);
-            args.indices.data = sorted;
-            return Step::Sort(launch, args);
-        }
-        Step::Scatter(self.launch, ScatterArgs { sorted, ..self.args })
-    }
-}
-
-/// The sort of each line's indices: its results are numbers of the sources, with those of a line adjacent.
+/// Prepares the sort of each line's indices. Its results are numbers of the sources, with those of a line
+/// adjacent.
 fn sorting(
     dims: &[u64],
     axis: usize,
     ids: OperandView<'_>,
     are_shared: bool,
     device: &Device,
-) -> Result<sort::Plan, Refused> {
+    plan: &mut Plan,
+) -> Result<(), Refused> {
     let (mut dims, mut of_ids) = (list(dims)?, list(ids.strides)?);
     if are_shared {
         (dims, of_ids) = (list(&[dims[axis]])?, list(&[of_ids[axis]])?);
@@ -266,24 +229,25 @@ fn sorting(
         x: OperandView { strides: &of_ids, ..ids },
         values: None,
         indices: Some(numbers),
+        keeps_indices: true,
         keep: dims[last],
         descending: false,
     };
-    sort::prepare(&dims, &sort, device)
+    sort::prepare(&dims, &sort, device, plan)
 }
 
 /// Prepares `dst[ids[i, j, ..], j, ..] = src[i, j, ..]`, for axis 0, or the same with a sum for
 /// `scatter_add`. `dims` are those of src; `bound` is the size of dst along the axis. `ids` has the shape of
-/// src; if `ids_are_shared`, it varies only along the axis, as in `index_add`.
+/// src; if `ids_are_shared`, it varies only along the axis, as in `index_add`. The indices may have to be sorted first.
 pub fn scatter(
-    op: &str,
+    (op, ids_are_shared): (&str, bool),
     dims: &[u64],
-    axis: usize,
-    (bound, ids_are_shared): (u64, bool),
+    (axis, bound): (usize, u64),
     [dst, ids, src]: [OperandView<'_>; 3],
     report: Report,
     device: &Device,
-) -> Result<Plan, Refused> {
+    plan: &mut Plan,
+) -> Result<(), Refused> {
     let order = order_of(dims, |at| at == axis || !ids_are_shared)?;
     let dtype = dst.dtype;
     let adds = op != "scatter";
@@ -298,14 +262,16 @@ pub fn scatter(
     let lines = shape.count().checked_div(count).unwrap_or(0);
     // Blocks are units of lines, of which there are several for each line of indices.
     let walks = dtype.bits().is_none() || !must_sort(adds.then_some(dtype), count, lines, device);
-    let sort = if walks { None } else { Some(sorting(dims, axis, ids, ids_are_shared, device)?) };
+    if !walks {
+        sorting(dims, axis, ids, ids_are_shared, device, plan)?;
+    }
     let args = ScatterArgs {
         shape,
         dst,
         src,
         ids: ids_at,
         order,
-        sorted: 0,
+        sorted: plan.workspace,
         sorted_line: if ids_are_shared { 0 } else { count },
         lines,
         count,
@@ -324,14 +290,11 @@ pub fn scatter(
         device.blocks(device.tuning.element_blocks()),
     );
     let numbers = if ids_are_shared { count } else { shape.count() }.checked_mul(4).ok_or(Refused::Size)?;
-    let workspace = |sort: sort::Plan| (2 * sort.half).checked_add(numbers).ok_or(Refused::Size);
-    Ok(Plan {
-        launch,
-        args,
-        sort,
-        launches: 1 + sort.map_or(0, |sort| sort.launches),
-        workspace: sort.map_or(Ok(0), workspace)?,
-    })
+    if walks {
+        return plan.add((launch, args));
+    }
+    plan.workspace = plan.workspace.checked_add(numbers).ok_or(Refused::Size)?;
+    plan.add_with(launch, &args, &[offset_of!(ScatterArgs, sorted)])
 }
 
 /// Whether the indices must be sorted, for sums in this type or, with `None`, to find the last of several
@@ -352,12 +315,14 @@ mod tests {
     use crate::tests::{device, view};
 
     /// Number of launches of a scatter of `count` indices in each of `lines` lines.
-    fn launches(op: &str, dtype: ElementType, count: u64, lines: u64) -> u32 {
+    fn launches(op: &str, dtype: ElementType, count: u64, lines: u64) -> usize {
         let strides = [lines as i64, 1];
         let [dst, ids] = [dtype, ElementType::U32].map(|dtype| view(&strides, dtype));
         let report = Report { error: 0, op: 0, operand: 0 };
-        let plan = scatter(op, &[count, lines], 0, (count, false), [dst, ids, dst], report, &device());
-        plan.expect("a kernel").launches
+        let mut plan = Plan::new();
+        scatter((op, false), &[count, lines], (0, count), [dst, ids, dst], report, &device(), &mut plan)
+            .expect("a kernel");
+        plan.steps().len()
     }
 
     #[test]

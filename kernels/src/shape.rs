@@ -21,7 +21,7 @@ const PACK_BYTES: u64 = 16;
 
 /// Dimensions, outermost first and right-aligned. Made by [`elementwise`] and [`rows`].
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct Shape {
     dim: [u64; MAX_RANK],
     magic: [u64; MAX_RANK],
@@ -121,7 +121,7 @@ fn magic(d: u64) -> (u64, u32) {
 
 /// An operand in a kernel's arguments: device address and strides. Mirrors `Operand` in `ops_view.h`.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct StridedPointer {
     /// Device address of the first element.
     pub data: u64,
@@ -155,7 +155,7 @@ pub struct OperandView<'a> {
 
 /// A divisor with its magic number, for division without a division instruction.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct Divider {
     by: u64,
     magic: u64,

@@ -1,5 +1,5 @@
 //! softmax and log_softmax along any dimension.
-use crate::instances::{Arguments, Table};
+use crate::instances::Table;
 use crate::launch::need;
 use crate::norm::{reduce_lds, row_launch};
 use crate::shape::{List, list};
@@ -9,7 +9,7 @@ const BLOCK: u32 = 256;
 
 /// Arguments of every softmax kernel.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct SoftmaxArgs {
     pub shape: Shape,
@@ -17,10 +17,6 @@ pub struct SoftmaxArgs {
     pub y: StridedPointer,
     pub rows: u64,
     pub lanes: u64,
-}
-
-impl Arguments for SoftmaxArgs {
-    const NAME: &'static str = "SoftmaxArgs";
 }
 
 pub(crate) fn declare(table: &mut Table) {

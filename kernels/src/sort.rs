@@ -1,9 +1,10 @@
 //! sort, argsort and topk along the last dimension.
-use crate::instances::{Arguments, Table};
+use crate::instances::Table;
 use crate::launch::need;
 use crate::{
-    Device, Divider, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, rows,
+    Device, Divider, ElementType, Family, Launch, OperandView, Plan, Refused, Shape, StridedPointer, rows,
 };
+use std::mem::offset_of;
 
 /// Threads per block; `SORT_BLOCK` in the source.
 const BLOCK: u32 = 256;
@@ -12,14 +13,14 @@ const TILE: u64 = 1024;
 
 /// Arguments of every sort kernel.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct SortArgs {
     pub shape: Shape,
     pub x: StridedPointer,
     pub values: StridedPointer,
     pub indices: StridedPointer,
-    /// Device addresses of halves of the workspace; see [`Plan::launch`].
+    /// Device addresses of halves of the workspace: launches read one and write the other, in turns.
     pub from: u64,
     pub to: u64,
     pub runs: Divider,
@@ -29,10 +30,6 @@ pub struct SortArgs {
     pub keep: u64,
     pub flip: u32,
     pub results: u32,
-}
-
-impl Arguments for SortArgs {
-    const NAME: &'static str = "SortArgs";
 }
 
 /// `Results` in the source.
@@ -62,49 +59,17 @@ pub struct Sort<'a> {
     pub x: OperandView<'a>,
     pub values: Option<OperandView<'a>>,
     pub indices: Option<OperandView<'a>>,
+    /// Whether the indices are written to the workspace, after its two halves.
+    pub keeps_indices: bool,
     pub keep: u64,
     pub descending: bool,
 }
 
-/// The launches of a sort: tiles, followed by merges that each double the length.
-#[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    first: Launch,
-    merge: Launch,
-    args: SortArgs,
-    results: u32,
-    /// Number of launches.
-    pub launches: u32,
-    /// Bytes of each of the two halves of device memory, aligned to 16 bytes; 0 for one launch.
-    pub half: u64,
-}
-
-impl Plan {
-    /// The launch with this number, below [`launches`](Self::launches), and its arguments. `workspace` is the
-    /// address of both halves.
-    pub fn launch(&self, at: u32, workspace: u64) -> (Launch, SortArgs) {
-        let halves = [workspace, workspace.wrapping_add(self.half)];
-        let (from, to) = (halves[(at as usize + 1) % 2], halves[at as usize % 2]);
-        let results = if at + 1 == self.launches { self.results } else { 0 };
-        let args = SortArgs { from, to, results, ..self.args };
-        let n = args.shape.inner();
-        match at.checked_sub(1) {
-            None => (self.first, args),
-            Some(merged) => {
-                let run = TILE << merged;
-                let kept = run.min(args.keep).max(1);
-                let runs = Divider::new(n.div_ceil(run).max(1));
-                (self.merge, SortArgs { run, runs, kept: Divider::new(kept), ..args })
-            }
-        }
-    }
-}
-
-/// Prepares a sort of the rows of `dims`.
-pub fn prepare(dims: &[u64], sort: &Sort<'_>, device: &Device) -> Result<Plan, Refused> {
+/// Prepares a sort of the rows of `dims`: of tiles, followed by merges that each double the length.
+pub fn prepare(dims: &[u64], sort: &Sort<'_>, device: &Device, plan: &mut Plan) -> Result<(), Refused> {
     let t = sort.x.dtype;
     let views = [sort.x, sort.values.unwrap_or(sort.x), sort.indices.unwrap_or(sort.x)];
-    let (shape, [x, values, indices]) = rows(dims, 1, views)?;
+    let (shape, [x, values, mut indices]) = rows(dims, 1, views)?;
     let n = shape.inner();
     let max = 1 << 32;
     if n > max {
@@ -114,21 +79,6 @@ pub fn prepare(dims: &[u64], sort: &Sort<'_>, device: &Device) -> Result<Plan, R
     let count = if nothing { 0 } else { shape.count() / n };
     let run = n.max(2).next_power_of_two().min(TILE);
     let tiles = n.div_ceil(run).max(1);
-    let args = SortArgs {
-        shape,
-        x,
-        values,
-        indices,
-        from: 0,
-        to: 0,
-        runs: Divider::new(tiles),
-        kept: Divider::new(1),
-        rows: count,
-        run,
-        keep: sort.keep,
-        flip: sort.descending.into(),
-        results: 0,
-    };
     let results =
         if sort.values.is_some() { VALUES } else { 0 } | if sort.indices.is_some() { INDICES } else { 0 };
     let tiles_of_all = count.checked_mul(tiles).ok_or(Refused::Size)?;
@@ -139,5 +89,35 @@ pub fn prepare(dims: &[u64], sort: &Sort<'_>, device: &Device) -> Result<Plan, R
     let merge = Launch::over(need("sort", "merge", &[bits])?, shape.count(), BLOCK.into(), most);
     let bytes = shape.count().checked_mul(entry_bytes(t).into()).filter(|bytes| *bytes < 1 << 62);
     let half = if merges == 0 { 0 } else { bytes.ok_or(Refused::Size)?.next_multiple_of(16) };
-    Ok(Plan { first, merge, args, results, launches: 1 + merges, half })
+    plan.workspace = 2 * half;
+    if sort.keeps_indices {
+        indices.data = plan.workspace;
+    }
+    let offsets = [offset_of!(SortArgs, indices.data), offset_of!(SortArgs, from), offset_of!(SortArgs, to)];
+    let offsets = &offsets[usize::from(!sort.keeps_indices)..if merges == 0 { 1 } else { 3 }];
+    let args = SortArgs {
+        shape,
+        x,
+        values,
+        indices,
+        from: half,
+        to: 0,
+        runs: Divider::new(tiles),
+        kept: Divider::new(1),
+        rows: count,
+        run,
+        keep: sort.keep,
+        flip: sort.descending.into(),
+        results: if merges == 0 { results } else { 0 },
+    };
+    plan.add_with(first, &args, offsets)?;
+    for merged in 0..merges {
+        let (from, to) = if merged % 2 == 0 { (0, half) } else { (half, 0) };
+        let run = TILE << merged;
+        let runs = Divider::new(n.div_ceil(run).max(1));
+        let kept = Divider::new(run.min(sort.keep).max(1));
+        let results = if merged + 1 == merges { results } else { 0 };
+        plan.add_with(merge, &SortArgs { from, to, run, runs, kept, results, ..args }, offsets)?;
+    }
+    Ok(())
 }

@@ -1,5 +1,5 @@
 //! Unary elementwise ops: `y = f(x)`, any shape and strides; `y` may be `x`.
-use crate::instances::{Arguments, Table};
+use crate::instances::Table;
 use crate::launch::need;
 use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
 
@@ -7,7 +7,7 @@ const BLOCK: u32 = 256;
 
 /// Arguments of every unary kernel except affine.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct UnaryArgs {
     /// Shape of both operands, from [`crate::elementwise`].
     pub shape: Shape,
@@ -17,13 +17,9 @@ pub struct UnaryArgs {
     pub y: StridedPointer,
 }
 
-impl Arguments for UnaryArgs {
-    const NAME: &'static str = "UnaryArgs";
-}
-
 /// Arguments of affine: `y = x * mul + add`.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 pub struct AffineArgs {
     /// Shape of both operands, from [`crate::elementwise`].
     pub shape: Shape,
@@ -35,10 +31,6 @@ pub struct AffineArgs {
     pub mul: f64,
     /// The summand.
     pub add: f64,
-}
-
-impl Arguments for AffineArgs {
-    const NAME: &'static str = "AffineArgs";
 }
 
 /// Activations of models, on floats only, with the name of their function object in the source. They are

@@ -1,5 +1,5 @@
 //! upsample_nearest1d, upsample_nearest2d and upsample_bilinear2d.
-use crate::instances::{Arguments, Table};
+use crate::instances::Table;
 use crate::launch::need;
 use crate::pool_upsample::{Extents, Planes, planes};
 use crate::{Device, Divider, ElementType, Family, Launch, Refused};
@@ -8,7 +8,7 @@ const BLOCK: u32 = 256;
 
 /// Positions of elements along a dimension. Mirrors `Source` in the source.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct Source {
     pub step: u64,
@@ -49,16 +49,12 @@ impl Places {
 
 /// Arguments of both kernels.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct UpsampleArgs {
     pub planes: Planes,
     pub down: Source,
     pub across: Source,
-}
-
-impl Arguments for UpsampleArgs {
-    const NAME: &'static str = "UpsampleArgs";
 }
 
 pub(crate) fn declare(table: &mut Table) {

@@ -17,12 +17,12 @@ pub(crate) use evict::CacheLimit;
 pub use loaded::{KernelOrigin, LoadedUnit};
 
 use crate::error::failed;
-use crate::hip::{self, Compiler, Device, Function, Gfx, KernelArgs, Launch, Module, Source, Stream};
+use crate::hip::{self, Compiler, Device, Function, Gfx, Launch, Module, Source, Stream};
 use crate::sync::Mutex;
 use disk::Disk;
 use helper::Worker;
 use ops_core::Result;
-use ops_kernels::{Arguments, Instance, Unit};
+use ops_kernels::{Instance, Step, Unit};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, mpsc};
@@ -332,29 +332,21 @@ impl Kernels {
     /// The kernel cannot be compiled or loaded, or an error from HIP.
     ///
     /// # Safety
-    /// `args` were made by this launch's function of `ops-kernels` for views that lie in their memory, which
-    /// this stream may access until this has returned.
-    pub(crate) unsafe fn launch<A: KernelArgs + Arguments>(
-        &self,
-        stream: &Stream,
-        launch: &ops_kernels::Launch,
-        args: &A,
-    ) -> Result<()> {
+    /// The step was planned by functions of `ops-kernels` for views that lie in their memory, which this
+    /// stream may access until this has returned.
+    pub(crate) unsafe fn launch(&self, stream: &Stream, step: Step<'_>) -> Result<()> {
+        let Step { launch, args } = step;
         if launch.is_empty() {
             return Ok(());
         }
         let instance = launch.instance;
-        if !instance.takes::<A>() {
-            let got = format!("{} takes {}, not {}", instance.symbol, instance.args, A::NAME);
-            return Err(failed("launching a kernel", got));
-        }
         if rehearsal::notes(self, instance) {
             return Ok(());
         }
         let function = self.function(instance)?;
         let sizes = Launch { grid: launch.grid, block: [launch.block, 1, 1], dynamic_lds: 0 };
-        // SAFETY: the structure is the kernel's, as compared above; the rest is guaranteed by the caller.
-        Ok(unsafe { function.launch(stream, sizes, args) }?)
+        // SAFETY: a plan has compared the structure with the kernel's; the rest is guaranteed by the caller.
+        Ok(unsafe { function.launch_bytes(stream, sizes, args) }?)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Checks that a device's matrix units work as the kernels assume, with one known product per instruction.
 use crate::hip::Purpose;
+use crate::providers::hip::run_one;
 use crate::{Result, Rocm};
 use ops_core::{Backend, Scalar, bf16, f16};
 use ops_kernels::mma_unit::{MmaUnitArgs, prepare_unit};
@@ -51,8 +52,6 @@ fn check<T: Scalar, S: Scalar>(
     let start: Vec<S> = (0..size * size).map(|at| S::from_f64(c(at / size, at % size))).collect();
     let (left, right) = (rocm.tensor(&[size, depth], &left)?, rocm.tensor(&[depth, size], &right)?);
     let (start, product) = (rocm.tensor(&[size, size], &start)?, rocm.zeros::<S>(&[size, size])?);
-    let launch = prepare_unit(t, size as u64, rocm.target().launch_device())
-        .map_err(|refused| crate::error::failed("checking matrix units", refused))?;
     {
         let stream = rocm.stream();
         let from = [
@@ -63,8 +62,9 @@ fn check<T: Scalar, S: Scalar>(
         let to = product.buffer().memory().access(stream, Purpose::Write)?;
         let [a, b, c] = [&from[0], &from[1], &from[2]].map(|access| access.address() as u64);
         let args = MmaUnitArgs { a, b, c, d: to.address() as u64 };
+        let step = prepare_unit(t, size as u64, rocm.target().launch_device()).map(|launch| (launch, args));
         // SAFETY: the four matrices have the sizes that the kernel expects, and the stream may access them.
-        unsafe { rocm.kernels().launch(stream, &launch, &args) }?;
+        unsafe { run_one(rocm, "checking matrix units", step) }?;
     }
     let got = product.as_ref().to_vec(rocm)?;
     let wrong = (0..size * size).find_map(|at| {

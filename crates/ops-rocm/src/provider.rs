@@ -26,6 +26,15 @@ pub trait Provider<O: Op>: Sync {
         None
     }
 
+    /// [`applicable`](Self::applicable) and [`how`](Self::how) in one. Overridden by providers that plan the
+    /// problem for either answer.
+    ///
+    /// # Errors
+    /// The reason why it is not applicable.
+    fn assess(&self, target: &Target, op: &O, on: &dyn Operands) -> Result<Option<String>, Reason> {
+        self.applicable(target, op, on).map(|()| self.how(target, op, on))
+    }
+
     /// Why another provider should compute a problem that this one can compute, for example because the other
     /// is faster. It is then asked after those that do not defer, unless a policy has an order for the
     /// problem.
@@ -75,9 +84,8 @@ pub(crate) fn decide<O: Op>(
     let providers = Asked {
         name: op.name_on(on),
         ids: ids(list),
-        applicable: &|at| list[at].applicable(target, op, on),
+        assess: &|at| list[at].assess(target, op, on),
         determinism: &|at| Determinism::of_call(op, on, list[at].determinism(target, op, on)),
-        how: &|at| list[at].how(target, op, on),
         defer: &|at| list[at].defer(target, op, on),
         probe: &|at| rocm.map_or(Ok(None), |rocm| list[at].probe(rocm, op, on)),
         // Where rows must not depend on each other, their number must not choose the provider. What records a step cannot record
@@ -104,9 +112,8 @@ struct Asked<'p> {
     /// The op's name for this problem.
     name: &'static str,
     ids: Vec<ProviderId>,
-    applicable: &'p dyn Fn(usize) -> Result<(), Reason>,
+    assess: &'p dyn Fn(usize) -> Result<Option<String>, Reason>,
     determinism: &'p dyn Fn(usize) -> Determinism,
-    how: &'p dyn Fn(usize) -> Option<String>,
     defer: &'p dyn Fn(usize) -> Option<String>,
     probe: &'p dyn Fn(usize) -> Result<Option<String>, Reason>,
     /// What was measured for such problems.
@@ -164,9 +171,10 @@ impl Asked<'_> {
 
     /// One provider's answer.
     fn ask(&self, at: usize, by_default: bool, wanted: Determinism) -> Candidate {
-        if let Err(reason) = (self.applicable)(at) {
-            return self.candidate(at, Verdict::Declined(reason));
-        }
+        let how = match (self.assess)(at) {
+            Ok(how) => how,
+            Err(reason) => return self.candidate(at, Verdict::Declined(reason)),
+        };
         let available = (self.determinism)(at);
         let promises = Candidate { determinism: Some(available), ..self.candidate(at, Verdict::Available) };
         if available < wanted {
@@ -184,7 +192,7 @@ impl Asked<'_> {
             .map(|(row, (_, ns))| format!("measured: {:.1} µs ({})", ns / 1e3, row.date));
         // What was measured needs no reason to be asked later.
         let deferred = if by_default && measured.is_none() { (self.defer)(at) } else { None };
-        Candidate { how: (self.how)(at), measured, deferred, ..promises }
+        Candidate { how, measured, deferred, ..promises }
     }
 
     fn candidate(&self, at: usize, verdict: Verdict) -> Candidate {

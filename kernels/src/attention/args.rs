@@ -1,10 +1,9 @@
 //! The arguments of the kernels of attention.
-use crate::instances::Arguments;
 use crate::{Divider, StridedPointer};
 
 /// Arguments of every attention kernel.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct AttentionArgs {
     pub q: StridedPointer,
@@ -25,7 +24,7 @@ pub struct AttentionArgs {
     pub scale: f64,
     pub softcap: f64,
     pub mask_kind: u64,
-    /// Device address of the workspace of [`Plan::workspace`](super::Plan::workspace) bytes, aligned to 8 bytes. Unused with one part.
+    /// Device address of the workspace, aligned to 8 bytes. Unused with one part, as are the counters.
     pub partial: u64,
     pub arrivals: u64,
     pub splits: u64,
@@ -42,8 +41,4 @@ pub struct AttentionArgs {
     pub by_heads: Divider,
     pub by_group: Divider,
     pub by_rows: Divider,
-}
-
-impl Arguments for AttentionArgs {
-    const NAME: &'static str = "AttentionArgs";
 }

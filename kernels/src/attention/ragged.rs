@@ -4,9 +4,11 @@
 use super::decode::{self, Decode};
 use crate::attention::{self, Attention, AttentionArgs, DECODE_KEYS, FEW_ROWS, WHOLE_HEAD};
 use crate::index::{Report, kind_of};
-use crate::instances::{Arguments, Table};
+use crate::instances::Table;
 use crate::launch::need;
-use crate::{Device, ElementType, Family, Launch, OperandView, Refused};
+use crate::{Device, ElementType, Family, Launch, OperandView, Plan, Refused};
+use bytemuck::Zeroable;
+use std::mem::offset_of;
 
 const BLOCK: u32 = 256;
 /// The division by a block's number of keys is exact below this.
@@ -16,7 +18,7 @@ const MAX_BLOCKS: u64 = 1 << 32;
 
 /// Arguments of the kernels.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
 pub struct RaggedArgs {
     pub attention: AttentionArgs,
@@ -41,9 +43,6 @@ pub struct RaggedArgs {
     pub op_of_queries: u32,
     pub op_of_keys: u32,
     pub op_of_table: u32,
-}
-impl Arguments for RaggedArgs {
-    const NAME: &'static str = "RaggedArgs";
 }
 
 /// Tiled kernels: variant, part of the family, largest width of values.
@@ -127,19 +126,6 @@ pub struct Ragged<'a> {
     pub reports: [Report; 3],
 }
 
-/// The launch of a call.
-#[derive(Clone, Copy, Debug)]
-pub struct Plan {
-    /// The attention kernel.
-    pub main: Launch,
-    /// Bytes of device memory that `args.attention.partial` must point to; 0 if the keys are not split. If
-    /// they are, `args.attention.arrivals` must point to [`ARRIVALS`](crate::attention::ARRIVALS) counters
-    /// that are 0; the kernel resets them to 0.
-    pub workspace: u64,
-    /// Arguments, with `partial` and `arrivals` still 0.
-    pub args: RaggedArgs,
-}
-
 /// The strides of a view whose axes are `at`; -1 stands for an axis that the view lacks.
 fn strides<const N: usize>(view: OperandView<'_>, at: [isize; N]) -> Result<[i64; N], Refused> {
     let rank = at.iter().filter(|axis| **axis >= 0).count();
@@ -194,26 +180,15 @@ fn places(call: &Ragged<'_>, attention: AttentionArgs) -> Result<RaggedArgs, Ref
     let mut args = RaggedArgs {
         attention,
         cu_q,
-        cu_k: 0,
-        lengths: 0,
-        table: 0,
         cu_q_step,
-        cu_k_step: 0,
-        lengths_step: 0,
-        table_row: 0,
-        table_step: 0,
         sequences: call.sequences,
-        blocks: 0,
         block: 1,
         least: 1,
-        checkers: 0,
         error: of_queries.error,
-        block_magic: 0,
-        block_shift: 0,
-        index_kind: 0,
         op_of_queries: of_queries.op,
         op_of_keys: of_keys.op,
         op_of_table: of_table.op,
+        ..RaggedArgs::zeroed()
     };
     match call.keys {
         Keys::SideBySide { cu_k, .. } => (args.cu_k, args.cu_k_step) = starts(cu_k)?,
@@ -282,7 +257,7 @@ fn checkers(call: &Ragged<'_>, args: &RaggedArgs, device: &Device) -> u64 {
 }
 
 /// Prepares a call. `kv_heads` must divide `heads`.
-pub fn prepare(call: &Ragged<'_>, device: &Device) -> Result<Plan, Refused> {
+pub fn prepare(call: &Ragged<'_>, device: &Device, plan: &mut Plan) -> Result<(), Refused> {
     let max = u64::from(u32::MAX) - 1;
     if call.sequences > max {
         return Err(Refused::Limit { what: "the number of sequences", got: call.sequences, max });
@@ -311,7 +286,7 @@ pub fn prepare(call: &Ragged<'_>, device: &Device) -> Result<Plan, Refused> {
         && args.attention.s < DECODE_KEYS;
     if let Some(&(variant, _, size)) = attention::on_matrix(&MMA_VARIANTS, t, widest, device).filter(|_| !few)
     {
-        return Ok(Plan { main: launch(variant, blocks(size)?)?, workspace: 0, args });
+        return plan.add((launch(variant, blocks(size)?)?, args));
     }
     if !few {
         let size = attention::tile(t, call.dv).1;
@@ -319,7 +294,7 @@ pub fn prepare(call: &Ragged<'_>, device: &Device) -> Result<Plan, Refused> {
         let (variant, ..) = *fitting.unwrap_or(&TILES[2]);
         args.attention.value_parts = attention::value_parts(call.dv);
         let tiles = blocks(size)?.checked_mul(args.attention.value_parts).ok_or(Refused::Size)?;
-        return Ok(Plan { main: launch(variant, tiles)?, workspace: 0, args });
+        return plan.add((launch(variant, tiles)?, args));
     }
     let single = group == 1 && call.n <= call.sequences && !by_row;
     let kernel = Decode::of(t, widest, single);
@@ -336,8 +311,8 @@ pub fn prepare(call: &Ragged<'_>, device: &Device) -> Result<Plan, Refused> {
     let main = launch(kernel.ragged, launched)?;
     args.attention.at_once = u64::from(main.grid[0]).saturating_sub(args.checkers).max(1);
     let lines = rows.checked_mul(call.kv_heads).ok_or(Refused::Size)?;
-    let workspace = attention::partial_bytes(t, call.dv, lines, splits)?;
-    Ok(Plan { main, workspace, args })
+    plan.workspace = attention::partial_bytes(t, call.dv, lines, splits)?;
+    attention::add_decode(main, &args, (splits, offset_of!(RaggedArgs, attention)), plan)
 }
 
 #[cfg(test)]

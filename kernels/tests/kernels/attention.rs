@@ -1,10 +1,10 @@
 //! Attention: tiles and decode parts against a plain loop, with every parameter of the contract.
 use crate::data::{Buffer, Element, Layout, Random, assert_close, check_untouched, pick, view};
-use crate::host::{WAVES, run_on};
+use crate::host::{WAVES, run_plan};
 use crate::matrix::device as matrix_device;
 use half::{bf16, f16};
 use ops_kernels::attention::{self, ARRIVALS, Attention};
-use ops_kernels::{Device, Matrix, Tuning};
+use ops_kernels::{Device, Matrix, Plan, Tuning};
 
 #[derive(Clone, Copy)]
 enum Mask {
@@ -213,13 +213,13 @@ fn check<T: Element>(case: &Case) {
             window: case.window,
             softcap: case.softcap,
         };
-        let mut plan = attention::prepare(&call, &device).expect("a kernel");
-        assert_eq!(plan.main.instance.variant, case.variant, "{:?}", case.size);
+        let mut plan = Plan::new();
+        attention::prepare(&call, &device, &mut plan).expect("a kernel");
+        assert_eq!(plan.main().expect("a launch").instance.variant, case.variant, "{:?}", case.size);
         assert_eq!(plan.workspace > 0, case.parts, "{:?}", case.size);
         let partial = Buffer::filled(f64::NAN, plan.workspace.div_ceil(8) as usize, 0);
         let arrivals = Buffer::filled(0u32, ARRIVALS as usize, 0);
-        (plan.args.partial, plan.args.arrivals) = (partial.address(), arrivals.address());
-        run_on(&device, &plan.main, &plan.args);
+        run_plan(&device, &mut plan, [partial.address(), arrivals.address()]);
         partial.check_guards();
         arrivals.check_guards();
         assert!(arrivals.slice().iter().all(|n| *n == 0), "{:?}", case.size);
@@ -397,9 +397,10 @@ fn causal<T: Element>(device: &Device, variant: &str, [t, s, d]: [u64; 3], x: [&
         window: [None, Some(0)],
         softcap: None,
     };
-    let plan = attention::prepare(&call, device).expect("a kernel");
-    assert_eq!(plan.main.instance.variant, variant);
-    run_on(device, &plan.main, &plan.args);
+    let mut plan = Plan::new();
+    attention::prepare(&call, device, &mut plan).expect("a kernel");
+    assert_eq!(plan.main().expect("a launch").instance.variant, variant);
+    run_plan(device, &mut plan, [0; 2]);
     o.slice().iter().map(|x| x.to_f64()).collect()
 }
 

@@ -1,7 +1,7 @@
 //! Compiles units of kernels with the host compiler and runs them on `tests/host/engine.cpp`.
 use libloading::{Library, Symbol};
 use ops_kernels::index::{ErrorRecord, ErrorSlot};
-use ops_kernels::{Arguments, Device, Family, Launch, Matrix, Tuning, Unit, source};
+use ops_kernels::{Arguments, Device, Family, Launch, Matrix, Plan, Step, Tuning, Unit, source};
 use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -110,9 +110,20 @@ pub(crate) fn run<A: Arguments>(wave: u32, launch: &Launch, args: &A) {
 
 /// The same, with the device's matrix units.
 pub(crate) fn run_on<A: Arguments>(device: &Device, launch: &Launch, args: &A) {
+    let mut plan = Plan::new();
+    plan.add((*launch, *args)).expect("the kernel takes these arguments");
+    run_plan(device, &mut plan, [0; 2]);
+}
+
+/// Runs a plan with the addresses of its workspace and of counters.
+pub(crate) fn run_plan(device: &Device, plan: &mut Plan, [workspace, counters]: [u64; 2]) {
+    plan.place(workspace, counters);
+    plan.steps().for_each(|step| run_step(device, step));
+}
+
+fn run_step(device: &Device, Step { launch, args }: Step<'_>) {
     let wave = device.wave;
     let k = launch.instance;
-    assert_eq!(k.args, A::NAME, "{}", k.symbol);
     if launch.is_empty() {
         return;
     }
@@ -120,11 +131,11 @@ pub(crate) fn run_on<A: Arguments>(device: &Device, launch: &Launch, args: &A) {
     let slot = module(Unit::of(k), wave, matrix);
     let library = slot.get().expect("built above");
     let mut message = [0 as c_char; 200];
-    // SAFETY: the symbol takes the struct named by A::NAME; the addresses in it are the test's own buffers.
+    // SAFETY: a plan has compared the struct with the kernel's; the addresses in it are the test's own buffers.
     let failed = unsafe {
         let run = library.get::<Run>(format!("{}__run", k.symbol).as_bytes()).expect("the instance exists");
         let engine: Symbol<'_, EngineLaunch> = ENGINE.get(b"engine_launch").expect("the engine launches");
-        let args = std::ptr::from_ref(args).cast();
+        let args = args.as_ptr().cast();
         engine(*run, args, launch.grid.as_ptr(), launch.block, 0, wave, message.as_mut_ptr(), message.len())
     };
     // SAFETY: the engine leaves the last byte zero.

@@ -1,11 +1,12 @@
 //! Products with a quantized weight: by lanes, by tiles, by products of bytes, on matrix units.
 use crate::data::{Buffer, Element, Layout, Random, assert_close, check_untouched, pick, view};
-use crate::host::{WAVES, run_on};
+use crate::host::{WAVES, run_plan};
 use crate::matrix::device as matrix_device;
 use crate::quant::{FORMATS, blocks_view, bytes_of, decode, random_blocks};
 use half::{bf16, f16};
-use ops_kernels::qlinear::{self, Plan};
-use ops_kernels::{BlockFormat, Device, Dot4, ElementType, Matrix, Tuning, find};
+use ops_kernels::{
+    BlockFormat, Device, Dot4, ElementType, Instance, Matrix, OperandView, Plan, Tuning, find, qlinear,
+};
 
 struct Case {
     rows: u64,
@@ -15,16 +16,14 @@ struct Case {
     compute_units: u32,
 }
 
-/// Both launches of a plan.
-fn run_plan(device: &Device, plan: &Plan) {
-    let Plan { split, main, workspace, mut args } = *plan;
-    let planes = Buffer::filled(0x5au8, workspace as usize, 0);
-    args.planes = planes.address();
-    if let Some(split) = split {
-        run_on(device, &split, &args);
-    }
-    run_on(device, &main, &args);
+/// Plans a product and runs its launches; the kernel that multiplies.
+fn multiply(device: &Device, dims: &[u64], n: u64, views: [OperandView<'_>; 3]) -> &'static Instance {
+    let mut plan = Plan::new();
+    qlinear::prepare(dims, n, views, device, &mut plan).expect("a kernel");
+    let planes = Buffer::filled(0x5au8, plan.workspace as usize, 0);
+    run_plan(device, &mut plan, [planes.address(), 0]);
     planes.check_guards();
+    plan.main().expect("a launch").instance
 }
 
 /// A device of either wave size that multiplies bytes from one row on.
@@ -111,10 +110,9 @@ fn product<T: Element>(format: BlockFormat, case: &Case) {
         for device in devices(case) {
             let y = Buffer::filled(T::from_f64(77.0), y_layout.len, 0);
             let views = [view(&x, &x_layout), blocks_view(&weight, &strides, format), view(&y, &y_layout)];
-            let plan = qlinear::prepare(&[rows, k], n, views, &device).expect("a kernel");
-            assert_eq!(plan.main.instance.variant, variant, "{rows} {n} {k}");
-            run_plan(&device, &plan);
-            let what = format!("{} {rows} {n} {k} {device:?}", plan.main.instance.symbol);
+            let main = multiply(&device, &[rows, k], n, views);
+            assert_eq!(main.variant, variant, "{rows} {n} {k}");
+            let what = format!("{} {rows} {n} {k} {device:?}", main.symbol);
             assert_close(&what, &pick(&y, &y_layout), &want, true, 2.0);
             check_untouched(&y, &y_layout, T::from_f64(77.0));
         }
@@ -181,9 +179,7 @@ fn by_bytes(format: BlockFormat, x: &[f32], weight: &[u8], n: usize) -> Vec<f32>
     let strides = [(k / format.values()) as i64, 1];
     let views = [view(&x, &x_layout), blocks_view(&weight, &strides, format), view(&y, &y_layout)];
     let device = &dot_devices(1)[0];
-    let plan = qlinear::prepare(&[2, k], n as u64, views, device).expect("a kernel");
-    assert!(plan.main.instance.variant.starts_with("dot"));
-    run_plan(device, &plan);
+    assert!(multiply(device, &[2, k], n as u64, views).variant.starts_with("dot"));
     y.slice().to_vec()
 }
 

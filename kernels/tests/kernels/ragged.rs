@@ -1,13 +1,13 @@
 //! Attention over sequences that differ in length: each against a plain loop, side by side and in blocks alike to the bit, and
 //! what is recorded of indices out of range.
 use crate::data::{Buffer, Element, Layout, Random, assert_close, view};
-use crate::host::{Record, WAVES, device, run_on};
+use crate::host::{Record, WAVES, device, run_plan};
 use crate::matrix::device as matrix_device;
 use half::{bf16, f16};
 use ops_kernels::attention::ARRIVALS;
-use ops_kernels::attention::ragged::{self, Keys, Plan, Ragged};
+use ops_kernels::attention::ragged::{self, Keys, Ragged};
 use ops_kernels::index::Report;
-use ops_kernels::{Device, Matrix};
+use ops_kernels::{Device, Matrix, Plan};
 
 /// Query heads, key heads, features, width of the values.
 type Heads = [u64; 4];
@@ -157,12 +157,11 @@ fn execute<T: Element>(
         softcap: None,
         reports: [report, Report { op: 2, ..report }, Report { op: 3, ..report }],
     };
-    let mut plan = ragged::prepare(&ragged, device).expect("a kernel");
+    let mut plan = Plan::new();
+    ragged::prepare(&ragged, device, &mut plan).expect("a kernel");
     let partial = Buffer::filled(f64::NAN, plan.workspace.div_ceil(8) as usize, 0);
     let arrivals = Buffer::filled(0u32, ARRIVALS as usize, 0);
-    plan.args.attention.partial = partial.address();
-    plan.args.attention.arrivals = arrivals.address();
-    run_on(device, &plan.main, &plan.args);
+    run_plan(device, &mut plan, [partial.address(), arrivals.address()]);
     partial.check_guards();
     arrivals.check_guards();
     assert!(arrivals.slice().iter().all(|n| *n == 0), "counters are 0 again");
@@ -215,14 +214,15 @@ fn check<T: Element>(call: &Call<'_>, (variant, parts): (&str, bool), compute_un
         let record = Record::default();
         let slot = record.slot();
         let report = Report { error: slot.address(), op: 1, operand: 0 };
+        let planned = |plan: &Plan| plan.main().expect("a launch").instance.variant;
         let (got, plan) = execute(call, &x, (&cu_q, &Place::SideBySide(&cu_k)), &device, report);
-        assert_eq!((plan.main.instance.variant, plan.workspace > 0), (variant, parts), "{what}");
+        assert_eq!((planned(&plan), plan.workspace > 0), (variant, parts), "{what}");
         assert_close(&what, &got, &want, true, 4.0);
         for block in [1, 5, 16] {
             let (x, table, blocks) = in_blocks(call, &x, block);
             let place = Place::Blocks(block, blocks, &table, &lengths);
             let (in_blocks, plan) = execute(call, &x, (&cu_q, &place), &device, report);
-            assert_eq!(plan.main.instance.variant, variant, "{what}");
+            assert_eq!(planned(&plan), variant, "{what}");
             // The table holds more keys than are used, so there may be more parts.
             if parts || plan.workspace > 0 {
                 assert_close(&what, &in_blocks, &want, true, 4.0);

@@ -197,6 +197,23 @@ impl Function {
     /// memory that the arguments point to. An [`Access`](super::Access) makes that memory available to the
     /// stream until this has returned, for writing where the kernel writes.
     pub unsafe fn launch<A: KernelArgs>(&self, stream: &Stream, launch: Launch, args: &A) -> Result<()> {
+        // SAFETY: the structure has no padding, as its trait guarantees, so all its bytes are initialised.
+        let args =
+            unsafe { std::slice::from_raw_parts(std::ptr::from_ref(args).cast::<u8>(), size_of::<A>()) };
+        // SAFETY: guaranteed by the caller.
+        unsafe { self.launch_bytes(stream, launch, args) }
+    }
+
+    /// [`launch`](Self::launch) with the bytes of the argument structure.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`launch`](Self::launch).
+    ///
+    /// # Safety
+    ///
+    /// As for [`launch`](Self::launch), of the structure with these bytes.
+    pub(crate) unsafe fn launch_bytes(&self, stream: &Stream, launch: Launch, args: &[u8]) -> Result<()> {
         let device = &self.module.inner.device;
         let (owner, other) = (device.info().ordinal, stream.device().info().ordinal);
         if owner != other {
@@ -206,9 +223,6 @@ impl Function {
         if let Some(problem) = self.problem(device, launch) {
             return Err(Error::Launch { kernel: self.name.to_string(), problem });
         }
-        // SAFETY: the structure has no padding, as its trait guarantees, so all its bytes are initialised.
-        let args =
-            unsafe { std::slice::from_raw_parts(std::ptr::from_ref(args).cast::<u8>(), size_of::<A>()) };
         if stream.is_recorded() {
             let Launch { grid, block, dynamic_lds } = launch;
             let work = Work::Launch { function: self.handle, grid, block, dynamic_lds, args: args.into() };

@@ -1,10 +1,8 @@
 //! This project's kernels.
 //!
-//! An op computed by a single kernel only plans its launch from its operands ([`HipOp::plan`]); the rest is
-//! common to all.
+//! An op only plans its launches from its operands ([`HipOp::plan`]); the rest is common to all.
 mod activation;
 mod affine;
-mod args;
 mod attention;
 mod batch_norm;
 pub(crate) mod bind;
@@ -35,68 +33,47 @@ mod sort;
 mod upsample;
 mod where_;
 
-pub(crate) use affine::HipAffine;
-pub(crate) use attention::HipAttention;
-pub(crate) use attention::HipRagged;
-pub(crate) use cache::HipKeys;
-pub(crate) use copy::HipFill;
-pub(crate) use experts::HipExperts;
-pub(crate) use index::HipEmbedding;
-pub(crate) use matmul::{HipLinear, HipLinearSwiglu};
-pub(crate) use norm::HipGroupNorm;
-pub(crate) use reduce::HipReduce;
-pub(crate) use rope::HipRope;
-pub(crate) use scan::HipScan;
-pub(crate) use scatter::HipScatter;
-pub(crate) use sort::HipSort;
-
 use bind::{Binding, Bound, MAX_OPERANDS, Problem};
 
 use crate::ProviderId;
 use crate::choice::Target;
-use crate::error::NAME;
-use crate::hip::{DeviceMemory, KernelArgs, Purpose};
+use crate::error::{NAME, failed};
+use crate::hip::{DeviceMemory, Purpose, Stream};
 use crate::provider::Provider;
 use crate::{Error, HipSpace, Result, Rocm};
 use ops_core::{Call, Determinism, Op, Operands, Reason};
-use ops_kernels::{Arguments, ElementType, Family, Instance, Launch, Matrix, Refused};
+use ops_kernels::{Arguments, ElementType, Family, Instance, Launch, Matrix, Plan, Refused};
 
-/// An op computed by a single kernel.
+/// Operands with indices: their names, and their places among the operands.
+type Indices = &'static [(&'static str, usize)];
+
+/// An op computed by this project's kernels.
 pub(crate) trait HipOp: Op {
-    /// The kernel's arguments.
-    type Kernel: KernelArgs + Arguments;
+    /// The operands whose indices the kernels check, in the order of their [reports](Problem::reports).
+    const INDICES: Indices = &[];
 
-    /// The index operand, if the kernel reports indices out of range.
-    const INDICES: Option<&'static str> = None;
-
-    /// The launch for these operands.
-    fn plan(&self, problem: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused>;
+    /// Plans the launches for these operands.
+    fn plan(&self, problem: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused>;
 
     /// The determinism of its results: most kernels compute each row independently, in the same way.
     fn rows_level(&self, _target: &Target, _on: &dyn Operands) -> Determinism {
         Determinism::Batch
     }
 
-    /// How the planned kernel computes it, and why in this way, if there are others.
-    fn how(target: &Target, instance: &Instance, _kernel: &Self::Kernel) -> Option<String> {
-        units(target, instance)
+    /// How the planned kernels compute it, and why in this way, if there are others.
+    fn how(&self, target: &Target, plan: &Plan) -> Option<String> {
+        units(target, plan.main()?.instance)
+    }
+
+    /// The contents of the plan's workspace before the first launch, if it has to have any.
+    fn contents(&self) -> &[u8] {
+        &[]
     }
 }
 
-/// Computes an op with one of this project's kernels.
+/// Computes an op with this project's kernels.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hip;
-
-/// Checks that a launch can be planned for these operands on a target.
-fn fits<P>(
-    target: &Target,
-    on: &dyn Operands,
-    plan: impl FnOnce(&Problem<'_>) -> Result<P, Refused>,
-) -> Result<(), Reason> {
-    let mut binding = Binding::new();
-    let problem = binding.assumed(on, target.launch_device())?;
-    plan(&problem).map(drop).map_err(|refused| reason(refused, on))
-}
 
 impl<O: HipOp> Provider<O> for Hip {
     fn id(&self) -> ProviderId {
@@ -108,14 +85,18 @@ impl<O: HipOp> Provider<O> for Hip {
     }
 
     fn applicable(&self, target: &Target, op: &O, on: &dyn Operands) -> Result<(), Reason> {
-        fits(target, on, |problem| op.plan(problem))
+        self.assess(target, op, on).map(drop)
     }
 
     fn how(&self, target: &Target, op: &O, on: &dyn Operands) -> Option<String> {
-        let mut binding = Binding::new();
-        let problem = binding.assumed(on, target.launch_device()).ok()?;
-        let (launch, kernel) = op.plan(&problem).ok()?;
-        O::how(target, launch.instance, &kernel)
+        self.assess(target, op, on).ok()?
+    }
+
+    fn assess(&self, target: &Target, op: &O, on: &dyn Operands) -> Result<Option<String>, Reason> {
+        let (mut binding, mut plan) = (Binding::new(), Plan::new());
+        let problem = binding.assumed(on, target.launch_device())?;
+        op.plan(&problem, &mut plan).map_err(|refused| reason(refused, on))?;
+        Ok(op.how(target, &plan))
     }
 
     fn launch(&self, rocm: &Rocm, call: Call<'_, '_, O, HipSpace>) -> Result<()> {
@@ -123,19 +104,67 @@ impl<O: HipOp> Provider<O> for Hip {
         let args = &*args;
         let mut binding = Binding::new();
         let mut problem = binding.bind::<O>(args, rocm)?;
-        let check = O::INDICES.map(|_| rocm.stream().index_check()).transpose()?;
-        if let (Some(check), Some(operand)) = (&check, O::INDICES) {
-            problem.report_to(check, rocm.index_names().number(op.name(), operand));
+        let given = O::INDICES.iter().any(|(_, place)| problem.get(*place).is_some());
+        let check = given.then(|| rocm.stream().index_check()).transpose()?;
+        if let Some(check) = &check {
+            let numbers = O::INDICES.iter().map(|(operand, _)| rocm.index_names().number(op.name(), operand));
+            problem.report_to(check, numbers);
         }
-        let (launch, kernel_args) = op.plan(&problem).map_err(|refused| unsupported(op, refused, args))?;
+        let mut plan = Plan::new();
+        op.plan(&problem, &mut plan).map_err(|refused| unsupported(op, refused, args))?;
         // SAFETY: a call's views lie in their memory; the plan is made for them, and the stream may access
-        // them.
-        unsafe { rocm.kernels().launch(rocm.stream(), &launch, &kernel_args) }
+        // them. The kernels check every index before they use it.
+        unsafe { run(rocm, &mut plan, op.contents()) }
     }
 }
 
+/// Launches a plan. Its workspace begins with these bytes.
+///
+/// # Safety
+/// The plan was made by functions of `ops-kernels` for views that lie in their memory, which the stream may
+/// access until this has returned.
+unsafe fn run(rocm: &Rocm, plan: &mut Plan, contents: &[u8]) -> Result<()> {
+    let stream = rocm.stream();
+    let workspace = match plan.workspace {
+        0 => None,
+        bytes => Some(workspace(stream, bytes, contents)?),
+    };
+    let access = workspace.as_ref().map(|memory| memory.access(stream, Purpose::Write)).transpose()?;
+    let counters = if plan.needs_counters() { stream.arrivals()? as u64 } else { 0 };
+    plan.place(access.as_ref().map_or(0, |access| access.address() as u64), counters);
+    for step in plan.steps() {
+        // SAFETY: the workspace has the size that all launches were planned for, and the stream may access it
+        // and its counters; the rest is guaranteed by the caller.
+        unsafe { rocm.kernels().launch(stream, step) }?;
+    }
+    Ok(())
+}
+
+/// Launches one kernel, or reports that `call` has failed.
+///
+/// # Safety
+/// As for [`run`].
+pub(crate) unsafe fn run_one<A: Arguments>(
+    rocm: &Rocm,
+    call: &'static str,
+    step: Result<(Launch, A), Refused>,
+) -> Result<()> {
+    let mut plan = Plan::new();
+    step.and_then(|step| plan.add(step)).map_err(|refused| failed(call, refused))?;
+    // SAFETY: guaranteed by the caller.
+    unsafe { run(rocm, &mut plan, &[]) }
+}
+
+fn workspace(stream: &Stream, bytes: u64, contents: &[u8]) -> Result<DeviceMemory> {
+    let mut memory = DeviceMemory::new(stream, usize::try_from(bytes).unwrap_or(usize::MAX))?;
+    if !contents.is_empty() {
+        memory.write(stream, 0, contents)?;
+    }
+    Ok(memory)
+}
+
 /// Whether vector or matrix units multiply, for ops with kernels for both.
-pub(crate) fn units(target: &Target, instance: &Instance) -> Option<String> {
+fn units(target: &Target, instance: &Instance) -> Option<String> {
     if let (true, Some(matrix)) = (instance.family.needs_matrix(), target.launch_device().matrix) {
         return Some(format!("on matrix units ({})", matrix.name()));
     }
@@ -164,31 +193,20 @@ pub(crate) fn units(target: &Target, instance: &Instance) -> Option<String> {
 }
 
 /// Why no kernel uses matrix units on a target; `None` if some may.
-pub(crate) fn no_matrix(target: &Target) -> Option<String> {
+fn no_matrix(target: &Target) -> Option<String> {
     if Matrix::of(target.gfx().name()).is_none() {
         return Some(format!("{} has no matrix units that these kernels support", target.gfx().name()));
     }
     target.launch_device().matrix.is_none().then(|| "matrix units are off".into())
 }
 
-/// Calls `launch` with the address of this many bytes of memory, which the stream may access meanwhile; the
-/// address is 0 for no bytes.
-pub(crate) fn with_workspace(rocm: &Rocm, bytes: u64, launch: impl FnOnce(u64) -> Result<()>) -> Result<()> {
-    if bytes == 0 {
-        return launch(0);
-    }
-    let memory = DeviceMemory::new(rocm.stream(), usize::try_from(bytes).unwrap_or(usize::MAX))?;
-    let lent = memory.access(rocm.stream(), Purpose::Write)?;
-    launch(lent.address() as u64)
-}
-
 /// The error for a launch that the kernels refuse.
-pub(crate) fn unsupported<O: Op>(op: &O, refused: Refused, on: &dyn Operands) -> Error {
+fn unsupported<O: Op>(op: &O, refused: Refused, on: &dyn Operands) -> Error {
     Error::Unsupported { op: op.name_on(on), backend: NAME, reason: reason(refused, on) }
 }
 
 /// A refusal as a reason.
-pub(crate) fn reason(refused: Refused, on: &dyn Operands) -> Reason {
+fn reason(refused: Refused, on: &dyn Operands) -> Reason {
     let fits = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     match refused {
         Refused::NoKernel { .. } => {

@@ -4,12 +4,12 @@ mod plan;
 pub(super) use plan::{Matrix, Plan};
 
 use super::hip::bind::{Bound, Problem};
-use super::hip::{HipOp, matmul};
-use crate::error::{NAME, failed};
+use super::hip::{HipOp, matmul, run_one};
+use crate::error::NAME;
 use crate::{Error, Result, Rocm};
 use ops_core::ops::MatMul;
 use ops_core::{DType, Float, Operands, Reason};
-use ops_kernels::{Launch, Refused, copy};
+use ops_kernels::{Launch, copy};
 
 /// The plan of a matmul.
 pub(super) fn matmul_plan(p: &Problem<'_>) -> Result<Plan, Reason> {
@@ -66,7 +66,9 @@ pub(super) fn linear_types<T: Float>(on: &dyn Operands) -> Result<(), Reason> {
 
 /// Why this project's kernels should compute a matmul of few rows; `None` if it has many.
 pub(super) fn few_rows_of_matmul<T: Float>(op: &MatMul<T>, p: &Problem<'_>) -> Option<String> {
-    few_rows(&matmul_plan(p).ok()?, &op.plan(p).ok()?.0, p)
+    let mut own = ops_kernels::Plan::new();
+    op.plan(p, &mut own).ok()?;
+    few_rows(&matmul_plan(p).ok()?, own.main()?, p)
 }
 
 /// Why this project's kernels should compute a linear layer of few rows; `None` if it has many.
@@ -92,8 +94,7 @@ pub(super) fn unsupported(op: &'static str, reason: Reason) -> Error {
 /// The stream may access both.
 pub(super) unsafe fn spread(rocm: &Rocm, bias: &Bound, y: &Bound) -> Result<()> {
     let rows = bias.layout.broadcast(y.layout.dims())?;
-    let plan = copy::copy(y.dims(), bias.relaid(&rows).view(), y.view(), rocm.target().launch_device());
-    let (launch, args) = plan.map_err(|refused: Refused| failed("linear", refused))?;
+    let step = copy::copy(y.dims(), bias.relaid(&rows).view(), y.view(), rocm.target().launch_device());
     // SAFETY: guaranteed by the caller.
-    unsafe { rocm.kernels().launch(rocm.stream(), &launch, &args) }
+    unsafe { run_one(rocm, "linear", step) }
 }

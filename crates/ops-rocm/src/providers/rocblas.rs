@@ -9,6 +9,7 @@ use crate::error::failed;
 use crate::hip::{DeviceMemory, Purpose};
 use crate::provider::Provider;
 use crate::providers::hip::bind::{Binding, Bound};
+use crate::providers::hip::run_one;
 use crate::vendor::{RocBlasLibrary, check};
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{Linear, MatMul};
@@ -115,9 +116,8 @@ impl<T: Float> Provider<Linear<T>> for RocBlas {
         unsafe { multiply(rocm, &plan, [&x, &weight, &out], 1.0) }?;
         let y = problem.at(3);
         let narrow = cast::prepare(y.dims(), sums(&y.layout).view(), y.view(), problem.device());
-        let (launch, args) = narrow.map_err(|refused| failed("linear", refused))?;
         // SAFETY: as above.
-        unsafe { rocm.kernels().launch(rocm.stream(), &launch, &args) }
+        unsafe { run_one(rocm, "linear", narrow) }
     }
 }
 

@@ -2,12 +2,10 @@
 use super::{Bound, HipOp, Problem};
 use ops_core::Float;
 use ops_core::ops::BatchNorm;
-use ops_kernels::{Launch, Refused, batch_norm};
+use ops_kernels::{Plan, Refused, batch_norm};
 
 impl<T: Float> HipOp for BatchNorm<T> {
-    type Kernel = batch_norm::BatchNormArgs;
-
-    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
+    fn plan(&self, p: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused> {
         let given = |place| p.get(place).map(Bound::view);
         let on = batch_norm::BatchNorm {
             x: p.at(0).view(),
@@ -18,6 +16,6 @@ impl<T: Float> HipOp for BatchNorm<T> {
             var: p.at(4).view(),
             eps: self.eps,
         };
-        batch_norm::prepare(p.at(0).dims(), &on, p.device())
+        plan.add(batch_norm::prepare(p.at(0).dims(), &on, p.device())?)
     }
 }

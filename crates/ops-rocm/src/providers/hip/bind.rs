@@ -8,6 +8,8 @@ use ops_kernels::{ElementType, OperandView, Refused};
 
 /// The largest number of operands of an op.
 pub(super) const MAX_OPERANDS: usize = 10;
+/// The largest number of an op's operands that hold indices.
+const MAX_INDICES: usize = 3;
 
 /// An operand: the address of its first element, and its strides.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +81,7 @@ pub(crate) struct Binding<'s> {
 pub(crate) struct Problem<'b> {
     operands: &'b [Option<Bound>; MAX_OPERANDS],
     device: &'b ops_kernels::Device,
-    report: Report,
+    reports: [Report; MAX_INDICES],
 }
 
 impl<'s> Binding<'s> {
@@ -99,7 +101,7 @@ impl<'s> Binding<'s> {
                 *place = Some(Bound::of(&operand, kernel_type(&operand)?, 0));
             }
         }
-        Ok(Problem { operands: &self.operands, device, report: Report::default() })
+        Ok(Problem { operands: &self.operands, device, reports: Default::default() })
     }
 
     /// For a launch: the stream may access the memory.
@@ -125,7 +127,7 @@ impl<'s> Binding<'s> {
         Ok(Problem {
             operands: &self.operands,
             device: rocm.target().launch_device(),
-            report: Report::default(),
+            reports: Default::default(),
         })
     }
 }
@@ -139,13 +141,19 @@ impl Problem<'_> {
     pub(crate) fn device(&self) -> &ops_kernels::Device {
         self.device
     }
-    /// Where the kernel reports an index out of range.
+    /// Where the kernel reports an index out of range in the first of the operands with indices.
     pub(crate) fn report(&self) -> Report {
-        self.report
+        self.reports[0]
     }
-    /// Makes the kernel report to the stream's record, under this number.
-    pub(crate) fn report_to(&mut self, check: &IndexCheck<'_>, number: u32) {
-        self.report = Report { error: check.address() as u64, op: number, operand: 0 };
+    /// Where the kernel reports an index out of range, for each operand with indices.
+    pub(crate) fn reports(&self) -> [Report; MAX_INDICES] {
+        self.reports
+    }
+    /// Makes the kernel report to the stream's record, under these numbers.
+    pub(crate) fn report_to(&mut self, check: &IndexCheck<'_>, numbers: impl Iterator<Item = u32>) {
+        for (report, op) in self.reports.iter_mut().zip(numbers) {
+            *report = Report { error: check.address() as u64, op, operand: 0 };
+        }
     }
     /// An operand that is always given.
     pub(crate) fn at(&self, place: usize) -> &Bound {
@@ -164,7 +172,14 @@ pub(crate) fn dtype_of(dtype: DType) -> Option<ElementType> {
         DType::F32 => ElementType::F32,
         DType::F16 => ElementType::F16,
         DType::BF16 => ElementType::Bf16,
-        // The others are matched by name.
-        other => return ElementType::named(other.name()),
+        DType::F8E4M3 => ElementType::F8E4M3,
+        DType::I64 => ElementType::I64,
+        DType::I32 => ElementType::I32,
+        DType::I16 => ElementType::I16,
+        DType::I8 => ElementType::I8,
+        DType::U32 => ElementType::U32,
+        DType::U8 => ElementType::U8,
+        DType::Block(format) => return ElementType::BLOCKS.into_iter().find(|t| t.name() == format.name()),
+        _ => return None,
     })
 }

@@ -1,20 +1,13 @@
 //! Writing rows to key and value caches.
-use super::{Binding, HipOp, Problem, fits, unsupported};
-use crate::ProviderId;
-use crate::choice::Target;
-use crate::provider::Provider;
-use crate::{HipSpace, Result, Rocm};
+use super::{HipOp, Indices, Problem};
+use ops_core::Float;
 use ops_core::ops::{CacheWrite, QkNormRopeCacheWrite, RopeCacheWrite, RopeOrder};
-use ops_core::{Call, Determinism, Float, Op, Operands, Reason};
-use ops_kernels::cache::{self, CacheWriteArgs, RopeCacheArgs};
-use ops_kernels::index::Report;
-use ops_kernels::{Launch, Refused};
+use ops_kernels::{Plan, Refused, cache};
 
 impl<T: Float> HipOp for CacheWrite<T> {
-    type Kernel = CacheWriteArgs;
-    const INDICES: Option<&'static str> = Some("slots");
+    const INDICES: Indices = &[("slots", 1)];
 
-    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
+    fn plan(&self, p: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused> {
         let (x, cache) = (p.at(0), p.at(2));
         let bound = cache.dims().first().copied().unwrap_or(0);
         let call = cache::CacheWrite {
@@ -24,44 +17,30 @@ impl<T: Float> HipOp for CacheWrite<T> {
             bound,
             report: p.report(),
         };
-        cache::write(x.dims(), &call, p.device())
+        plan.add(cache::write(x.dims(), &call, p.device())?)
     }
 }
 
-/// [`RopeCacheWrite`] and [`QkNormRopeCacheWrite`].
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct HipKeys;
+impl<T: Float> HipOp for RopeCacheWrite<T> {
+    const INDICES: Indices = &[("positions", 4), ("slots", 5)];
 
-/// What the two ops have in common.
-trait KeyWriting: Op {
-    fn order(&self) -> RopeOrder;
-    /// The norm's eps, if there is one; its weight then comes after `v`.
-    fn eps(&self) -> Option<f64>;
-}
-impl<T: Float> KeyWriting for RopeCacheWrite<T> {
-    fn order(&self) -> RopeOrder {
-        self.order
-    }
-    fn eps(&self) -> Option<f64> {
-        None
-    }
-}
-impl<T: Float> KeyWriting for QkNormRopeCacheWrite<T> {
-    fn order(&self) -> RopeOrder {
-        self.order
-    }
-    fn eps(&self) -> Option<f64> {
-        Some(self.eps)
+    fn plan(&self, p: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused> {
+        write_keys(self.order, None, p, plan)
     }
 }
 
-fn plan<O: KeyWriting>(
-    op: &O,
-    p: &Problem<'_>,
-    reports: [Report; 2],
-) -> Result<(Launch, RopeCacheArgs), Refused> {
-    // The operands after the norm's weight.
-    let at = |place: usize| p.at(place + usize::from(op.eps().is_some()));
+impl<T: Float> HipOp for QkNormRopeCacheWrite<T> {
+    const INDICES: Indices = &[("positions", 5), ("slots", 6)];
+
+    fn plan(&self, p: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused> {
+        write_keys(self.order, Some(self.eps), p, plan)
+    }
+}
+
+/// With a norm's eps, the norm's weight comes after `v`.
+fn write_keys(order: RopeOrder, eps: Option<f64>, p: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused> {
+    let at = |place: usize| p.at(place + usize::from(eps.is_some()));
+    let [of_positions, of_slots, _] = p.reports();
     let (k, v, cos, keys) = (p.at(0), p.at(1), at(2), at(6));
     let (&[n, h, d], &[.., dv], &[rows, half], &[slots, ..]) = (k.dims(), v.dims(), cos.dims(), keys.dims())
     else {
@@ -71,7 +50,7 @@ fn plan<O: KeyWriting>(
         dims: [n, h, d, dv],
         k: k.view(),
         v: v.view(),
-        norm: op.eps().map(|eps| (p.at(2).view(), eps)),
+        norm: eps.map(|eps| (p.at(2).view(), eps)),
         cos: cos.view(),
         sin: at(3).view(),
         positions: at(4).view(),
@@ -80,38 +59,8 @@ fn plan<O: KeyWriting>(
         v_cache: at(7).view(),
         tables: [rows, half],
         cache_slots: slots,
-        interleaved: op.order() == RopeOrder::Interleaved,
-        reports,
+        interleaved: order == RopeOrder::Interleaved,
+        reports: [of_positions, of_slots],
     };
-    cache::rope_write(&call, p.device())
-}
-
-impl<O: KeyWriting> Provider<O> for HipKeys {
-    fn id(&self) -> ProviderId {
-        ProviderId::HIP
-    }
-
-    fn determinism(&self, _: &Target, _: &O, _: &dyn Operands) -> Determinism {
-        Determinism::Batch
-    }
-
-    fn applicable(&self, target: &Target, op: &O, on: &dyn Operands) -> Result<(), Reason> {
-        fits(target, on, |problem| plan(op, problem, [Report::default(); 2]))
-    }
-
-    fn launch(&self, rocm: &Rocm, call: Call<'_, '_, O, HipSpace>) -> Result<()> {
-        let (op, args) = call.into_parts();
-        let args = &*args;
-        let mut binding = Binding::new();
-        let mut problem = binding.bind::<O>(args, rocm)?;
-        let check = rocm.stream().index_check()?;
-        let reports = ["positions", "slots"].map(|operand| {
-            problem.report_to(&check, rocm.index_names().number(op.name(), operand));
-            problem.report()
-        });
-        let planned = plan(op, &problem, reports).map_err(|refused| unsupported(op, refused, args))?;
-        // SAFETY: a call's views lie in their memory; the plan is made for them, and the stream may access
-        // them.
-        unsafe { rocm.kernels().launch(rocm.stream(), &planned.0, &planned.1) }
-    }
+    plan.add(cache::rope_write(&call, p.device())?)
 }

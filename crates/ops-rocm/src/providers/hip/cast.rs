@@ -2,13 +2,11 @@
 use super::{HipOp, Problem};
 use ops_core::Scalar;
 use ops_core::ops::Cast;
-use ops_kernels::{Launch, Refused, cast};
+use ops_kernels::{Plan, Refused, cast};
 
 impl<T: Scalar> HipOp for Cast<T> {
-    type Kernel = cast::CastArgs;
-
-    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
+    fn plan(&self, p: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused> {
         let (x, y) = (p.at(0), p.at(1));
-        cast::prepare(x.dims(), x.view(), y.view(), p.device())
+        plan.add(cast::prepare(x.dims(), x.view(), y.view(), p.device())?)
     }
 }

@@ -2,13 +2,16 @@
 use super::{HipOp, Problem};
 use ops_core::ops::Compare;
 use ops_core::{Op, Scalar};
-use ops_kernels::{Launch, Refused, compare};
+use ops_kernels::{Plan, Refused, compare};
 
 impl<T: Scalar> HipOp for Compare<T> {
-    type Kernel = compare::CompareArgs;
-
-    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
+    fn plan(&self, p: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused> {
         let y = p.at(2);
-        compare::prepare(self.name(), y.dims(), [p.at(0).view(), p.at(1).view(), y.view()], p.device())
+        plan.add(compare::prepare(
+            self.name(),
+            y.dims(),
+            [p.at(0).view(), p.at(1).view(), y.view()],
+            p.device(),
+        )?)
     }
 }

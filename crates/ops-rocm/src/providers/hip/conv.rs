@@ -5,24 +5,23 @@ use crate::choice::Target;
 use ops_core::ops::{Conv, ConvGeometry};
 use ops_core::{Determinism, Float, Layout, Operands};
 use ops_kernels::conv::{self, Axis, ConvArgs};
-use ops_kernels::{ElementType, Instance, Launch, OperandView, Refused};
+use ops_kernels::{ElementType, Launch, OperandView, Plan, Refused};
 
 impl<T: Float> HipOp for Conv<T> {
-    type Kernel = ConvArgs;
-
     /// Kernels are chosen by the number of images, unless rows must not depend on each other.
     fn rows_level(&self, target: &Target, _: &dyn Operands) -> Determinism {
         target.sums_level()
     }
 
-    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, ConvArgs), Refused> {
+    fn plan(&self, p: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused> {
         let (x, weight, y) = (p.at(0), p.at(1), p.at(3));
         let geometry = self.geometry(&x.layout, &weight.layout, &y.layout);
         let (g, layouts) = geometry.map_err(|_| Refused::Rank(x.layout.rank()))?;
-        plan(&g, &layouts, [x, weight, y], p.get(2), p)
+        plan.add(prepare(&g, &layouts, [x, weight, y], p.get(2), p)?)
     }
 
-    fn how(target: &Target, instance: &Instance, args: &ConvArgs) -> Option<String> {
+    fn how(&self, target: &Target, plan: &Plan) -> Option<String> {
+        let instance = plan.main()?.instance;
         let how = match instance.variant {
             "direct" => {
                 return Some(
@@ -34,12 +33,13 @@ impl<T: Float> HipOp for Conv<T> {
         };
         let device = target.launch_device();
         let dtype = instance.types.first().copied()?;
-        let why = no_matrix(target).or_else(|| conv::not_on_matrix(*args, dtype, device).map(str::to_owned));
+        let why = no_matrix(target)
+            .or_else(|| conv::not_on_matrix(plan.args(0)?, dtype, device).map(str::to_owned));
         Some(why.map_or_else(|| how.to_owned(), |why| format!("{how}: {why}")))
     }
 }
 
-fn plan(
+fn prepare(
     g: &ConvGeometry,
     layouts: &[Layout; 3],
     [x, weight, y]: [&Bound; 3],

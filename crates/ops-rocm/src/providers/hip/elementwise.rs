@@ -2,22 +2,18 @@
 use super::{HipOp, Problem};
 use ops_core::ops::{Binary, Unary};
 use ops_core::{Num, Op};
-use ops_kernels::{Launch, Refused, binary, unary};
+use ops_kernels::{Launch, Plan, Refused, binary, unary};
 
 impl<T: Num> HipOp for Unary<T> {
-    type Kernel = unary::UnaryArgs;
-
-    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
+    fn plan(&self, p: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused> {
         let (x, y) = (p.at(0), p.at(1));
-        unary::prepare(self.name(), x.dims(), x.view(), y.view(), p.device())
+        plan.add(unary::prepare(self.name(), x.dims(), x.view(), y.view(), p.device())?)
     }
 }
 
 impl<T: Num> HipOp for Binary<T> {
-    type Kernel = binary::BinaryArgs;
-
-    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
-        plan_binary(self.name(), p)
+    fn plan(&self, p: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused> {
+        plan.add(plan_binary(self.name(), p)?)
     }
 }
 

@@ -2,13 +2,10 @@
 use super::{Bound, HipOp, Problem};
 use ops_core::Float;
 use ops_core::ops::{Conv1dUpdate, ConvActivation, GatedDeltaRule};
-use ops_kernels::linear_attention::{self, Conv1dUpdateArgs, GatedDeltaArgs};
-use ops_kernels::{Launch, Refused};
+use ops_kernels::{Plan, Refused, linear_attention};
 
 impl<T: Float> HipOp for Conv1dUpdate<T> {
-    type Kernel = Conv1dUpdateArgs;
-
-    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
+    fn plan(&self, p: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused> {
         let (x, weight) = (p.at(0), p.at(1));
         let (&[b, t, c], &[_, w]) = (x.dims(), weight.dims()) else {
             return Err(Refused::Rank(x.layout.rank()));
@@ -22,14 +19,12 @@ impl<T: Float> HipOp for Conv1dUpdate<T> {
             y: p.at(4).view(),
             silu: self.activation == ConvActivation::Silu,
         };
-        linear_attention::conv1d_update(&call, p.device())
+        plan.add(linear_attention::conv1d_update(&call, p.device())?)
     }
 }
 
 impl<T: Float> HipOp for GatedDeltaRule<T> {
-    type Kernel = GatedDeltaArgs;
-
-    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
+    fn plan(&self, p: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused> {
         let (q, v) = (p.at(0), p.at(2));
         let (&[b, t, h, d], &[.., dv]) = (q.dims(), v.dims()) else {
             return Err(Refused::Rank(q.layout.rank()));
@@ -45,6 +40,6 @@ impl<T: Float> HipOp for GatedDeltaRule<T> {
             o: p.at(6).view(),
             scale: self.scale_for(q.layout.last()),
         };
-        linear_attention::gated_delta_rule(&call, p.device())
+        plan.add(linear_attention::gated_delta_rule(&call, p.device())?)
     }
 }

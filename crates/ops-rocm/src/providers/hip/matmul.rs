@@ -5,26 +5,22 @@ use crate::choice::Target;
 use ops_core::ops::MatMul;
 use ops_core::{Determinism, Float, MAX_RANK, Operands};
 use ops_kernels::matmul::{self, Matmul, MatmulArgs};
-use ops_kernels::{ElementType, Instance, Launch, OperandView, Refused};
+use ops_kernels::{ElementType, Instance, Launch, OperandView, Plan, Refused};
 
 mod linear;
 
-pub(crate) use linear::{HipLinear, HipLinearSwiglu};
-
 impl<T: Float> HipOp for MatMul<T> {
-    type Kernel = MatmulArgs;
-
     /// Kernels are chosen by the number of rows, unless rows must not depend on each other.
     fn rows_level(&self, target: &Target, _: &dyn Operands) -> Determinism {
         target.sums_level()
     }
 
-    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, MatmulArgs), Refused> {
+    fn plan(&self, p: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused> {
         let (a, b, c) = (p.at(0), p.at(1), p.at(2));
         let &[ref batch @ .., m, k] = a.dims() else { return Err(Refused::Rank(a.layout.rank())) };
         let n = c.dims().last().copied().unwrap_or(1);
         let call = Matmul { batch, m, n, k, a: a.view(), b: b.view(), c: c.view(), bias: None };
-        matmul::prepare(&call, p.device())
+        plan.add(matmul::prepare(&call, p.device())?)
     }
 }
 
@@ -44,7 +40,7 @@ pub(crate) fn linear(p: &Problem<'_>) -> Result<(Launch, MatmulArgs), Refused> {
 }
 
 /// The launch of a product with both weights of a gated unit.
-pub(crate) fn linear_swiglu(p: &Problem<'_>) -> Result<(Launch, MatmulArgs), Refused> {
+fn linear_swiglu(p: &Problem<'_>) -> Result<(Launch, MatmulArgs), Refused> {
     let (gate, up) = (p.at(1), p.at(2));
     if gate.view().strides != up.view().strides {
         let types = vec![p.at(0).dtype, gate.dtype, up.dtype];

@@ -2,12 +2,10 @@
 use super::{HipOp, Problem};
 use ops_core::ops::{Parametric, ParametricFn};
 use ops_core::{Num, Op, Wide};
-use ops_kernels::{Launch, Refused, parametric};
+use ops_kernels::{Plan, Refused, parametric};
 
 impl<T: Num> HipOp for Parametric<T> {
-    type Kernel = parametric::ParametricArgs;
-
-    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
+    fn plan(&self, p: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused> {
         let bits = |v: Wide| match v {
             Wide::Int(v) => v as u64,
             Wide::Float(v) => v.to_bits(),
@@ -21,6 +19,6 @@ impl<T: Num> HipOp for Parametric<T> {
             }
         };
         let (x, y) = (p.at(0), p.at(1));
-        parametric::prepare(self.name(), x.dims(), [x.view(), y.view()], parameters, p.device())
+        plan.add(parametric::prepare(self.name(), x.dims(), [x.view(), y.view()], parameters, p.device())?)
     }
 }

@@ -1,16 +1,14 @@
 //! Rotary position embedding after a norm of the heads.
 use super::rope::Tables;
-use super::{HipOp, Problem};
+use super::{HipOp, Indices, Problem};
 use ops_core::Float;
 use ops_core::ops::{QkNormRope, RopeOrder};
-use ops_kernels::qk_norm_rope::{self, QkNormRopeArgs};
-use ops_kernels::{Launch, Refused};
+use ops_kernels::{Plan, Refused, qk_norm_rope};
 
 impl<T: Float> HipOp for QkNormRope<T> {
-    type Kernel = QkNormRopeArgs;
-    const INDICES: Option<&'static str> = Some("positions");
+    const INDICES: Indices = &[("positions", 4)];
 
-    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
+    fn plan(&self, p: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused> {
         let (x, y) = (p.at(0), p.at(5));
         let tables = Tables::new([p.at(2), p.at(3)], true, 0, p.get(4))?;
         let call = qk_norm_rope::QkNormRope {
@@ -25,6 +23,6 @@ impl<T: Float> HipOp for QkNormRope<T> {
             eps: self.eps,
             report: p.report(),
         };
-        qk_norm_rope::prepare(x.dims(), &call, p.device())
+        plan.add(qk_norm_rope::prepare(x.dims(), &call, p.device())?)
     }
 }

@@ -1,106 +1,48 @@
 //! Rotary position embedding.
-use super::{Binding, Bound, Problem, fits, unsupported};
-use crate::ProviderId;
-use crate::choice::Target;
-use crate::provider::Provider;
-use crate::{HipSpace, Result, Rocm};
+use super::{Bound, HipOp, Indices, Problem};
+use ops_core::Float;
 use ops_core::ops::{Rope, RopeForm, RopeInplace};
-use ops_core::{Call, Determinism, Float, Op, Operands, Reason};
-use ops_kernels::rope::{self, At, Positions, RopeArgs, RopeAtArgs};
-use ops_kernels::{ElementType, Launch, OperandView, Refused};
+use ops_kernels::rope::{self, At, Positions};
+use ops_kernels::{ElementType, OperandView, Plan, Refused};
 
-/// [`Rope`] and [`RopeInplace`].
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct HipRope;
-
-/// What the two ops have in common.
-trait Rotating: Op {
-    fn form(&self) -> RopeForm;
-    fn start(&self) -> usize;
-    /// The index of `y`.
-    const OUT: usize;
-}
-impl<T: Float> Rotating for Rope<T> {
-    fn form(&self) -> RopeForm {
-        self.form
-    }
-    fn start(&self) -> usize {
-        self.start
-    }
-    const OUT: usize = 4;
-}
-impl<T: Float> Rotating for RopeInplace<T> {
-    fn form(&self) -> RopeForm {
-        self.form
-    }
-    fn start(&self) -> usize {
-        self.start
-    }
-    const OUT: usize = 0;
-}
-
-/// The index of `positions` among rope's operands.
+/// The place of `positions` among rope's operands.
 const POSITIONS: usize = 3;
 
-enum Plan {
-    /// Table rows in token order; all features of y are rotated, or else keep their values.
-    InOrder(Launch, RopeArgs),
-    At(Launch, RopeAtArgs),
+impl<T: Float> HipOp for Rope<T> {
+    const INDICES: Indices = &[("positions", POSITIONS)];
+
+    fn plan(&self, p: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused> {
+        rotate(self.form, self.start, 4, p, plan)
+    }
 }
 
-fn plan<O: Rotating>(op: &O, p: &Problem<'_>) -> Result<Plan, Refused> {
-    let (x, y, form) = (p.at(0), p.at(O::OUT), op.form());
-    let positions = p.get(POSITIONS);
-    let tables = Tables::new([p.at(1), p.at(2)], form == RopeForm::HalfThd, op.start(), positions)?;
+impl<T: Float> HipOp for RopeInplace<T> {
+    const INDICES: Indices = &[("positions", POSITIONS)];
+
+    fn plan(&self, p: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused> {
+        rotate(self.form, self.start, 0, p, plan)
+    }
+}
+
+/// `out` is the place of y, which is x in place.
+fn rotate(form: RopeForm, start: usize, out: usize, p: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused> {
+    let (x, y, positions) = (p.at(0), p.at(out), p.get(POSITIONS));
+    let tables = Tables::new([p.at(1), p.at(2)], form == RopeForm::HalfThd, start, positions)?;
     let operands = rope::Rope { x: x.view(), y: y.view(), cos: tables.view(0), sin: tables.view(1) };
     let &[.., d] = x.dims() else { return Err(Refused::Rank(0)) };
-    let copies = O::OUT != 0 && tables.half < d / 2;
+    let copies = out != 0 && tables.half < d / 2;
     let interleaved = form == RopeForm::Interleaved;
     if positions.is_some() || copies {
         let (half, positions, report) = (tables.half, tables.positions(), p.report());
         let at = At { half, interleaved, copies, positions, report };
-        return rope::at(x.dims(), &operands, &at, p.device()).map(|(launch, args)| Plan::At(launch, args));
+        return plan.add(rope::at(x.dims(), &operands, &at, p.device())?);
     }
+    // Table rows in token order; all features of y are rotated, or else keep their values.
     let mut dims = [0; 4];
     dims.copy_from_slice(x.dims());
     dims[3] = 2 * tables.half;
     let prepare = if interleaved { rope::neighbours } else { rope::halves };
-    prepare(&dims, &operands, p.device()).map(|(launch, args)| Plan::InOrder(launch, args))
-}
-
-impl<O: Rotating> Provider<O> for HipRope {
-    fn id(&self) -> ProviderId {
-        ProviderId::HIP
-    }
-
-    fn determinism(&self, _: &Target, _: &O, _: &dyn Operands) -> Determinism {
-        Determinism::Batch
-    }
-
-    fn applicable(&self, target: &Target, op: &O, on: &dyn Operands) -> Result<(), Reason> {
-        fits(target, on, |problem| plan(op, problem))
-    }
-
-    fn launch(&self, rocm: &Rocm, call: Call<'_, '_, O, HipSpace>) -> Result<()> {
-        let (op, args) = call.into_parts();
-        let args = &*args;
-        let mut binding = Binding::new();
-        let mut problem = binding.bind::<O>(args, rocm)?;
-        let given = problem.get(POSITIONS).is_some();
-        let check = given.then(|| rocm.stream().index_check()).transpose()?;
-        if let Some(check) = &check {
-            problem.report_to(check, rocm.index_names().number(op.name(), "positions"));
-        }
-        let plan = plan(op, &problem).map_err(|refused| unsupported(op, refused, args))?;
-        // SAFETY: a call's views lie in their memory; the plan is made for them, and the stream may access
-        // them.
-        unsafe {
-            match plan {
-                Plan::InOrder(launch, args) => rocm.kernels().launch(rocm.stream(), &launch, &args),
-                Plan::At(launch, args) => rocm.kernels().launch(rocm.stream(), &launch, &args),
-            }
-        }
-    }
+    plan.add(prepare(&dims, &operands, p.device())?)
 }
 
 /// Tables `[t', half]` or `[b, t', half]` for an x of four dimensions, and the rows that its tokens use.

@@ -3,12 +3,10 @@ use super::bind::Bound;
 use super::{HipOp, Problem};
 use ops_core::Float;
 use ops_core::ops::{CombineExperts, GroupScore, RouterTopK, Scoring, ScoringOrder};
-use ops_kernels::{Launch, Refused, routing};
+use ops_kernels::{Plan, Refused, routing};
 
 impl<T: Float> HipOp for RouterTopK<T> {
-    type Kernel = routing::RouterArgs;
-
-    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
+    fn plan(&self, p: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused> {
         let (logits, bias, weights, ids) = (p.at(0), p.get(1), p.at(2), p.at(3));
         let &[rows, experts] = logits.dims() else { return Err(Refused::Rank(logits.layout.rank())) };
         let on = routing::Router {
@@ -24,16 +22,14 @@ impl<T: Float> HipOp for RouterTopK<T> {
             kept: self.groups_kept as u64,
             scale: self.scale,
         };
-        routing::topk([rows, experts, self.k as u64], &on, p.device())
+        plan.add(routing::topk([rows, experts, self.k as u64], &on, p.device())?)
     }
 }
 
 impl<T: Float> HipOp for CombineExperts<T> {
-    type Kernel = routing::CombineArgs;
-
-    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
+    fn plan(&self, p: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused> {
         let (x, weights, y) = (p.at(0), p.at(1), p.at(2));
         let &[n, k, d] = x.dims() else { return Err(Refused::Rank(x.layout.rank())) };
-        routing::combine([n, k, d], [x.view(), weights.view(), y.view()], p.device())
+        plan.add(routing::combine([n, k, d], [x.view(), weights.view(), y.view()], p.device())?)
     }
 }

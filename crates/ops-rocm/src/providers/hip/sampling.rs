@@ -2,12 +2,10 @@
 use super::{HipOp, Problem};
 use ops_core::Float;
 use ops_core::ops::Sample;
-use ops_kernels::{Launch, Refused, sampling};
+use ops_kernels::{Plan, Refused, sampling};
 
 impl<T: Float> HipOp for Sample<T> {
-    type Kernel = sampling::SampleArgs;
-
-    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
+    fn plan(&self, p: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused> {
         let (logits, counter, ids) = (p.at(0), p.at(1), p.at(2));
         let &[rows, columns] = logits.dims() else { return Err(Refused::Rank(logits.layout.rank())) };
         let masses = self.masses(logits.layout.last());
@@ -22,6 +20,6 @@ impl<T: Float> HipOp for Sample<T> {
             rate: masses.rate(),
             shift: masses.shift(),
         };
-        sampling::prepare([rows, columns], &on, p.device())
+        plan.add(sampling::prepare([rows, columns], &on, p.device())?)
     }
 }

@@ -3,11 +3,9 @@ use super::{HipOp, Problem};
 use crate::choice::Target;
 use ops_core::ops::Softmax;
 use ops_core::{Determinism, Float, Op, Operand, Operands};
-use ops_kernels::{Launch, Refused, softmax};
+use ops_kernels::{Plan, Refused, softmax};
 
 impl<T: Float> HipOp for Softmax<T> {
-    type Kernel = softmax::SoftmaxArgs;
-
     /// There is a separate kernel for many rows whose elements are neighbours, unless rows must not depend on
     /// each other.
     fn rows_level(&self, target: &Target, on: &dyn Operands) -> Determinism {
@@ -16,10 +14,10 @@ impl<T: Float> HipOp for Softmax<T> {
         if on.get("x").and_then(contiguous) == Some(true) { Determinism::Batch } else { target.sums_level() }
     }
 
-    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
+    fn plan(&self, p: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused> {
         let (x, y) = (p.at(0), p.at(1));
         let rank = x.layout.rank();
         let axis = x.layout.shape().axis(self.axis).map_err(|_| Refused::Rank(rank))?;
-        softmax::prepare(self.name(), x.dims(), axis, x.view(), y.view(), p.device())
+        plan.add(softmax::prepare(self.name(), x.dims(), axis, x.view(), y.view(), p.device())?)
     }
 }

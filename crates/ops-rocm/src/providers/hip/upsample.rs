@@ -5,12 +5,10 @@ use ops_core::Float;
 use ops_core::ops::{Source, Upsample, UpsampleFn};
 use ops_kernels::pool_upsample::Extents;
 use ops_kernels::upsample::{Mode, Places};
-use ops_kernels::{Launch, Refused, upsample};
+use ops_kernels::{Plan, Refused, upsample};
 
 impl<T: Float> HipOp for Upsample<T> {
-    type Kernel = upsample::UpsampleArgs;
-
-    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
+    fn plan(&self, p: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused> {
         let (x, y, f) = (extents(p.at(0)), extents(p.at(1)), self.function());
         let places = |from_last: usize| {
             let extent = |on: &Extents<'_>| on.dims.iter().rev().nth(from_last).map_or(1, |d| *d as usize);
@@ -25,6 +23,6 @@ impl<T: Float> HipOp for Upsample<T> {
                 return Err(Refused::NoKernel { op: other.name().to_owned(), types: vec![x.view.dtype] });
             }
         };
-        upsample::prepare(mode, x, y, [places(1), places(0)], p.device())
+        plan.add(upsample::prepare(mode, x, y, [places(1), places(0)], p.device())?)
     }
 }

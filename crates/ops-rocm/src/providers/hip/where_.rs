@@ -1,15 +1,13 @@
 //! Choices between two tensors, element by element.
 use super::{Bound, HipOp, Problem};
 use ops_core::ops::Where;
-use ops_kernels::{ElementType, Launch, OperandView, Refused, copy};
+use ops_kernels::{ElementType, OperandView, Plan, Refused, copy};
 
 impl HipOp for Where {
-    type Kernel = copy::WhereArgs;
-
-    fn plan(&self, p: &Problem<'_>) -> Result<(Launch, Self::Kernel), Refused> {
+    fn plan(&self, p: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused> {
         let (cond, moved) = (p.at(0), [p.at(1), p.at(2), p.at(3)]);
         if p.at(3).dtype.bits().is_some() {
-            return copy::select(cond.dims(), cond.view(), moved.map(Bound::view), p.device());
+            return plan.add(copy::select(cond.dims(), cond.view(), moved.map(Bound::view), p.device())?);
         }
         // A block is a row of units that share a condition. Units have two bytes, or one if the block's size is odd.
         let bytes = p.at(3).dtype.bytes();
@@ -25,7 +23,12 @@ impl HipOp for Where {
         });
         let mut next = || views.next().ok_or(Refused::Rank(dims.len()));
         let views = [next()?, next()?, next()?];
-        copy::select(&dims, OperandView { strides: &cond_strides, ..cond.view() }, views, p.device())
+        plan.add(copy::select(
+            &dims,
+            OperandView { strides: &cond_strides, ..cond.view() },
+            views,
+            p.device(),
+        )?)
     }
 }
 

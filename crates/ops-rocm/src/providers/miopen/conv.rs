@@ -6,6 +6,7 @@ use crate::error::failed;
 use crate::hip::{DeviceMemory, Purpose};
 use crate::provider::Provider;
 use crate::providers::hip::bind::{Binding, Bound, Problem};
+use crate::providers::hip::run_one;
 use crate::vendor::{Convolution, MiOpenLibrary};
 use crate::{HipSpace, Result, Rocm};
 use miopen_sys as sys;
@@ -141,8 +142,7 @@ unsafe fn add_bias(rocm: &Rocm, bias: &Bound, y: &Bound) -> Result<()> {
     let mut steps = [0; ops_core::MAX_RANK];
     steps[1] = bias.view().strides.first().copied().unwrap_or(0);
     let bias = ops_kernels::OperandView { strides: &steps[..y.dims().len()], ..bias.view() };
-    let plan = binary::prepare("add", y.dims(), [y.view(), bias, y.view()], rocm.target().launch_device());
-    let (launch, args) = plan.map_err(|refused| failed("adding a bias", refused))?;
+    let step = binary::prepare("add", y.dims(), [y.view(), bias, y.view()], rocm.target().launch_device());
     // SAFETY: guaranteed by the caller; the kernel reads each element of y before it writes it.
-    unsafe { rocm.kernels().launch(rocm.stream(), &launch, &args) }
+    unsafe { run_one(rocm, "adding a bias", step) }
 }

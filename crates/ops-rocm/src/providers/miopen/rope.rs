@@ -6,10 +6,10 @@ use super::descriptor::Tensor;
 use super::{ALL_SINGLE_AND_BELOW, MiOpen, datatype, pointer, suits};
 use crate::ProviderId;
 use crate::choice::Target;
-use crate::error::failed;
 use crate::hip::{DeviceMemory, Purpose};
 use crate::provider::Provider;
 use crate::providers::hip::bind::{Binding, Bound};
+use crate::providers::hip::run_one;
 use crate::vendor::{MiOpenLibrary, check};
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{Rope, RopeForm};
@@ -97,9 +97,8 @@ unsafe fn spread(rocm: &Rocm, table: &Bound, start: usize, t: usize, to: u64) ->
     let dims = [rows.dims()[0], rows.dims()[1], 2];
     let twice = rows.unsqueeze(-1)?.broadcast(&dims)?;
     let target = Bound::new(to, table.dtype, &Layout::contiguous(&dims)?);
-    let plan =
+    let step =
         copy::copy(target.dims(), table.relaid(&twice).view(), target.view(), rocm.target().launch_device());
-    let (launch, args) = plan.map_err(|refused| failed("miopenRoPEForward", refused))?;
     // SAFETY: guaranteed by the caller.
-    unsafe { rocm.kernels().launch(rocm.stream(), &launch, &args) }
+    unsafe { run_one(rocm, "miopenRoPEForward", step) }
 }
