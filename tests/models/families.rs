@@ -1,11 +1,11 @@
 //! The families on the CPU backends, their tokenizers, and refused files.
 use ops_tests::bundled::quantized;
-use ops_tests::families::{FAMILIES, check, check_batch, folder};
+use ops_tests::families::{FAMILIES, check, check_batch, check_exact, folder};
 use rocm_ops::gguf::Gguf;
 use rocm_ops::model::KvCache;
 use rocm_ops::models::Decoder;
 use rocm_ops::ops::*;
-use rocm_ops::{Backend, Checked, Cpu, Reference};
+use rocm_ops::{Activations, Backend, Checked, Cpu, Reference};
 use serde_json::Value;
 
 /// Made by `tools/generate/family-fixture.py`; tested only on the CPU, because the stand-in takes minutes for each.
@@ -46,6 +46,13 @@ fn a_batch_is_its_texts() {
     for name in ["gpt-oss-f16", "deepseek-v2-f16", "deepseek-v3-f16", "qwen3next-f16"] {
         check_batch(&Cpu::new(), &Gguf::open(format!("{}/{name}.gguf", folder())).unwrap(), name);
     }
+}
+
+/// Blocks lose nothing if activations are not rounded.
+#[test]
+fn with_exact_activations() {
+    let cpu = Cpu::builder().activations(Activations::Exact).build().unwrap();
+    ["llama-Q4_K_M", "gpt-oss-MXFP4"].iter().for_each(|name| check_exact(&cpu, name, usize::MAX, 31));
 }
 
 /// A prompt as a whole, in pieces and token by token.
