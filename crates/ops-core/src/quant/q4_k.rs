@@ -26,6 +26,7 @@ impl Element for BlockQ4K {
 impl Block for BlockQ4K {
     const LEN: usize = 256;
 
+    #[inline(always)]
     fn dequantize(&self, values: &mut [f32]) {
         let pairs = values.chunks_mut(64).zip(self.q.chunks_exact(32)).enumerate();
         for (pair, (values, q)) in pairs {
@@ -36,6 +37,7 @@ impl Block for BlockQ4K {
     }
 }
 
+#[inline(always)]
 fn decode_group(block: &BlockQ4K, group: usize, values: &mut [f32], codes: impl Iterator<Item = u8>) {
     let (s, m) = scales::get(&block.scales, group);
     let (scale, min) = (block.scale.to_f32() * f32::from(s), block.min.to_f32() * f32::from(m));

@@ -28,6 +28,7 @@ impl Element for BlockQ5K {
 impl Block for BlockQ5K {
     const LEN: usize = 256;
 
+    #[inline(always)]
     fn dequantize(&self, values: &mut [f32]) {
         for (j, values) in values.chunks_mut(32).take(8).enumerate() {
             let (s, m) = scales::get(&self.scales, j);
