@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 pub(crate) struct Input<'a> {
     pub(crate) args: &'a Args,
     pub(crate) model: Gguf,
+    pub(crate) config: Config,
     pub(crate) tokenizer: Tokenizer,
     chat: Option<Chat>,
     /// Maximum number of tokens in a sequence: limited by the model's training context and by the size of the
@@ -26,11 +27,12 @@ impl<'a> Input<'a> {
     pub(crate) fn new(args: &'a Args) -> examples_shared::Result<Self> {
         let begin = Instant::now();
         let model = open(&args.model, args.opening())?;
-        let trained = Config::new(model.metadata())?.context;
+        let config = Config::new(model.metadata())?;
+        let trained = config.context;
         let tokenizer = tokenizer(&args.model, &model)?;
         let asked = args.context.map_or(trained, |n| trained.min(n as usize));
         let context = asked.min((args.blocks as usize).saturating_mul(args.block_size as usize));
-        Ok(Input { args, model, tokenizer, chat: Chat::new(&args.chat)?, context, begin })
+        Ok(Input { args, model, config, tokenizer, chat: Chat::new(&args.chat)?, context, begin })
     }
 
     /// The text printed before the generated text, and the tokens, whose ids must be below `known`.

@@ -31,9 +31,9 @@ pub(crate) fn serve<T: Float, B: Transformer<T>>(
     terminal: &mut Terminal<'_>,
 ) -> Result<Stats> {
     let (args, mut progress) = (input.args, Progress::new());
-    let model = Decoder::<T, B>::load_with(backend, &input.model, input.context, &mut |done, all| {
-        progress.step(done, all);
-    })?;
+    let mut step = |done, all| progress.step(done, all);
+    let config = input.config.clone();
+    let model = Decoder::<T, B>::load_with(backend, &input.model, config, input.context, &mut step)?;
     let engine = |count: usize| -> Result<Engine<'_, T, B>> {
         let pages = model.pages(backend, count, args.block_size as usize)?;
         Ok(Engine { input, backend, model: &model, pages, stats: Stats::default() })

@@ -11,6 +11,7 @@ use std::time::Instant;
 pub(crate) struct Input<'a> {
     pub(crate) args: &'a Args,
     pub(crate) model: Gguf,
+    pub(crate) config: Config,
     /// None if ids were given and the model has no usable tokenizer; then there is no text.
     pub(crate) tokenizer: Option<Tokenizer>,
     /// Maximum number of tokens in a text.
@@ -33,7 +34,8 @@ impl<'a> Input<'a> {
         let begin = Instant::now();
         let model = open(&args.model, args.opening())?;
         // Judge the architecture before the tokenizer: the latter's faults do not matter if the model cannot run.
-        let trained = Config::new(model.metadata())?.context;
+        let config = Config::new(model.metadata())?;
+        let trained = config.context;
         let context = args.context.map_or(trained, |n| trained.min(n as usize));
         let chat = Chat::new(&args.chat)?;
         let tokenizer = tokenizer(&args.model, &model);
@@ -70,7 +72,7 @@ impl<'a> Input<'a> {
             let n = ids.len();
             return Err(format!("the prompt{which} has {n} tokens; this model accepts 1 to {context}").into());
         }
-        Ok(Input { args, model, tokenizer, context, prompts, begin })
+        Ok(Input { args, model, config, tokenizer, context, prompts, begin })
     }
 }
 

@@ -47,9 +47,8 @@ pub(crate) fn generate<T: Float, B: Transformer<T>>(
     };
     let capacity = prompts.iter().map(room).max().unwrap_or(1);
     let mut progress = Progress::new();
-    let model = Decoder::<T, B>::load_with(backend, &input.model, capacity, &mut |done, all| {
-        progress.step(done, all);
-    })?;
+    let mut step = |done, all| progress.step(done, all);
+    let model = Decoder::<T, B>::load_with(backend, &input.model, input.config.clone(), capacity, &mut step)?;
     let known = model.vocabulary();
     if let Some(id) = prompts.iter().flat_map(|prompt| &prompt.ids).find(|id| **id as usize >= known) {
         return Err(format!("token {id} of the prompt: this model has {known} tokens").into());

@@ -163,20 +163,22 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     /// [`Error::Family`](crate::Error::Family), [`Error::Key`](crate::Error::Key) and [`Error::Tensor`](crate::Error::Tensor) for
     /// what this crate does not run; errors of the file and of the backend.
     pub fn load(backend: &B, gguf: &Gguf, context: usize) -> Result<Self> {
-        Self::load_with(backend, gguf, context, &mut |_, _| ())
+        Self::load_with(backend, gguf, Config::new(gguf.metadata())?, context, &mut |_, _| ())
     }
 
-    /// Like [`load`](Self::load), and calls `progress` with the number of layers loaded and the total.
+    /// Like [`load`](Self::load), with the configuration that the caller has read from `gguf`, and calls `progress` with the number of
+    /// layers loaded and the total.
     ///
     /// # Errors
     /// As [`load`](Self::load).
     pub fn load_with(
         backend: &B,
         gguf: &Gguf,
+        config: Config,
         context: usize,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self> {
-        origin::in_words_of(gguf, load::load(backend, gguf, context, progress))
+        origin::in_words_of(gguf, load::load(backend, gguf, config, context, progress))
     }
 
     /// The model's configuration.

@@ -8,7 +8,7 @@ use ops_core::combine::Traced;
 use ops_core::model::Transformer;
 use ops_core::{Determinism, Float, bf16, f16};
 use ops_gguf::{AtomicFile, Gguf};
-use ops_models::{Decoder, most_likely};
+use ops_models::{Config, Decoder, most_likely};
 use ops_test::trace::{TraceRecorder, TraceSummary};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -99,7 +99,8 @@ where
     let loading = backend.clone().on(false);
     let context = prompt.len().saturating_add(tokens);
     let mut load = |done, all| progress.step(done, all, "layers loaded");
-    let model = Decoder::<T, _>::load_with(&loading, gguf, context, &mut load).map_err(failed)?;
+    let config = Config::new(gguf.metadata()).map_err(failed)?;
+    let model = Decoder::<T, _>::load_with(&loading, gguf, config, context, &mut load).map_err(failed)?;
     let vocabulary = model.vocabulary();
     if let Some(id) = prompt.iter().find(|id| **id as usize >= vocabulary) {
         let message = format!("--prompt-ids has {id}, but the model's ids are below {vocabulary}");

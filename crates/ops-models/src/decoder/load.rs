@@ -308,10 +308,10 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
 pub(super) fn load<T: Float, B: Transformer<T>>(
     backend: &B,
     gguf: &Gguf,
+    config: Config,
     context: usize,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Decoder<T, B>> {
-    let config = Config::new(gguf.metadata())?;
     let loader = Loader::new(backend, gguf, &config)?;
     let dims = gguf.tensor("token_embd.weight")?.dims();
     let &[vocabulary, _] = dims else {
