@@ -9,6 +9,7 @@ mod half;
 mod odd_files;
 mod pages;
 mod published;
+mod states;
 
 use ops_tests::{bundled, expected, largest, model, quantized};
 use rocm_ops::gguf::Gguf;

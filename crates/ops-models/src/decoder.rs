@@ -25,7 +25,7 @@ mod state;
 pub use continuation::{Continuation, Continues};
 pub use drawn::{Drawn, most_likely};
 pub use pages::{PagedRow, PagedStep, Pages};
-pub use state::{Row, State};
+pub use state::{Row, Snapshot, State};
 
 /// A matrix and its bias.
 pub(crate) struct Linear<B: Backend> {

@@ -75,10 +75,18 @@ pub enum Error {
         /// Bytes that are free.
         free: u64,
     },
+    /// A saved state does not fit.
+    #[error("saved state: got {got}, wanted {wanted}")]
+    Saved {
+        /// What it holds.
+        got: String,
+        /// What this state can take.
+        wanted: String,
+    },
     /// A text cannot go back to an earlier token, because layers keep a single state for all of its tokens.
     #[error(
-        "a text of {len} tokens cannot go back to {got}: recurrent layers keep no earlier state; truncate it to 0 and read its \
-         tokens again"
+        "a text of {len} tokens cannot go back to {got}: recurrent layers keep no earlier state; return to a snapshot, or truncate \
+         it to 0 and read its tokens again"
     )]
     Rewind {
         /// The number of tokens to go back to.

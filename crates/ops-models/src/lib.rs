@@ -81,7 +81,7 @@ mod warnings;
 
 pub use config::{Activation, Config, Experts, HeadShape, Latent, NormKind, QueryGrowth, Recurrent, Window};
 pub use decoder::{
-    Continuation, Continues, Decoder, Drawn, PagedRow, PagedStep, Pages, Row, State, most_likely,
+    Continuation, Continues, Decoder, Drawn, PagedRow, PagedStep, Pages, Row, Snapshot, State, most_likely,
 };
 pub use encoder::{Encoder, EncoderConfig, Pooling, batches, truncate};
 pub use error::{Error, NanLogit, Result};

@@ -103,6 +103,38 @@ impl<S: Space, T: Float> KvCache<S, T> {
         let values = Values::of_keys("KvCache::latent", dims[3], dv)?;
         Ok(KvCache { keys: backend.zeros(&dims)?, values, len: 0 })
     }
+    /// An empty cache of the same extents.
+    ///
+    /// # Errors
+    /// As [`Backend::zeros`].
+    pub fn emptied<B: Backend<Space = S>>(&self, backend: &B) -> Result<Self> {
+        match &self.values {
+            Values::Own(_) => Self::new(backend, self.dims()),
+            Values::OfKeys(dv) => Self::latent(backend, self.dims(), *dv),
+        }
+    }
+    /// A copy, of the same capacity. Copies only the tokens in use.
+    ///
+    /// # Errors
+    /// As [`Backend::zeros`], and errors of the copy.
+    pub fn fork<B: CopyOps<T> + Backend<Space = S>>(&self, backend: &B) -> Result<Self> {
+        let mut copy = self.emptied(backend)?;
+        if copy.is_latent() {
+            copy.append_keys(backend, self.keys()?)?;
+        } else {
+            copy.append(backend, self.keys()?, self.values()?)?;
+        }
+        Ok(copy)
+    }
+    /// The extents, `[b, h_kv, capacity, d]`.
+    pub fn dims(&self) -> [usize; 4] {
+        let dims = self.keys.dims();
+        [dims[0], dims[1], dims[2], dims[3]]
+    }
+    /// Whether the values are the first features of the keys.
+    pub fn is_latent(&self) -> bool {
+        matches!(self.values, Values::OfKeys(_))
+    }
     /// Number of tokens in the cache.
     pub fn len(&self) -> usize {
         self.len

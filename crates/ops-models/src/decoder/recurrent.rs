@@ -62,6 +62,43 @@ impl<S: Space, T: Float> Memory<S, T> {
             is_stale: false,
         })
     }
+    /// The extents of the inputs and of the heads' matrices.
+    pub(super) fn dims(&self) -> ([usize; 4], [usize; 4]) {
+        let of = |dims: &[usize]| std::array::from_fn(|axis| dims.get(axis).copied().unwrap_or(1));
+        (of(self.inputs.dims()), of(self.heads.dims()))
+    }
+    /// The elements of the inputs and of the heads' matrices: zeros of a text that was cleared.
+    pub(super) fn contents<B: Backend<Space = S>>(&self, backend: &B) -> Result<(Vec<T>, Vec<f32>)> {
+        if self.is_stale {
+            return Ok((vec![T::zeroed(); self.inputs.layout().len()], vec![0.0; self.heads.layout().len()]));
+        }
+        Ok((self.inputs.to_vec(backend)?, self.heads.to_vec(backend)?))
+    }
+    /// A copy.
+    pub(super) fn fork<B: Transformer<T> + Backend<Space = S>>(&self, backend: &B) -> Result<Self> {
+        if self.is_stale {
+            let zeros = (backend.zeros(self.inputs.dims())?, backend.zeros(self.heads.dims())?);
+            return Ok(Memory { inputs: zeros.0, heads: zeros.1, is_stale: false });
+        }
+        Ok(Memory {
+            inputs: CastOps::<T>::cast(backend, &self.inputs)?,
+            heads: CastOps::<f32>::cast(backend, &self.heads)?,
+            is_stale: false,
+        })
+    }
+    /// A memory of the same extents with these elements.
+    pub(super) fn holding<B: Backend<Space = S>>(
+        &self,
+        backend: &B,
+        inputs: &[T],
+        heads: &[f32],
+    ) -> Result<Self> {
+        Ok(Memory {
+            inputs: backend.tensor(self.inputs.dims(), inputs)?,
+            heads: backend.tensor(self.heads.dims(), heads)?,
+            is_stale: false,
+        })
+    }
     /// Clears the text. The next step, which has a backend, does the work.
     pub(super) fn clear(&mut self) {
         self.is_stale = true;

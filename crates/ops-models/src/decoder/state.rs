@@ -4,6 +4,10 @@ use crate::{Config, Error, HeadShape, Result};
 use ops_core::model::KvCache;
 use ops_core::{Backend, Float, Space};
 
+mod kept;
+
+pub use kept::Snapshot;
+
 /// The keys and values of the text so far, and the states of recurrent layers.
 pub struct State<S: Space, T: Float> {
     /// One per attention layer.
