@@ -47,7 +47,8 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
             Ok(Inputs {
                 gate: self.linear(&part("inp_gate"), [width, dim])?,
                 projection: self.linear(&part("proj"), [dim, width])?,
-                norm: self.of_stream(self.norm(&part("post_norm"), dim)?)?,
+                // What it norms is in units of the stream as well.
+                norm: self.of_stream(self.stream_norm(&part("post_norm"))?)?,
                 unit: self.config.stream_unit::<T>(),
             })
         };
@@ -121,11 +122,18 @@ impl<B: Backend> End<B> {
         B: Transformer<T>,
     {
         if let (Some(Inputs { gate, projection, norm, unit }), Some(own)) = (&self.inputs, own) {
-            let mut gate = gate.apply(b, x.as_ref())?;
-            if *unit != 1.0 {
-                b.affine_inplace(&mut gate, *unit, 0.0)?;
-            }
-            let gated = b.mul(&b.gelu(&gate)?, own)?;
+            let gate = gate.apply(b, x.as_ref())?;
+            let gated = if *unit == 1.0 {
+                b.mul(&b.gelu(&gate)?, own)?
+            } else {
+                // Without its unit, the gate of a large stream leaves the range of 16 bits.
+                let mut gate = CastOps::<f32>::cast(b, &gate)?;
+                ElementwiseOps::<f32>::affine_inplace(b, &mut gate, *unit, 0.0)?;
+                let mut gated =
+                    b.mul(&ActivationOps::<f32>::gelu(b, &gate)?, &CastOps::<f32>::cast(b, own)?)?;
+                ElementwiseOps::<f32>::affine_inplace(b, &mut gated, unit.recip(), 0.0)?;
+                CastOps::<T>::cast(b, &gated)?
+            };
             let y = norm.apply(b, projection.apply(b, gated.as_ref())?.as_ref())?;
             x = b.add(&x, &y)?;
         }
