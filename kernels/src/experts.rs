@@ -295,7 +295,7 @@ mod tests {
             bias: None,
             y: view(x, &[100, 100, 1]),
         };
-        let mut plan = Plan::new();
+        let mut plan = Plan::default();
         prepare([rows, 1, 100], [1, 256], 8, &on, Report::default(), &device, &mut plan).unwrap();
         plan
     }
@@ -320,7 +320,7 @@ mod tests {
             y: view(x, &[128, 64, 1]),
         };
         let m = if shared { 1 } else { 2 };
-        let mut plan = Plan::new();
+        let mut plan = Plan::default();
         prepare([tokens, 2, 64], [m, 4096], 8, &on, Report::default(), &device, &mut plan).unwrap();
         plan
     }

@@ -235,7 +235,7 @@ mod tests {
             let strides = [elements as i64, elements as i64, 1];
             let x = view(&strides, ElementType::F32);
             let norm = Norm { x, y: x, weight: None, bias: None, residual: None, sum: None, eps: 1e-5 };
-            let mut plan = Plan::new();
+            let mut plan = Plan::default();
             group(&[1, 1, elements], 1, &norm, &device(), &mut plan).expect("a kernel");
             plan
         };

@@ -399,7 +399,7 @@ mod tests {
             view(ElementType::Block(BlockFormat::Q4_0), &blocks),
             view(ElementType::F16, &out),
         ];
-        let mut plan = Plan::new();
+        let mut plan = Plan::default();
         prepare(&[8, k], n, views, &device, &mut plan).unwrap();
         let main = plan.main().unwrap();
         assert_eq!(main.instance.variant, "dot8");

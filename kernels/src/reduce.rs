@@ -263,7 +263,7 @@ mod tests {
         let (of_kept, along) = if in_rows { ([n as i64], [1]) } else { ([1], [kept as i64]) };
         let (x, y) = (view(&of_kept, ElementType::F32), view(&[1], ElementType::F32));
         let on = Reduction { kept: &[kept], x, y, reduced: &[n], along: &along };
-        let mut plan = Plan::new();
+        let mut plan = Plan::default();
         prepare("sum", &on, &device(), &mut plan).expect("a kernel");
         plan
     }

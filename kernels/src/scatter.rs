@@ -319,7 +319,7 @@ mod tests {
         let strides = [lines as i64, 1];
         let [dst, ids] = [dtype, ElementType::U32].map(|dtype| view(&strides, dtype));
         let report = Report { error: 0, op: 0, operand: 0 };
-        let mut plan = Plan::new();
+        let mut plan = Plan::default();
         scatter((op, false), &[count, lines], (0, count), [dst, ids, dst], report, &device(), &mut plan)
             .expect("a kernel");
         plan.steps().len()

@@ -6,6 +6,7 @@ mod embedded;
 mod evict;
 mod helper;
 mod identity;
+mod launch;
 mod loaded;
 mod rehearsal;
 mod select;
@@ -17,12 +18,12 @@ pub(crate) use evict::CacheLimit;
 pub use loaded::{KernelOrigin, LoadedUnit};
 
 use crate::error::failed;
-use crate::hip::{self, Compiler, Device, Function, Gfx, Launch, Module, Source, Stream};
+use crate::hip::{self, Compiler, Device, Function, Gfx, Module, Source};
 use crate::sync::Mutex;
 use disk::Disk;
 use helper::Worker;
 use ops_core::Result;
-use ops_kernels::{Instance, Step, Unit};
+use ops_kernels::{Instance, Unit};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, mpsc};
@@ -324,29 +325,6 @@ impl Kernels {
         }
         let compiler = Compiler::load(self.device.hip())?;
         Ok(self.compiler.get_or_init(|| compiler))
-    }
-
-    /// Enqueues a kernel, or only notes it inside [`rehearse`](Self::rehearse).
-    ///
-    /// # Errors
-    /// The kernel cannot be compiled or loaded, or an error from HIP.
-    ///
-    /// # Safety
-    /// The step was planned by functions of `ops-kernels` for views that lie in their memory, which this
-    /// stream may access until this has returned.
-    pub(crate) unsafe fn launch(&self, stream: &Stream, step: Step<'_>) -> Result<()> {
-        let Step { launch, args } = step;
-        if launch.is_empty() {
-            return Ok(());
-        }
-        let instance = launch.instance;
-        if rehearsal::notes(self, instance) {
-            return Ok(());
-        }
-        let function = self.function(instance)?;
-        let sizes = Launch { grid: launch.grid, block: [launch.block, 1, 1], dynamic_lds: 0 };
-        // SAFETY: a plan has compared the structure with the kernel's; the rest is guaranteed by the caller.
-        Ok(unsafe { function.launch_bytes(stream, sizes, args) }?)
     }
 }
 

@@ -1,6 +1,5 @@
 //! Checks that a device's matrix units work as the kernels assume, with one known product per instruction.
 use crate::hip::Purpose;
-use crate::providers::hip::run_one;
 use crate::{Result, Rocm};
 use ops_core::{Backend, Scalar, bf16, f16};
 use ops_kernels::mma_unit::{MmaUnitArgs, prepare_unit};
@@ -64,7 +63,7 @@ fn check<T: Scalar, S: Scalar>(
         let args = MmaUnitArgs { a, b, c, d: to.address() as u64 };
         let step = prepare_unit(t, size as u64, rocm.target().launch_device()).map(|launch| (launch, args));
         // SAFETY: the four matrices have the sizes that the kernel expects, and the stream may access them.
-        unsafe { run_one(rocm, "checking matrix units", step) }?;
+        unsafe { rocm.kernels().run_one(rocm.stream(), "checking matrix units", step) }?;
     }
     let got = product.as_ref().to_vec(rocm)?;
     let wrong = (0..size * size).find_map(|at| {

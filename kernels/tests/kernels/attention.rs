@@ -213,7 +213,7 @@ fn check<T: Element>(case: &Case) {
             window: case.window,
             softcap: case.softcap,
         };
-        let mut plan = Plan::new();
+        let mut plan = Plan::default();
         attention::prepare(&call, &device, &mut plan).expect("a kernel");
         assert_eq!(plan.main().expect("a launch").instance.variant, case.variant, "{:?}", case.size);
         assert_eq!(plan.workspace > 0, case.parts, "{:?}", case.size);
@@ -397,7 +397,7 @@ fn causal<T: Element>(device: &Device, variant: &str, [t, s, d]: [u64; 3], x: [&
         window: [None, Some(0)],
         softcap: None,
     };
-    let mut plan = Plan::new();
+    let mut plan = Plan::default();
     attention::prepare(&call, device, &mut plan).expect("a kernel");
     assert_eq!(plan.main().expect("a launch").instance.variant, variant);
     run_plan(device, &mut plan, [0; 2]);

@@ -110,7 +110,7 @@ pub(crate) fn run<A: Arguments>(wave: u32, launch: &Launch, args: &A) {
 
 /// The same, with the device's matrix units.
 pub(crate) fn run_on<A: Arguments>(device: &Device, launch: &Launch, args: &A) {
-    let mut plan = Plan::new();
+    let mut plan = Plan::default();
     plan.add((*launch, *args)).expect("the kernel takes these arguments");
     run_plan(device, &mut plan, [0; 2]);
 }

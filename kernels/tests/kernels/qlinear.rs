@@ -18,7 +18,7 @@ struct Case {
 
 /// Plans a product and runs its launches; the kernel that multiplies.
 fn multiply(device: &Device, dims: &[u64], n: u64, views: [OperandView<'_>; 3]) -> &'static Instance {
-    let mut plan = Plan::new();
+    let mut plan = Plan::default();
     qlinear::prepare(dims, n, views, device, &mut plan).expect("a kernel");
     let planes = Buffer::filled(0x5au8, plan.workspace as usize, 0);
     run_plan(device, &mut plan, [planes.address(), 0]);

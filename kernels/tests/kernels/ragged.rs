@@ -157,7 +157,7 @@ fn execute<T: Element>(
         softcap: None,
         reports: [report, Report { op: 2, ..report }, Report { op: 3, ..report }],
     };
-    let mut plan = Plan::new();
+    let mut plan = Plan::default();
     ragged::prepare(&ragged, device, &mut plan).expect("a kernel");
     let partial = Buffer::filled(f64::NAN, plan.workspace.div_ceil(8) as usize, 0);
     let arrivals = Buffer::filled(0u32, ARRIVALS as usize, 0);

@@ -37,12 +37,11 @@ use bind::{Binding, Bound, MAX_OPERANDS, Problem};
 
 use crate::ProviderId;
 use crate::choice::Target;
-use crate::error::{NAME, failed};
-use crate::hip::{DeviceMemory, Purpose, Stream};
+use crate::error::NAME;
 use crate::provider::Provider;
 use crate::{Error, HipSpace, Result, Rocm};
 use ops_core::{Call, Determinism, Op, Operands, Reason};
-use ops_kernels::{Arguments, ElementType, Family, Instance, Launch, Matrix, Plan, Refused};
+use ops_kernels::{ElementType, Family, Instance, Matrix, Plan, Refused};
 
 /// Operands with indices: their names, and their places among the operands.
 type Indices = &'static [(&'static str, usize)];
@@ -93,7 +92,7 @@ impl<O: HipOp> Provider<O> for Hip {
     }
 
     fn assess(&self, target: &Target, op: &O, on: &dyn Operands) -> Result<Option<String>, Reason> {
-        let (mut binding, mut plan) = (Binding::new(), Plan::new());
+        let (mut binding, mut plan) = (Binding::new(), Plan::default());
         let problem = binding.assumed(on, target.launch_device())?;
         op.plan(&problem, &mut plan).map_err(|refused| reason(refused, on))?;
         Ok(op.how(target, &plan))
@@ -110,57 +109,12 @@ impl<O: HipOp> Provider<O> for Hip {
             let numbers = O::INDICES.iter().map(|(operand, _)| rocm.index_names().number(op.name(), operand));
             problem.report_to(check, numbers);
         }
-        let mut plan = Plan::new();
+        let mut plan = Plan::default();
         op.plan(&problem, &mut plan).map_err(|refused| unsupported(op, refused, args))?;
         // SAFETY: a call's views lie in their memory; the plan is made for them, and the stream may access
         // them. The kernels check every index before they use it.
-        unsafe { run(rocm, &mut plan, op.contents()) }
+        unsafe { rocm.kernels().run(rocm.stream(), &mut plan, op.contents()) }
     }
-}
-
-/// Launches a plan. Its workspace begins with these bytes.
-///
-/// # Safety
-/// The plan was made by functions of `ops-kernels` for views that lie in their memory, which the stream may
-/// access until this has returned.
-unsafe fn run(rocm: &Rocm, plan: &mut Plan, contents: &[u8]) -> Result<()> {
-    let stream = rocm.stream();
-    let workspace = match plan.workspace {
-        0 => None,
-        bytes => Some(workspace(stream, bytes, contents)?),
-    };
-    let access = workspace.as_ref().map(|memory| memory.access(stream, Purpose::Write)).transpose()?;
-    let counters = if plan.needs_counters() { stream.arrivals()? as u64 } else { 0 };
-    plan.place(access.as_ref().map_or(0, |access| access.address() as u64), counters);
-    for step in plan.steps() {
-        // SAFETY: the workspace has the size that all launches were planned for, and the stream may access it
-        // and its counters; the rest is guaranteed by the caller.
-        unsafe { rocm.kernels().launch(stream, step) }?;
-    }
-    Ok(())
-}
-
-/// Launches one kernel, or reports that `call` has failed.
-///
-/// # Safety
-/// As for [`run`].
-pub(crate) unsafe fn run_one<A: Arguments>(
-    rocm: &Rocm,
-    call: &'static str,
-    step: Result<(Launch, A), Refused>,
-) -> Result<()> {
-    let mut plan = Plan::new();
-    step.and_then(|step| plan.add(step)).map_err(|refused| failed(call, refused))?;
-    // SAFETY: guaranteed by the caller.
-    unsafe { run(rocm, &mut plan, &[]) }
-}
-
-fn workspace(stream: &Stream, bytes: u64, contents: &[u8]) -> Result<DeviceMemory> {
-    let mut memory = DeviceMemory::new(stream, usize::try_from(bytes).unwrap_or(usize::MAX))?;
-    if !contents.is_empty() {
-        memory.write(stream, 0, contents)?;
-    }
-    Ok(memory)
 }
 
 /// Whether vector or matrix units multiply, for ops with kernels for both.

@@ -4,7 +4,7 @@ mod plan;
 pub(super) use plan::{Matrix, Plan};
 
 use super::hip::bind::{Bound, Problem};
-use super::hip::{HipOp, matmul, run_one};
+use super::hip::{HipOp, matmul};
 use crate::error::NAME;
 use crate::{Error, Result, Rocm};
 use ops_core::ops::MatMul;
@@ -66,7 +66,7 @@ pub(super) fn linear_types<T: Float>(on: &dyn Operands) -> Result<(), Reason> {
 
 /// Why this project's kernels should compute a matmul of few rows; `None` if it has many.
 pub(super) fn few_rows_of_matmul<T: Float>(op: &MatMul<T>, p: &Problem<'_>) -> Option<String> {
-    let mut own = ops_kernels::Plan::new();
+    let mut own = ops_kernels::Plan::default();
     op.plan(p, &mut own).ok()?;
     few_rows(&matmul_plan(p).ok()?, own.main()?, p)
 }
@@ -96,5 +96,5 @@ pub(super) unsafe fn spread(rocm: &Rocm, bias: &Bound, y: &Bound) -> Result<()> 
     let rows = bias.layout.broadcast(y.layout.dims())?;
     let step = copy::copy(y.dims(), bias.relaid(&rows).view(), y.view(), rocm.target().launch_device());
     // SAFETY: guaranteed by the caller.
-    unsafe { run_one(rocm, "linear", step) }
+    unsafe { rocm.kernels().run_one(rocm.stream(), "linear", step) }
 }

@@ -9,7 +9,6 @@ use crate::error::failed;
 use crate::hip::{DeviceMemory, Purpose};
 use crate::provider::Provider;
 use crate::providers::hip::bind::{Binding, Bound};
-use crate::providers::hip::run_one;
 use crate::vendor::{RocBlasLibrary, check};
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{Linear, MatMul};
@@ -117,7 +116,7 @@ impl<T: Float> Provider<Linear<T>> for RocBlas {
         let y = problem.at(3);
         let narrow = cast::prepare(y.dims(), sums(&y.layout).view(), y.view(), problem.device());
         // SAFETY: as above.
-        unsafe { run_one(rocm, "linear", narrow) }
+        unsafe { rocm.kernels().run_one(rocm.stream(), "linear", narrow) }
     }
 }
 

@@ -6,7 +6,6 @@ use crate::error::failed;
 use crate::hip::{DeviceMemory, Purpose};
 use crate::provider::Provider;
 use crate::providers::hip::bind::{Binding, Bound, Problem};
-use crate::providers::hip::run_one;
 use crate::vendor::{Convolution, MiOpenLibrary};
 use crate::{HipSpace, Result, Rocm};
 use miopen_sys as sys;
@@ -144,5 +143,5 @@ unsafe fn add_bias(rocm: &Rocm, bias: &Bound, y: &Bound) -> Result<()> {
     let bias = ops_kernels::OperandView { strides: &steps[..y.dims().len()], ..bias.view() };
     let step = binary::prepare("add", y.dims(), [y.view(), bias, y.view()], rocm.target().launch_device());
     // SAFETY: guaranteed by the caller; the kernel reads each element of y before it writes it.
-    unsafe { run_one(rocm, "adding a bias", step) }
+    unsafe { rocm.kernels().run_one(rocm.stream(), "adding a bias", step) }
 }

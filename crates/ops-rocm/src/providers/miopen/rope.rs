@@ -9,7 +9,6 @@ use crate::choice::Target;
 use crate::hip::{DeviceMemory, Purpose};
 use crate::provider::Provider;
 use crate::providers::hip::bind::{Binding, Bound};
-use crate::providers::hip::run_one;
 use crate::vendor::{MiOpenLibrary, check};
 use crate::{HipSpace, Result, Rocm};
 use ops_core::ops::{Rope, RopeForm};
@@ -100,5 +99,5 @@ unsafe fn spread(rocm: &Rocm, table: &Bound, start: usize, t: usize, to: u64) ->
     let step =
         copy::copy(target.dims(), table.relaid(&twice).view(), target.view(), rocm.target().launch_device());
     // SAFETY: guaranteed by the caller.
-    unsafe { run_one(rocm, "miopenRoPEForward", step) }
+    unsafe { rocm.kernels().run_one(rocm.stream(), "miopenRoPEForward", step) }
 }
