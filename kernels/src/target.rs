@@ -4,7 +4,7 @@
 //! [`recorded`] target, also run `cargo xtask kernels --record`, which records the register usage of its kernels.
 use crate::{Dot4, Matrix};
 
-/// A target that ROCm 6.4 and later, or [`since`](Self::since) and later, can compile for.
+/// A target that ROCm 6.4 and later, or the version in `since` and later, can compile for.
 #[derive(Clone, Copy, Debug)]
 pub struct GfxTarget {
     /// The name, without feature suffixes.

@@ -53,6 +53,6 @@ mod tests {
         let old = file("libamdhip64.so.5");
         let folders = || [folder.path(), Path::new("/no/such/folder")].into_iter();
         assert_eq!(other_versions("libamdhip64.so.7", folders()), [old]);
-        assert_eq!(other_versions("", folders()), [PathBuf::new(); 0]);
+        assert!(other_versions("", folders()).is_empty());
     }
 }
