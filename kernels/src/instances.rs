@@ -253,8 +253,8 @@ mod tests {
     fn a_bound_of_registers_is_one_of_waves() {
         let k = by_symbol("matmul_mma128_f16_f16").unwrap();
         assert_eq!(k.max_vgprs, MaxVgprs { wave32: Some(192), wave64: None });
-        // 1536 and 1024 registers; gfx1250 is not in the table.
-        let waves = ["gfx1100", "gfx1102", "gfx1250", "gfx942"].map(|target| k.min_waves(target));
+        // 1536 and 1024 registers; gfx1251 is not in the table.
+        let waves = ["gfx1100", "gfx1102", "gfx1251", "gfx942"].map(|target| k.min_waves(target));
         assert_eq!(waves, [Some(8), Some(5), None, None]);
         assert_eq!(by_symbol("sigmoid_f16").unwrap().min_waves("gfx942"), None);
     }

@@ -4,7 +4,7 @@
 //! [`recorded`] target, also run `cargo xtask kernels --record`, which records the register usage of its kernels.
 use crate::{Dot4, Matrix};
 
-/// A target that both ROCm 6.4 and ROCm 7.2 can compile for.
+/// A target that ROCm 6.4 and later, or the version in `since` and later, can compile for.
 #[derive(Clone, Copy, Debug)]
 pub struct GfxTarget {
     /// The name, without feature suffixes.
@@ -29,6 +29,9 @@ pub struct GfxTarget {
     pub xnack: bool,
     /// Whether code can be compiled for `sramecc` on or off.
     pub sramecc: bool,
+    /// The first version of ROCm whose hipRTC is known to compile for it, as major and minor number, if that of ROCm 6.4 does not. An older
+    /// hipRTC may end the process when it is given the name.
+    pub since: Option<(u32, u32)>,
     /// The first version of clang that can compile it ahead of time.
     pub clang: u32,
     /// Whether the register usage of its kernels is recorded. If clang 19 suffices, it is also compiled ahead of time by default.
@@ -77,6 +80,13 @@ pub const TARGETS: &[GfxTarget] = &[
     RDNA3.device("gfx1153", "Radeon 820M").clang(21),
     RDNA4.device("gfx1200", "Radeon RX 9060 XT").recorded().same_code("gfx1201"),
     RDNA4.device("gfx1201", "Radeon RX 9070 XT").recorded(),
+    // Its matrix units are others than those of gfx1200.
+    GfxTarget { dot4: None, ..RDNA2 }
+        .device("gfx1250", "MI400 series")
+        .alone()
+        .lds(320 << 10)
+        .clang(22)
+        .since(7, 2),
     VEGA.recorded(),
     CDNA3.clang(21),
     RDNA1,
@@ -97,6 +107,7 @@ const VEGA: GfxTarget = GfxTarget {
     lds_bytes: 64 << 10,
     xnack: true,
     sramecc: false,
+    since: None,
     clang: 19,
     recorded: false,
     same_code: None,
@@ -142,6 +153,9 @@ impl GfxTarget {
     }
     const fn sramecc(self) -> Self {
         GfxTarget { sramecc: true, ..self }
+    }
+    const fn since(self, major: u32, minor: u32) -> Self {
+        GfxTarget { since: Some((major, minor)), ..self }
     }
     const fn clang(self, clang: u32) -> Self {
         GfxTarget { clang, ..self }
@@ -312,7 +326,7 @@ mod tests {
         assert!(error.contains("gfx950:sramecc+ requires clang 21") && error.contains("19.1.7"), "{error}");
         assert_eq!(check_clang(debian, "gfx942"), Ok(()));
         assert_eq!(check_clang("21.1.8", "gfx950"), Ok(()));
-        assert_eq!(check_clang("19.1.7", "gfx1250"), Ok(()), "the table does not know it");
+        assert_eq!(check_clang("19.1.7", "gfx1251"), Ok(()), "the table does not know it");
         assert!(TARGETS.iter().filter_map(|t| t.same_code).all(|name| recorded().contains(&name)));
         assert!(recorded().iter().all(|target| check_clang(debian, target).is_ok()));
         assert_eq!(recorded_with_newer_clang(), ["gfx950"]);
@@ -320,8 +334,8 @@ mod tests {
 
     #[test]
     fn names_outside_the_table_have_waves_only() {
-        assert_eq!((wave_of("gfx1250"), wave_of("gfx940")), (Some(32), Some(64)));
-        assert_eq!((Matrix::of("gfx1250"), Dot4::of("gfx1250")), (None, None));
+        assert_eq!((wave_of("gfx1251"), wave_of("gfx940")), (Some(32), Some(64)));
+        assert_eq!((Matrix::of("gfx1251"), Dot4::of("gfx1251")), (None, None));
         for name in ["gfx803", "gfx", "gfx1", "gfx1300", "sm_90", "gfx90a;", "gfxé", ""] {
             assert_eq!(wave_of(name), None, "{name}");
         }

@@ -84,8 +84,8 @@ const char* hiprtcGetErrorString(hiprtcResult result) {
 hiprtcResult hiprtcVersion(int* major, int* minor) {
   return rtc_call(__func__, HIPRTC_ERROR_INVALID_INPUT, [&] {
     if (!major || !minor) return HIPRTC_ERROR_INVALID_INPUT;
-    *major = 7;
-    *minor = 2;
+    *major = int(config().rocm.major);
+    *minor = int(config().rocm.minor);
     return HIPRTC_SUCCESS;
   });
 }

@@ -1,4 +1,5 @@
 //! Project chores: `cargo xtask COMMAND`.
+mod cards;
 mod check;
 mod kernels;
 mod page;
@@ -25,6 +26,7 @@ usage: cargo xtask COMMAND
   variables                                        variables with which tests leave out what has not changed
   size                                             check the size of tracked files
   structure [ROOT..]                               find import cycles, and imports from a higher layer
+  cards                                            write docs/cards.md from the reports in reports/
   targets                                          write what is generated from the table of gfx targets
   standin [--test]                                 build the stand-in device; its folder is the last line";
 
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
         "variables" => check::variables(),
         "size" => size::main(&rest),
         "structure" => structure::main(&rest),
+        "cards" => cards::main(&rest),
         "targets" => targets::main(&rest),
         "standin" => return standin::main(rest),
         "" | "help" | "-h" | "--help" => {

@@ -26,8 +26,8 @@ fn generated() -> Result<[(PathBuf, String); 2], String> {
 
 fn document() -> String {
     let mut out = String::from(
-        "| target | for example | runs code for | wave | matrix units | products of bytes | clang | default |\n\
-         |---|---|---|---:|---|---|---:|---|\n",
+        "| target | for example | runs code for | wave | matrix units | products of bytes | clang | ROCm | default |\n\
+         |---|---|---|---:|---|---|---:|---|---|\n",
     );
     for target in TARGETS {
         let covered: Vec<&str> = target.covers().map(|device| device.name).collect();
@@ -39,6 +39,7 @@ fn document() -> String {
             target.matrix.map_or("", |matrix| matrix.name()).to_owned(),
             target.dot4.map_or(String::new(), |dot4| format!("`{}`", dot4.name())),
             target.clang.to_string(),
+            target.since.map_or(String::new(), |(major, minor)| format!("{major}.{minor}")),
             if target::recorded().contains(&target.name) { "yes" } else { "" }.to_owned(),
         ];
         out += "|";

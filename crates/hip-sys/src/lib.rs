@@ -51,6 +51,7 @@ pub mod loader;
 pub mod tensile;
 
 mod error;
+mod file_names;
 mod process_libraries;
 mod search;
 mod symbol;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use crate::error::{Failure, is_bare};
+use crate::file_names;
 use crate::process_libraries;
 use crate::search::{Folder, Search};
 use crate::{Attempt, LoadError, LoadErrorKind, Outcome};
@@ -68,7 +69,7 @@ impl<F> Library<F> {
         self.inner.major
     }
 
-    /// The version that the library reports, if it does.
+    /// The version that the library reports, or else that of its file's name, such as `libhipblaslt.so.1.2.70200`.
     pub fn version(&self) -> Option<Version> {
         self.inner.version
     }
@@ -192,7 +193,12 @@ impl<F: Functions> Description<F> {
             LoadErrorKind::NotFound | LoadErrorKind::Unusable => self.advice.clone(),
         };
         let sonames = self.sonames.iter().map(|(soname, _)| soname.clone()).collect();
-        let notes = search.notes.clone();
+        let mut notes = search.notes.clone();
+        if kind == LoadErrorKind::NotFound {
+            let soname = self.sonames.first().map_or("", |(soname, _)| soname);
+            let other = file_names::other_versions(soname, search.folders.iter().map(|folder| &*folder.path));
+            notes.extend(other.iter().map(|file| format!("{} is of an unsupported version", file.display())));
+        }
         Err(LoadError(Box::new(Failure { library: self.name, sonames, kind, notes, attempts, advice })))
     }
 
@@ -334,7 +340,7 @@ impl<F: Functions> Description<F> {
         };
         // SAFETY: by its name this is the library that the table describes, and it is never closed.
         let functions = unsafe { F::resolve(&library, path.clone()) };
-        let version = (self.version)(&functions);
+        let version = (self.version)(&functions).or_else(|| file_names::version(&path));
         let _library = ManuallyDrop::new(library);
         Library {
             inner: Arc::new(Inner {

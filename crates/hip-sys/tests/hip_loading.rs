@@ -356,6 +356,20 @@ fn a_library_that_would_load_a_second_runtime_is_refused() {
 }
 
 #[test]
+fn an_older_runtime_is_named() {
+    let old = Scratch::new();
+    if have_compiler() {
+        let five = old.hip(5, 1);
+        isolated("an_older_runtime_is_named", &[], || {
+            let error = hip::load_from(&Search::new().folder(old.path())).unwrap_err();
+            assert_eq!(*error.kind(), LoadErrorKind::NotFound);
+            let named = format!("{} is of an unsupported version", five.display());
+            assert!(error.to_string().contains(&named), "{error}");
+        });
+    }
+}
+
+#[test]
 fn a_newer_runtime_comes_last_and_needs_all_functions() {
     let (newer, seven) = (Scratch::new(), Scratch::new());
     if have_compiler() {

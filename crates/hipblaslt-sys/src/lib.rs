@@ -35,7 +35,8 @@
 //! - `libhipblaslt.so.0` belongs to ROCm 6, `libhipblaslt.so.1` to ROCm 7. Debian builds the latter for ROCm 6.4 too.
 //! - [`hipblasLtCreate`](Functions::hipblasLtCreate) returns success without a device, and does not change
 //!   the pointer.
-//! - [`hipblasLtGetVersion`](Functions::hipblasLtGetVersion) needs a handle, so [`Library::version`] is `None`.
+//! - [`hipblasLtGetVersion`](Functions::hipblasLtGetVersion) needs a handle, so [`Library::version`] is that of the
+//!   file's name, `libhipblaslt.so.1.2.70200`, or `None` if that has no number, as in ROCm's Python packages.
 //! - Without kernels for the device, the library prints a message and follows a null pointer when it chooses an algorithm.
 //!   Call [`tensile::kernels_for`] first.
 //! - If there is no kernel for a problem, `hipblasLtMatmulAlgoGetHeuristic` returns success and no algorithm.

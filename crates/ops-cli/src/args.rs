@@ -110,7 +110,7 @@ const CHECK_EXAMPLES: &str = "\
 Examples:
   ops check                   three minutes: is the card used, is it right, how fast is it
   ops check --level 0         two seconds, without a call to the GPU
-  ops check --level 2         ten minutes: whole suites instead of one case in eight
+  ops check --level 2         ten minutes: golden cases, and whole suites instead of one case in eight
   ops check --out /tmp/card   where to write report.json and report.md
 
 Level 1 runs, each in a process of its own with a time limit, so that one that dies or hangs is a result: a survey of the

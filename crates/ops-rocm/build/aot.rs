@@ -16,8 +16,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 type Result<T> = std::result::Result<T, String>;
 
-/// The objects of one unit are very similar, so they are packed together; a program unpacks only as far as it
-/// needs.
+/// The objects of a family are similar, most of all for targets of one generation, so they are packed together: alone, they take three
+/// times as much. A program unpacks a part as far as the object that it needs, so parts are limited, in bytes before packing.
+const PART: u64 = 1 << 20;
 const LEVEL: i32 = 19;
 
 pub(crate) fn main() -> Result<()> {
@@ -49,8 +50,8 @@ pub(crate) fn main() -> Result<()> {
         remove_old(&objects, &jobs)?;
     }
     let mut table = String::from("pub(super) static PARTS: &[Part] = &[\n");
-    for (unit, jobs) in units.iter().zip(jobs.chunk_by(|a, b| a.unit == b.unit)) {
-        table += &pack(unit, jobs, &out)?;
+    for (number, jobs) in parts(&jobs)?.iter().enumerate() {
+        table += &pack(number, jobs, &out)?;
     }
     table += "];\n";
     fs::write(out.join("embedded.rs"), table).map_err(at(&out))
@@ -186,8 +187,29 @@ fn remove_old(folder: &Path, jobs: &[Job]) -> Result<()> {
     Ok(())
 }
 
-/// Packs a unit's objects one after the other, and writes the table of their positions.
-fn pack(unit: &Unit, jobs: &[Job], out: &Path) -> Result<String> {
+/// Divides the objects into parts: those of one family for targets of one generation, unit by unit, up to a limit.
+fn parts(jobs: &[Job]) -> Result<Vec<Vec<&Job>>> {
+    let kind = |job: &Job| (job.unit.family().name(), target::generation(&job.target));
+    let mut jobs: Vec<&Job> = jobs.iter().collect();
+    // Stable: units stay together.
+    jobs.sort_by_key(|job| kind(job));
+    let (mut parts, mut size) = (Vec::<Vec<&Job>>::new(), 0);
+    for job in jobs {
+        let bytes = fs::metadata(&job.object).map_err(at(&job.object))?.len();
+        size += bytes;
+        match parts.last_mut().filter(|part| kind(part[0]) == kind(job) && size <= PART) {
+            Some(part) => part.push(job),
+            None => {
+                parts.push(vec![job]);
+                size = bytes;
+            }
+        }
+    }
+    Ok(parts)
+}
+
+/// Packs objects one after the other, and writes the table of their positions.
+fn pack(number: usize, jobs: &[&Job], out: &Path) -> Result<String> {
     let mut bytes = Vec::new();
     let mut known: HashMap<u128, (usize, usize)> = HashMap::new();
     let mut objects = String::new();
@@ -200,16 +222,18 @@ fn pack(unit: &Unit, jobs: &[Job], out: &Path) -> Result<String> {
         }
         let _ = write!(
             objects,
-            "Object {{ target: Cow::Borrowed({:?}), start: {start}, len: {len}, hash: {hash:#x} }}, ",
+            "Object {{ unit: Cow::Borrowed({:?}), target: Cow::Borrowed({:?}), start: {start}, len: {len}, hash: {hash:#x} }}, ",
+            job.unit.name(),
             job.target
         );
     }
-    let name = unit.name();
+    let family = jobs.first().map_or("", |job| job.unit.family().name());
+    let name = format!("{number}-{family}");
     let packed = zstd::bulk::compress(&bytes, LEVEL).map_err(|error| format!("packing {name}: {error}"))?;
     let file = out.join("packed").join(format!("{name}.zst"));
     fs::write(&file, packed).map_err(at(&file))?;
     Ok(format!(
-        "Part {{ unit: Cow::Borrowed({name:?}), packed: true, objects: Cow::Borrowed(&[{objects}]), \
+        "Part {{ family: Cow::Borrowed({family:?}), packed: true, objects: Cow::Borrowed(&[{objects}]), \
          data: Cow::Borrowed(include_bytes!(concat!(env!(\"OUT_DIR\"), \"/kernels/packed/{name}.zst\"))) }},\n"
     ))
 }

@@ -49,7 +49,7 @@ fn compile() -> bool {
     let text = r#"extern "C" __attribute__((global)) void nothing() {}"#;
     let source = Source { name: "nothing.hip", text, headers: &[] };
     let (mut compiled, mut known) = (0, 0);
-    for gfx in Gfx::known() {
+    for gfx in Gfx::known().filter(|gfx| compiler.knows(gfx)) {
         known += 1;
         match compiler.compile(source, &gfx, &[]) {
             Ok(_) => compiled += 1,

@@ -99,6 +99,7 @@ Config read() {
   c.report_leaks = choice("HIP_STANDIN_REPORT", "1", "0") || text("HIP_STANDIN_REPORT").empty();
   c.strict = choice("HIP_STANDIN_STRICT", "1", "0");
   c.no_tensile = choice("HIP_STANDIN_NO_TENSILE", "1", "0");
+  c.rocm = version("HIP_STANDIN_VERSION", c.rocm);
   c.miopen = version("HIP_STANDIN_MIOPEN", c.miopen);
   const std::string edit = text("HIP_STANDIN_REPLACE");
   if (const size_t arrow = edit.find("=>"); arrow != std::string::npos && arrow > 0) {

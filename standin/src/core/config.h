@@ -44,6 +44,7 @@ struct Config {
   bool report_leaks = true;               // HIP_STANDIN_REPORT=0 turns it off
   bool strict = false;                    // HIP_STANDIN_STRICT=1
   bool no_tensile = false;                // HIP_STANDIN_NO_TENSILE=1
+  LibraryVersion rocm = {7, 2, 0};        // HIP_STANDIN_VERSION: the version of HIP and hipRTC
   LibraryVersion miopen = {3, 5, 1};      // HIP_STANDIN_MIOPEN: the version whose faults are simulated
   std::string replaced, replacement;      // HIP_STANDIN_REPLACE=TEXT=>TEXT, in every source compiled
   std::string compiler = "g++";           // HIP_STANDIN_CXX

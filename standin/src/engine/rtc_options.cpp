@@ -48,7 +48,9 @@ RtcOptions read_rtc_options(const std::vector<std::string>& options) {
       return read;
     }
   }
-  if (!read.gfx.empty() && !plausible_gfx(read.gfx)) {
+  // hipRTC of ROCm 7.2 knows gfx1250; that of 6.4 does not.
+  const bool too_new = bare_gfx(read.gfx) == "gfx1250" && config().rocm.before(7, 2);
+  if (!read.gfx.empty() && (too_new || !plausible_gfx(read.gfx))) {
     read.problem = "error: invalid target ID '" + read.gfx + "'";
     if (config().abort_on_bad_arch) {
       std::fprintf(stderr, "hip-standin: hiprtcCompileProgram: %s\n", read.problem.c_str());

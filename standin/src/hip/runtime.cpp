@@ -85,12 +85,11 @@ using namespace standin;
 
 namespace {
 
-constexpr int hip_version = 70200000;  // 7.2: major * 10^7 + minor * 10^5 + patch
-
 hipError_t version(const char* function, int* out) {
   return hip_call(function, hipErrorInvalidValue, [&] {
     if (!out) return hipErrorInvalidValue;
-    *out = hip_version;
+    const LibraryVersion& rocm = config().rocm;
+    *out = int(rocm.major * 10'000'000 + rocm.minor * 100'000 + rocm.patch);
     return hipSuccess;
   });
 }

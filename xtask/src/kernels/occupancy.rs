@@ -65,6 +65,6 @@ mod tests {
 
     #[test]
     fn a_target_outside_the_table_has_none() {
-        assert_eq!(waves("gfx1250", &Figures::default(), 256), None);
+        assert_eq!(waves("gfx1251", &Figures::default(), 256), None);
     }
 }

@@ -1,7 +1,8 @@
 //! `ops check`: reports of every kind of machine that the stand-in can be.
 use super::rocm::on_standin;
-use super::{Run, ops, scratch};
+use super::{Run, command, finished, ops, scratch};
 use serde_json::{Value, json};
+use standin_testing::{Scratch, have_compiler};
 use std::path::PathBuf;
 
 /// A folder for one report.
@@ -113,6 +114,69 @@ fn a_card_that_cannot_be_used_ends_with_2() {
     let Some((run, report, page)) = checked("none", &[], &none) else { return };
     assert_eq!((run.code, report["verdict"].as_str()), (2, Some("no card can be used")));
     assert!(page.contains("HSA_OVERRIDE_GFX_VERSION is 11.0.0"), "{page}");
+}
+
+#[test]
+fn an_old_library_is_named_with_its_version() {
+    let options = ["--op", "softmax", "--skip", "matrix_units,tokens,bench"];
+    let old = [("HIP_STANDIN_MIOPEN", "3.1.0"), ("OPS_ROCM_POLICY", "*=miopen,hip")];
+    let Some((run, report, page)) = checked("old-miopen", &options, &old) else { return };
+    assert_eq!((run.code, report["verdict"].as_str()), (0, Some("all that ran is right")), "{page}");
+    assert!(page.contains("- MIOpen: 3.1.0"), "{page}");
+
+    let (rocm, folder) = (Scratch::new(), folder("old-hip"));
+    if !have_compiler() {
+        return;
+    }
+    let hip = rocm.hip(5, 1);
+    let mut check = command(&["check", "--out", folder.to_str().unwrap(), "--unredacted"]);
+    let run = finished(check.env("OPS_ROCM_PATH", rocm.path()).output().expect("the binary runs"));
+    let (report, page) = self::report(&folder);
+    if steps(&report).len() > 1 {
+        return; // This machine has a card.
+    }
+    assert_eq!((run.code, report["verdict"].as_str()), (2, Some("no card can be used")), "{}", run.stderr);
+    assert!(page.contains(&format!("{} is of an unsupported version", hip.display())), "{page}");
+}
+
+#[test]
+fn without_permission_the_report_names_the_groups() {
+    // ROCm reports a device file that may not be opened as a missing device. The program must see the same refusal, also if it runs as root.
+    let refuse = "#define _GNU_SOURCE
+        #include <dlfcn.h>
+        #include <errno.h>
+        #include <string.h>
+        int open64(const char *path, int flags, unsigned mode) {
+            if (!strcmp(path, \"/dev/kfd\") || !strncmp(path, \"/dev/dri/\", 9)) { errno = EACCES; return -1; }
+            return ((int (*)(const char *, int, unsigned))dlsym(RTLD_NEXT, \"open64\"))(path, flags, mode);
+        }";
+    let folder = Scratch::new();
+    if !have_compiler() {
+        return;
+    }
+    let preload = folder.library("libdenied.so", refuse, &[]);
+    let denied = [("HIP_STANDIN_DEVICES", "none"), ("LD_PRELOAD", preload.to_str().unwrap())];
+    let Some((run, report, page)) = checked("denied", &[], &denied) else { return };
+    assert_eq!((run.code, report["verdict"].as_str()), (2, Some("no card can be used")), "{page}");
+    assert!(page.contains("/dev/kfd may not be opened by this user"), "{page}");
+    assert!(page.contains("usermod -aG render,video"), "{page}");
+}
+
+#[test]
+fn level_2_replays_golden_cases_and_says_what_it_left_out() {
+    let options = [&ONE_OP[..], &["--level", "2"]].concat();
+    let Some((run, report, page)) = checked("level-2", &options, &[]) else { return };
+    assert_eq!(run.code, 0, "{page}");
+    let names = ["survey", "neg golden", "neg", "neg --rows"];
+    assert_eq!(steps(&report), names.map(|name| (name, "ok")));
+    assert!(page.contains("| other golden cases | not run | 0.0 | "), "{page}");
+    assert!(page.contains("are part of this program; in the repository, run ops replay"), "{page}");
+
+    let wrong = [("HIP_STANDIN_REPLACE", "return -x; }=>return x; }"), ("OPS_ROCM_CACHE", "")];
+    let (run, report, _) = checked("level-2-wrong", &options, &wrong).unwrap();
+    assert_eq!((run.code, steps(&report)[1]), (1, ("neg golden", "failed")));
+    let failures = report["failures"].as_array().unwrap();
+    assert!(failures.iter().any(|case| case["message"].as_str().unwrap().starts_with("golden case: ")));
 }
 
 #[test]

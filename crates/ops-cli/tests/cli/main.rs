@@ -9,6 +9,8 @@ mod explain;
 #[cfg(target_os = "linux")]
 mod hostile;
 mod quantize;
+#[cfg(target_os = "linux")]
+mod release;
 mod replay;
 mod rocm;
 mod suite;

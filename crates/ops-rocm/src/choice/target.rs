@@ -147,11 +147,11 @@ impl Target {
     /// # Errors
     /// Why it cannot be used.
     pub(crate) fn require<V: Vendor>(&self, op: &str, on: &dyn Operands) -> Result<(), Reason> {
-        let library = if self.hip.is_some() { self.lib::<V>()?.version() } else { Some(V::ASSUMED) };
+        let version = if self.hip.is_some() { self.lib::<V>()?.version() } else { Some(V::ASSUMED) };
         if self.ignores_denials {
             return Ok(());
         }
-        denied(V::DENIALS, Installed { gfx: self.gfx.name(), rocm: self.rocm, library }, op, on)
+        denied(V::DENIALS, Installed { gfx: self.gfx.name(), version }, op, on)
     }
 
     /// An open library that has kernels for the device.

@@ -9,7 +9,8 @@ use ops_kernels::target::{self, TARGETS};
 /// An architecture: `gfx1100`, `gfx90a:sramecc+:xnack-`, `gfx11-generic`.
 ///
 /// hipRTC of ROCm 6 ends the process when it is given an unknown name, or a feature that the architecture
-/// does not have. A value of this type is either known to both ROCm 6.4 and 7.2, or was reported by a device.
+/// does not have. A value of this type is either in the table of targets, or was reported by a device.
+/// [`Compiler`](super::Compiler) gives no name to a hipRTC that is too old for it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Gfx {
     full: String,
@@ -80,6 +81,11 @@ impl Gfx {
         if target::generation(self.name()) < 10 { 64 } else { 32 }
     }
 
+    /// The first version of ROCm whose hipRTC knows the name, as major and minor number, if that of ROCm 6.4 does not.
+    pub fn since(&self) -> Option<(u32, u32)> {
+        GfxTarget::find(self.name())?.since
+    }
+
     /// Whether this crate's kernels can be compiled for it: gfx9 and later.
     pub fn is_supported(&self) -> bool {
         target::generation(self.name()) >= 9
@@ -110,7 +116,7 @@ mod tests {
             "gxf1032",
             "gfx1999",
             "gfx940",
-            "gfx1250",
+            "gfx1250:xnack+",
             "gfx1100 ",
             "gfx1100:xnack+",
             "gfx90a:bogus+",

@@ -53,12 +53,19 @@ impl Compiler {
         sys::comgr(&self.lib)
     }
 
+    /// Whether this version of hipRTC knows an architecture. An unknown version counts as too old for one that ROCm 6.4 does not know.
+    pub fn knows(&self, gfx: &Gfx) -> bool {
+        gfx.since().is_none_or(|since| {
+            self.lib.version().is_some_and(|version| (version.major, version.minor) >= since)
+        })
+    }
+
     /// Compiles a source for an architecture. `options` are the compiler's, without `--offload-arch`, which
     /// is always passed: without it, hipRTC reports an error without a reason.
     ///
     /// # Errors
     ///
-    /// [`CompileError`], with the compiler's log.
+    /// [`CompileError`], with the compiler's log. A hipRTC that does not [know](Self::knows) the architecture is not called.
     pub fn compile(
         &self,
         source: Source<'_>,
@@ -71,6 +78,11 @@ impl Compiler {
             failure,
             log: String::new(),
         };
+        if let Some((major, minor)) = gfx.since().filter(|_| !self.knows(gfx)) {
+            let own =
+                self.lib.version().map_or_else(|| "of unknown version".to_owned(), |own| own.to_string());
+            return Err(fail(format!("this hipRTC is {own}, {gfx} requires ROCm {major}.{minor} or newer")));
+        }
         let (names, texts): (Vec<&str>, Vec<&str>) = source.headers.iter().copied().unzip();
         let arch = format!("--offload-arch={gfx}");
         let options: Vec<&str> = [arch.as_str()].into_iter().chain(options.iter().copied()).collect();

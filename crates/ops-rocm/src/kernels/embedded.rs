@@ -5,25 +5,26 @@ use crate::hip::{CodeObject, Gfx};
 use ops_kernels::Unit;
 use std::borrow::Cow;
 
-/// Compiled kernels by unit and target, embedded in a program by feature `aot`.
+/// Compiled kernels by family, unit and target, embedded in a program by feature `aot`.
 #[derive(Clone, Debug, Default)]
 pub struct CodeObjects {
     parts: Cow<'static, [Part]>,
 }
 
-/// The objects of one unit, concatenated.
+/// Objects of one family, concatenated.
 #[derive(Clone, Debug)]
 struct Part {
-    unit: Cow<'static, str>,
+    family: Cow<'static, str>,
     data: Cow<'static, [u8]>,
     /// Whether the data is compressed with zstd.
     packed: bool,
     objects: Cow<'static, [Object]>,
 }
 
-/// The position of a target's object in the uncompressed data.
+/// The position of the object of a unit and target in the uncompressed data.
 #[derive(Clone, Debug)]
 struct Object {
+    unit: Cow<'static, str>,
     target: Cow<'static, str>,
     start: usize,
     len: usize,
@@ -61,10 +62,11 @@ impl CodeObjects {
         objects: impl IntoIterator<Item = (Unit, &'c str, &'c [u8])>,
     ) -> CodeObjects {
         let part = |(unit, target, code): (Unit, &str, &[u8])| Part {
-            unit: unit.name().into(),
+            family: unit.family().name().into(),
             data: code.to_vec().into(),
             packed: false,
             objects: vec![Object {
+                unit: unit.name().into(),
                 target: target.to_owned().into(),
                 start: 0,
                 len: code.len(),
@@ -105,8 +107,9 @@ impl CodeObjects {
     pub(super) fn find(&self, unit: &Unit, gfx: &Gfx) -> Option<FoundObject<'_>> {
         let name = unit.name();
         let objects = || {
-            let parts = self.parts.iter().filter(|part| part.unit == name);
-            parts.flat_map(|part| part.objects.iter().map(move |object| (part, object)))
+            let parts = self.parts.iter().filter(|part| part.family == unit.family().name());
+            let all = parts.flat_map(|part| part.objects.iter().map(move |object| (part, object)));
+            all.filter(|(_, object)| object.unit == *name)
         };
         let target = select(objects().map(|(_, object)| &*object.target), gfx)?;
         let (part, object) = objects().find(|(_, object)| object.target == target)?;
@@ -206,7 +209,8 @@ mod tests {
     #[test]
     fn packed_data_with_a_changed_byte_is_an_error() {
         let mut objects = CodeObjects::embedded();
-        let (unit, target) = (Unit::all()[0], objects.targets()[0].to_owned());
+        let Object { unit: name, target, .. } = objects.parts[0].objects[0].clone();
+        let unit = unit(&name);
         let len = objects.parts[0].data.len();
         for byte in (0..len).step_by(len / 64 + 1) {
             objects.parts.to_mut()[0].data.to_mut()[byte] ^= 0x40;

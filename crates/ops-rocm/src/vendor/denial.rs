@@ -15,14 +15,10 @@ pub struct Denial {
     pub ops: &'static [&'static str],
     /// The architectures; none means all.
     pub gfx: &'static [&'static str],
-    /// The first affected version of ROCm.
+    /// The first affected version of the library itself, not of ROCm or HIP.
     pub since: Option<Version>,
-    /// The first version of ROCm that has the fix.
+    /// The first version of the library that has the fix.
     pub until: Option<Version>,
-    /// The first affected version of the library itself.
-    pub library_since: Option<Version>,
-    /// The first version of the library itself that has the fix.
-    pub library_until: Option<Version>,
     /// Element types of the first operand.
     pub dtypes: &'static [DType],
     /// Only problems in which an extent, or the product of all extents but the last, exceeds this; 0 means
@@ -37,36 +33,21 @@ pub struct Denial {
 }
 
 impl Denial {
-    /// A version of ROCm, for `since` and `until`.
-    pub(super) const fn rocm(major: u32, minor: u32) -> Option<Version> {
-        Some(Version::new(major, minor, 0))
-    }
-
-    /// A version of the library itself, for `library_since` and `library_until`.
-    pub(super) const fn library(major: u32, minor: u32, patch: u32) -> Option<Version> {
-        Some(Version::new(major, minor, patch))
-    }
-
     fn affects(&self, on: &Installed<'_>) -> bool {
-        let within = |since: Option<Version>, until: Option<Version>, version: Option<Version>| {
-            since.is_none_or(|since| version.is_none_or(|version| version >= since))
-                && until.is_none_or(|until| version.is_none_or(|version| version < until))
-        };
         (self.gfx.is_empty() || self.gfx.contains(&on.gfx))
-            && within(self.since, self.until, on.rocm)
-            && within(self.library_since, self.library_until, on.library)
+            && self.since.is_none_or(|since| on.version.is_none_or(|version| version >= since))
+            && self.until.is_none_or(|until| on.version.is_none_or(|version| version < until))
     }
 }
 
-/// The device that a library runs on, and the versions as far as they are known.
+/// The device that a library runs on, and the library's version if it is known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Installed<'t> {
     pub(crate) gfx: &'t str,
-    pub(crate) rocm: Option<Version>,
-    pub(crate) library: Option<Version>,
+    pub(crate) version: Option<Version>,
 }
 
-/// Checks that none of these denials covers a problem on an architecture with these versions.
+/// Checks that none of these denials covers a problem on an architecture with this version of the library.
 ///
 /// # Errors
 /// The denial, with its report.
@@ -120,14 +101,23 @@ mod tests {
         }
     }
 
-    fn denied_on(gfx: &str, dtype: DType, rows: usize) -> bool {
+    fn denied_by(version: Option<Version>, gfx: &str, dtype: DType, rows: usize) -> bool {
         let product = Product(dtype, Layout::contiguous(&[rows, 8]).unwrap(), Role::In);
-        let installed = Installed { gfx, rocm: Denial::rocm(7, 2), library: None };
+        let installed = Installed { gfx, version };
         denied(RocBlasLibrary::DENIALS, installed, "matmul", &product).is_err()
     }
 
-    fn miopen_denied(library: Option<Version>, op: &str, dtype: DType) -> bool {
-        let installed = Installed { gfx: "gfx1100", rocm: Denial::rocm(7, 2), library };
+    /// With the rocBLAS of ROCm 7.2.
+    fn denied_on(gfx: &str, dtype: DType, rows: usize) -> bool {
+        denied_by(version(5, 2, 4), gfx, dtype, rows)
+    }
+
+    fn version(major: u32, minor: u32, patch: u32) -> Option<Version> {
+        Some(Version::new(major, minor, patch))
+    }
+
+    fn miopen_denied(version: Option<Version>, op: &str, dtype: DType) -> bool {
+        let installed = Installed { gfx: "gfx1100", version };
         let x = Product(dtype, Layout::contiguous(&[2, 8]).unwrap(), Role::In);
         denied(MiOpenLibrary::DENIALS, installed, op, &x).is_err()
     }
@@ -135,14 +125,25 @@ mod tests {
     #[test]
     fn a_denial_holds_for_the_librarys_own_versions() {
         let softmax = |library| miopen_denied(library, "softmax", DType::F32);
-        assert!(!softmax(Denial::library(3, 0, 0)));
-        assert!(softmax(Denial::library(3, 1, 0)));
-        assert!(!softmax(Denial::library(3, 2, 0)));
+        assert!(!softmax(version(3, 0, 0)));
+        assert!(softmax(version(3, 1, 0)));
+        assert!(!softmax(version(3, 2, 0)));
         assert!(softmax(None), "an unknown version counts as affected");
         let rope = |library| miopen_denied(library, "rope_i", DType::BF16);
-        assert!(rope(Denial::library(3, 5, 1)) && !rope(Denial::library(3, 5, 2)));
-        assert!(!miopen_denied(Denial::library(3, 3, 0), "rope_i", DType::F16));
-        assert!(miopen_denied(Denial::library(3, 2, 0), "rope_i", DType::F16), "it has no rope");
+        assert!(rope(version(3, 5, 1)) && !rope(version(3, 5, 2)));
+        assert!(!miopen_denied(version(3, 3, 0), "rope_i", DType::F16));
+        assert!(miopen_denied(version(3, 2, 0), "rope_i", DType::F16), "it has no rope");
+    }
+
+    #[test]
+    fn products_are_denied_by_rocblas_own_version() {
+        // ROCm 7.12 has HIP 7.3 and rocBLAS 5.3; ROCm 7.13 has rocBLAS 5.4.
+        let split = |rocblas| denied_by(rocblas, "gfx950", DType::BF16, 4);
+        assert!(!split(version(5, 2, 0)) && split(version(5, 3, 0)) && split(version(5, 5, 0)));
+        let bf16 = |rocblas| denied_by(rocblas, "gfx1100", DType::BF16, 4);
+        assert!(bf16(version(5, 3, 0)) && !bf16(version(5, 4, 0)) && bf16(None));
+        let f32 = |rocblas| denied_by(rocblas, "gfx1151", DType::F32, 4);
+        assert!(!f32(version(5, 0, 0)) && f32(version(5, 1, 1)) && !f32(version(5, 2, 0)));
     }
 
     #[test]
@@ -159,7 +160,7 @@ mod tests {
     fn a_denial_may_hold_for_large_outputs_only() {
         let denied_for = |rows, role| {
             let product = Product(DType::F16, Layout::contiguous(&[rows, 8]).unwrap(), role);
-            let installed = Installed { gfx: "gfx950", rocm: Denial::rocm(7, 2), library: None };
+            let installed = Installed { gfx: "gfx950", version: version(1, 2, 0) };
             denied(HipBlasLtLibrary::DENIALS, installed, "matmul", &product).is_err()
         };
         assert!(denied_for(1 << 27, Role::Out) && !denied_for((1 << 27) - 1, Role::Out));

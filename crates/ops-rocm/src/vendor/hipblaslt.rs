@@ -74,15 +74,17 @@ impl Vendor for HipBlasLtLibrary {
 
 const PRODUCTS: &[&str] = &["matmul", "linear"];
 
+/// The versions of hipBLASLt in these versions of ROCm, by its changelog.
+const ROCM_7_2: Version = Version::new(1, 2, 0);
+const ROCM_7_13: Version = Version::new(1, 3, 0);
+
 const DENIALS: &[Denial] = &[
     Denial {
         library: ProviderId::HIPBLASLT,
         ops: PRODUCTS,
         gfx: &["gfx1201"],
-        since: Denial::rocm(7, 2),
+        since: Some(ROCM_7_2),
         until: None,
-        library_since: None,
-        library_until: None,
         dtypes: &[DType::F32],
         extent_above: 1 << 19,
         output_above: 0,
@@ -95,8 +97,6 @@ const DENIALS: &[Denial] = &[
         gfx: &["gfx950"],
         since: None,
         until: None,
-        library_since: None,
-        library_until: None,
         dtypes: &[DType::F16, DType::BF16],
         extent_above: 0,
         output_above: i32::MAX as usize,
@@ -107,10 +107,8 @@ const DENIALS: &[Denial] = &[
         library: ProviderId::HIPBLASLT,
         ops: PRODUCTS,
         gfx: &["gfx950"],
-        since: Denial::rocm(7, 13),
+        since: Some(ROCM_7_13),
         until: None,
-        library_since: None,
-        library_until: None,
         dtypes: &[DType::BF16],
         extent_above: 0,
         output_above: 0,

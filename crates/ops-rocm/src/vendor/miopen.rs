@@ -82,8 +82,6 @@ const fn always(
         gfx: &[],
         since: None,
         until: None,
-        library_since: None,
-        library_until: None,
         dtypes,
         extent_above: 0,
         output_above: 0,
@@ -112,8 +110,8 @@ const DENIALS: &[Denial] = &[
         "LogAddExp in MIOpenSoftmax.cl and MIOpenSoftmaxHIP.cpp",
     ),
     Denial {
-        library_since: Denial::library(3, 1, 0),
-        library_until: Denial::library(3, 2, 0),
+        since: Some(Version::new(3, 1, 0)),
+        until: Some(Version::new(3, 2, 0)),
         ..always(
             &["softmax"],
             &[DType::F32],
@@ -128,7 +126,7 @@ const DENIALS: &[Denial] = &[
         "MIOpenLayerNorm.cpp of MIOpen 3.0 to 3.3 and MIOpenGroupNorm.cpp of 3.1 to 3.3; no fix is known",
     ),
     Denial {
-        library_until: Denial::library(3, 2, 0),
+        until: Some(Version::new(3, 2, 0)),
         ..always(&["rms_norm"], ALL, "MIOpen before 3.2 has no T5 layer norm", "ROCm/MIOpen#2833")
     },
     always(
@@ -138,7 +136,7 @@ const DENIALS: &[Denial] = &[
         "MIOpenNeuron.cl of MIOpen 3.0 to 3.3 and activation_functions.hpp after it",
     ),
     Denial {
-        library_until: Denial::library(3, 5, 2),
+        until: Some(Version::new(3, 5, 2)),
         ..always(
             &["rope_i"],
             &[DType::BF16],
@@ -147,7 +145,7 @@ const DENIALS: &[Denial] = &[
         )
     },
     Denial {
-        library_until: Denial::library(3, 3, 0),
+        until: Some(Version::new(3, 3, 0)),
         ..always(&["rope_i"], ALL, "MIOpen before 3.3 has no rope", "ROCm/MIOpen#3009")
     },
     always(
@@ -158,7 +156,7 @@ const DENIALS: &[Denial] = &[
     ),
     always(&["avg_pool2d"], HALF, "MIOpen's pooling sums in f16", "_FLOAT in MIOpenPooling.cl"),
     Denial {
-        library_until: Denial::library(3, 4, 0),
+        until: Some(Version::new(3, 4, 0)),
         ..always(
             &["batch_norm"],
             &[DType::BF16],

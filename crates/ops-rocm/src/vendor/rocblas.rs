@@ -79,15 +79,20 @@ impl Vendor for RocBlasLibrary {
 
 const PRODUCTS: &[&str] = &["matmul", "linear"];
 
+/// The versions of rocBLAS in these versions of ROCm, by its changelog and the release notes of ROCm 7.13. HIP's version is no substitute:
+/// ROCm 7.12 has HIP 7.3.
+const ROCM_7_1: Version = Version::new(5, 1, 0);
+const ROCM_7_2: Version = Version::new(5, 2, 0);
+const ROCM_7_12: Version = Version::new(5, 3, 0);
+const ROCM_7_13: Version = Version::new(5, 4, 0);
+
 const DENIALS: &[Denial] = &[
     Denial {
         library: ProviderId::ROCBLAS,
         ops: PRODUCTS,
         gfx: &["gfx1100"],
         since: None,
-        until: Denial::rocm(7, 13),
-        library_since: None,
-        library_until: None,
+        until: Some(ROCM_7_13),
         dtypes: &[DType::BF16],
         extent_above: 0,
         output_above: 0,
@@ -98,10 +103,8 @@ const DENIALS: &[Denial] = &[
         library: ProviderId::ROCBLAS,
         ops: PRODUCTS,
         gfx: &["gfx950"],
-        since: Denial::rocm(7, 12),
+        since: Some(ROCM_7_12),
         until: None,
-        library_since: None,
-        library_until: None,
         dtypes: &[DType::BF16],
         extent_above: 0,
         output_above: 0,
@@ -112,10 +115,8 @@ const DENIALS: &[Denial] = &[
         library: ProviderId::ROCBLAS,
         ops: PRODUCTS,
         gfx: &["gfx1151"],
-        since: Denial::rocm(7, 1),
-        until: Denial::rocm(7, 2),
-        library_since: None,
-        library_until: None,
+        since: Some(ROCM_7_1),
+        until: Some(ROCM_7_2),
         dtypes: &[DType::F32],
         extent_above: 0,
         output_above: 0,
@@ -126,10 +127,8 @@ const DENIALS: &[Denial] = &[
         library: ProviderId::ROCBLAS,
         ops: PRODUCTS,
         gfx: &["gfx1201"],
-        since: Denial::rocm(7, 1),
+        since: Some(ROCM_7_1),
         until: None,
-        library_since: None,
-        library_until: None,
         dtypes: &[DType::F64],
         extent_above: 1_000_000,
         output_above: 0,
@@ -140,10 +139,8 @@ const DENIALS: &[Denial] = &[
         library: ProviderId::ROCBLAS,
         ops: PRODUCTS,
         gfx: &["gfx1201"],
-        since: Denial::rocm(7, 2),
+        since: Some(ROCM_7_2),
         until: None,
-        library_since: None,
-        library_until: None,
         dtypes: &[DType::F32],
         extent_above: 1 << 19,
         output_above: 0,

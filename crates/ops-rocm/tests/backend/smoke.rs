@@ -163,3 +163,22 @@ fn rocblas_without_kernels_for_the_device() {
         assert!(matmul.contains("hipBLASLt has no kernels for gfx1152"), "{matmul}");
     });
 }
+
+#[test]
+fn a_newer_target_is_not_named_to_an_older_hiprtc() {
+    let test = "smoke::a_newer_target_is_not_named_to_an_older_hiprtc";
+    // hipRTC of ROCm 6.4 ends the process when it is given an unknown name.
+    let old = [
+        ("HIP_STANDIN_GFX", "gfx1250"),
+        ("HIP_STANDIN_VERSION", "7.1.0"),
+        ("HIP_STANDIN_BAD_ARCH", "abort"),
+        ("OPS_ROCM_CACHE", ""),
+    ];
+    with_standin(test, &old, |standin| {
+        let rocm = Rocm::new().unwrap();
+        let x = rocm.tensor(&[3], &[1.0f32, 2.0, 3.0]).unwrap();
+        let error = rocm.neg(x.as_ref()).unwrap_err().to_string();
+        assert!(error.contains("this hipRTC is 7.1.0, gfx1250 requires ROCm 7.2 or newer"), "{error}");
+        assert_eq!(standin.count("hiprtcCompileProgram"), 0);
+    });
+}

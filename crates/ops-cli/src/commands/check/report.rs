@@ -5,7 +5,7 @@ use crate::args::CheckArgs;
 use crate::exit::{Failure, Outcome};
 use ops_gguf::AtomicFile;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -110,6 +110,28 @@ impl<'a> Report<'a> {
         let rows = |name: &str| document[name].as_array().cloned().unwrap_or_default();
         self.failures.extend(rows("failures"));
         self.unsupported.extend(rows("unsupported"));
+    }
+
+    /// Adds the results of `ops replay --json`.
+    pub(super) fn add_replay(&mut self, lines: &[Value]) {
+        for line in lines {
+            let file = line["file"].as_str().map(std::path::Path::new);
+            let case = file.and_then(|file| Some(file.file_stem()?.to_string_lossy()));
+            let (op, dtype, reason) = (&line["op"], &line["dtype"], &line["reason"]);
+            match line["status"].as_str() {
+                Some("fail" | "error") => {
+                    let message = reason.as_str().map_or_else(
+                        || format!("golden case: error {}, limit {}", line["nmse"], line["limit"]),
+                        |reason| format!("golden case: {reason}"),
+                    );
+                    self.failures.push(json!({ "op": op, "dtype": dtype, "case": case, "message": message }));
+                }
+                Some("unsupported") => {
+                    self.unsupported.push(json!({ "op": op, "dtype": dtype, "reason": reason, "count": 1 }));
+                }
+                _ => {}
+            }
+        }
     }
 
     /// Turns a step that ran into one that failed.
