@@ -8,8 +8,9 @@
 #pragma GCC visibility push(default)
 extern "C" {
 /// Injects faults from `spec`, a list such as "hipMalloc:3,hipModuleLaunchKernel:1+": the third call of hipMalloc from
-/// now fails, and so does every launch from now on. The pseudo-function "kernel" counts kernels that run, and "kernel NAME"
-/// those of one name; they fail asynchronously (host engine). An empty or null `spec` removes all faults. Returns 0, or -1 if the text cannot be parsed.
+/// now fails, and so does every launch from now on. The pseudo-function "kernel" counts kernels that run, "kernel NAME"
+/// those of one name, and "kernel NAME on GFX" those on devices of one target, such as gfx90a; they fail asynchronously (host engine).
+/// An empty or null `spec` removes all faults. Returns 0, or -1 if the text cannot be parsed.
 int standin_fail(const char* spec);
 
 /// Marks a stream as being captured by its owner, or no longer captured. Nothing is recorded; but until the

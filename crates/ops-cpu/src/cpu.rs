@@ -37,6 +37,7 @@ mod reduce_loops;
 mod rope;
 mod routing;
 mod rows;
+mod runs;
 mod sampling;
 mod scan;
 mod scatter;

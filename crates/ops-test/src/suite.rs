@@ -72,23 +72,24 @@ pub fn run_observed<B: SuiteBackend>(backend: &B, filter: &Filter, before: &mut 
 }
 
 /// As [`run`], on two backends: each case is drawn, and its expected result computed, once for both.
-pub fn run_both<A: SuiteBackend, B: SuiteBackend>(a: &A, b: &B, filter: &Filter) -> [Report; 2] {
-    run_on_each([a, b], filter, &mut |_| {})
+pub fn run_both<A: SuiteBackend, B: SuiteBackend>(a: &A, b: &B, filter: &Filter) -> Vec<Report> {
+    run_on_each(&[a, b], filter, &mut |_| {})
+}
+
+/// As [`run_both`], on any number of devices of one kind. A report for each, in their order.
+pub fn run_all<B: SuiteBackend>(backends: &[B], filter: &Filter) -> Vec<Report> {
+    let runners: Vec<&dyn Runner> = backends.iter().map(|backend| backend as &dyn Runner).collect();
+    run_on_each(&runners, filter, &mut |_| {})
 }
 
 fn run_on(runner: &dyn Runner, filter: &Filter, before: &mut dyn FnMut(&str)) -> Report {
-    let [report] = run_on_each([runner], filter, before);
-    report
+    run_on_each(&[runner], filter, before).remove(0)
 }
 
-fn run_on_each<const N: usize>(
-    runners: [&dyn Runner; N],
-    filter: &Filter,
-    before: &mut dyn FnMut(&str),
-) -> [Report; N] {
-    let mut reports = runners.map(|runner| Report { backend: runner.name(), outcomes: Vec::new() });
-    let (runners, reports_of_run) = (&runners[..], &mut reports[..]);
-    run_cases(Suite { runners, filter, before, seen: BTreeMap::new(), reports: reports_of_run });
+fn run_on_each(runners: &[&dyn Runner], filter: &Filter, before: &mut dyn FnMut(&str)) -> Vec<Report> {
+    let report = |runner: &&dyn Runner| Report { backend: runner.name(), outcomes: Vec::new() };
+    let mut reports: Vec<Report> = runners.iter().map(report).collect();
+    run_cases(Suite { runners, filter, before, seen: BTreeMap::new(), reports: &mut reports });
     reports
 }
 

@@ -1,4 +1,5 @@
-//! Compiles units of kernels with the host compiler and runs them on `tests/host/engine.cpp`.
+//! Runs units of kernels, compiled for the host, on `tests/host/engine.cpp`.
+use crate::rtc;
 use libloading::{Library, Symbol};
 use ops_kernels::index::{ErrorRecord, ErrorSlot};
 use ops_kernels::{Arguments, Device, Family, Launch, Matrix, Plan, Step, Tuning, Unit, source};
@@ -56,15 +57,6 @@ pub(crate) fn run_program(stem: &str, text: &str) -> String {
     String::from_utf8_lossy(&out.stdout).into_owned()
 }
 
-/// Conversions of f16 and fused products are functions without these, which take most of the time of many kernels.
-fn processor_options() -> Vec<String> {
-    #[cfg(target_arch = "x86_64")]
-    if std::arch::is_x86_feature_detected!("f16c") && std::arch::is_x86_feature_detected!("fma") {
-        return ["-mf16c", "-mfma"].map(String::from).to_vec();
-    }
-    Vec::new()
-}
-
 static ENGINE: LazyLock<Library> = LazyLock::new(|| {
     let text = include_str!("../host/engine.cpp")
         .replace("#include \"../../include/ops_host.h\"", &source::HOST_HEADER.replace("#pragma once", ""));
@@ -82,12 +74,14 @@ fn module(unit: Unit, wave: u32, matrix: Option<Matrix>) -> Slot {
     let slot =
         MODULES.lock().unwrap_or_else(|e| e.into_inner()).entry((unit, wave, matrix)).or_default().clone();
     slot.get_or_init(|| {
-        let stem = format!("{}-{}", unit.name(), matrix.map_or(wave.to_string(), |m| format!("{m:?}")));
-        let text = source::unit(unit.family(), unit.instances().filter(|k| k.runs_with(matrix)));
-        let path = compile(&stem, &text, &[source::host_options(wave, matrix), processor_options()].concat());
+        // The library is removed as soon as it is open.
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let path = folder.join(format!("{}-{wave}-{matrix:?}-{}.so", unit.name(), std::process::id()));
+        std::fs::write(&path, rtc::compile(unit, wave, matrix)).expect("the target folder is writable");
         // SAFETY: as for the engine; ops_host_bind stores the pointer, which lives as long as the engine.
         unsafe {
-            let library = Library::new(path).expect("the module loads");
+            let library = Library::new(&path).expect("the module loads");
+            let _ = std::fs::remove_file(&path);
             let api: Symbol<'_, unsafe extern "C" fn(u32) -> *const c_void> =
                 ENGINE.get(b"engine_api").expect("the engine has an api");
             let bind: Symbol<'_, unsafe extern "C" fn(*const c_void)> =

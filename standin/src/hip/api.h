@@ -1,6 +1,7 @@
 // The common frame of every HIP entry point.
 #pragma once
 
+#include <cstdint>
 #include <new>
 #include <system_error>
 
@@ -9,6 +10,9 @@
 #include "hip_api.h"
 
 namespace standin {
+
+constexpr uint32_t max_block_threads = 1024;
+constexpr uint32_t max_grid[3] = {2147483647, 65536, 65536};
 
 /// Stores `error` for hipGetLastError and returns it.
 hipError_t remember(hipError_t error);

@@ -37,9 +37,6 @@ using namespace standin;
 
 namespace {
 
-constexpr int max_block_threads = 1024;
-constexpr int max_grid[3] = {2147483647, 65536, 65536};
-
 // "gfx1100" is 11.0: the last two digits are the stepping and are hexadecimal.
 void compute_capability(const std::string& gfx, int* major, int* minor) {
   const std::string digits = bare_gfx(gfx).substr(3);

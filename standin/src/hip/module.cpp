@@ -14,9 +14,6 @@ using namespace standin;
 
 namespace {
 
-constexpr uint64_t max_block_threads = 1024;
-constexpr uint64_t max_grid[3] = {2147483647, 65536, 65536};
-
 hipError_t check_module(const char* function, hipModule_t module) {
   if (live().contains(Kind::Module, module)) return hipSuccess;
   misuse("%s: %p is not a loaded module", function, static_cast<void*>(module));

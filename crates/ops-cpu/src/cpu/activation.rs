@@ -1,7 +1,7 @@
 //! Gated activations.
 use super::Cpu;
 use super::elementwise::apply2;
-use super::rows::map_runs;
+use super::runs::map_runs;
 use super::vectors::{on_vector, only_f64, store_mode};
 use crate::host::raw::{Raw, RawMut};
 use crate::host::types::unknown_function;

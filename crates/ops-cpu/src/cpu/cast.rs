@@ -1,7 +1,7 @@
 //! Conversions between element types.
 use super::Cpu;
 use super::elementwise::apply;
-use super::rows::map_runs;
+use super::runs::map_runs;
 use super::vectors::{TaskResult, on_vector, store_mode, unsupported_dtype};
 use crate::host::raw::{Raw, RawMut, on_scalar};
 use crate::{Host, Kernel};

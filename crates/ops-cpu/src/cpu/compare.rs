@@ -1,6 +1,6 @@
 //! Comparisons.
 use super::Cpu;
-use super::rows::map_runs;
+use super::runs::map_runs;
 use super::vectors::unsupported_dtype;
 use crate::host::raw::{Raw, RawMut};
 use crate::host::types::unknown_function;

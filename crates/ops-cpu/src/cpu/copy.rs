@@ -3,7 +3,8 @@
 //! Copied row by row, a transposed tensor reads one element of each cache line, and returns to the line after it has left the
 //! cache. Here tiles are read and written in whole cache lines.
 use super::Cpu;
-use super::rows::{for_each_part, map_runs, row_position};
+use super::rows::{for_each_part, row_position};
+use super::runs::map_runs;
 use super::vectors::TaskResult;
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};

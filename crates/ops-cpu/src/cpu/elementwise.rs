@@ -1,6 +1,6 @@
 //! Elementwise ops: each output element depends on one element of each operand.
 use super::Cpu;
-use super::rows::map_runs;
+use super::runs::map_runs;
 use super::vectors::{TaskResult, on_vector, store_mode, unsupported_dtype};
 use crate::host::raw::{Raw, RawMut, on_num};
 use crate::host::types::{unary_function, unknown_function};

@@ -1,7 +1,8 @@
 //! Gated activations, gated norms and the L2 norm.
 use super::Cpu;
 use super::f64_rows;
-use super::rows::{for_each_row, map_runs, row, widened};
+use super::rows::{for_each_row, row, widened};
+use super::runs::map_runs;
 use super::vectors::{TaskResult, on_vector, only_f64, store_mode, unsupported_dtype};
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};

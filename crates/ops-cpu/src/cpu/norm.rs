@@ -1,7 +1,8 @@
 //! Normalisation.
 use super::Cpu;
 use super::f64_rows;
-use super::rows::{RowOperand, for_each_row, for_each_row_pair, map_runs, packed, row, zeros};
+use super::rows::{RowOperand, for_each_row, for_each_row_pair, packed, row, zeros};
+use super::runs::map_runs;
 use super::vectors::{on_vector, only_f64, report, store_mode, unsupported_dtype};
 use crate::host::raw::{Raw, RawMut, on_float};
 use crate::{Host, Kernel};

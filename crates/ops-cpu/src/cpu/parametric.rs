@@ -1,6 +1,6 @@
 //! Functions with parameters.
 use super::Cpu;
-use super::rows::map_runs;
+use super::runs::map_runs;
 use super::vectors::{on_vector, store_mode, unsupported_dtype};
 use crate::host::raw::{Raw, RawMut, on_num};
 use crate::host::types::{parametric_function, unknown_function};

@@ -1,5 +1,6 @@
 //! What all products share: splitting them over threads, stacks of matrices, and storing their sums.
-use super::rows::{map_runs, packed};
+use super::rows::packed;
+use super::runs::map_runs;
 use super::threads;
 use super::vectors::{on_vector, only_f64, store_mode};
 use crate::host::raw::{Raw, RawMut};

@@ -3,12 +3,15 @@
 //! This file and `threads/crew.rs` hold the unsafe code of this backend: here, threads write disjoint
 //! rows of one output. The rows are disjoint because an output's layout repeats no element and each row
 //! is visited once. Nothing here is generic over element types, so it is compiled once.
+mod memory;
+
+pub(super) use memory::{RowOperand, packed, reserve, scratch, widened, zeros};
+
 use super::threads;
-use super::vectors::{Fault, TaskResult, on_vector, report};
+use super::vectors::{Fault, TaskResult, report};
 use crate::host::raw::{Raw, RawMut};
 use core::marker::PhantomData;
-use ops_core::{Error, Layout, Result};
-use std::borrow::Cow;
+use ops_core::{Layout, Result};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Scratch memory for one row, aligned for every element type.
@@ -204,8 +207,6 @@ impl<'a> Rows<'a> {
 type RowFn<'f> = &'f (dyn Fn(&mut [Scratch; 3], usize, &mut [u8]) -> TaskResult + Sync);
 /// Like [`RowFn`], for the rows of two outputs.
 type PairFn<'f> = &'f (dyn Fn(&mut [Scratch; 3], usize, &mut [u8], &mut [u8]) -> TaskResult + Sync);
-/// Processes one run of each input and of the output.
-type MapFn<'f, const N: usize> = &'f (dyn Fn([&[u8]; N], &mut [u8]) -> TaskResult + Sync);
 
 /// Calls `f(i, row)` for every row of `y`, in parallel if the work is large enough; `cost` is the work of a row, in elements.
 ///
@@ -326,96 +327,6 @@ fn run_row_pairs(y: RawMut<'_>, z: RawMut<'_>, cost: usize, f: PairFn<'_>) -> Ta
     })
 }
 
-/// Minimum elements per run: enough to hide the overhead of the loop around it.
-const MIN_RUN: usize = 4096;
-/// Maximum elements per run.
-const MAX_RUN: usize = 1 << 16;
-
-/// Returns the units per run for `units` units of `unit` elements: enough runs for all tasks, with a small remainder.
-fn run_length(units: usize, unit: usize) -> usize {
-    let tasks = threads::tasks();
-    let runs = tasks * (units.saturating_mul(unit)).div_ceil(MAX_RUN * tasks);
-    (units / runs).max(MIN_RUN / unit).clamp(1, units)
-}
-
-/// Calls `f(x, y)` on runs of whole rows of `unit` elements, in parallel if the work is large enough; `cost` is the work of
-/// one element.
-///
-/// With a unit of 1, for elementwise functions, axes are merged as far as the layouts of all operands allow. A run spans
-/// several rows only if all operands are contiguous.
-pub(super) fn map_runs<const N: usize>(
-    op: &'static str,
-    x: [Raw<'_>; N],
-    mut y: RawMut<'_>,
-    unit: usize,
-    cost: usize,
-    f: MapFn<'_, N>,
-) -> Result<()> {
-    let len = y.layout.len();
-    let flat = y.layout.is_contiguous() && x.iter().all(|x| x.layout.is_contiguous());
-    if flat && len > 0 && unit > 0 {
-        let run = unit * run_length(len / unit, unit);
-        let whole = len / run * run;
-        for (start, dims) in [(0, [len / run, run]), (whole, [1, len - whole])] {
-            let part = |l: &Layout| Layout::strided(&dims, &[dims[1] as isize, 1], l.extent().start + start);
-            let (ly, lx) = (part(&y.layout)?, map_layouts(&x, part)?);
-            if !ly.is_empty() {
-                let x = core::array::from_fn(|i| x[i].with_layout(lx[i]));
-                map_each_row(op, x, y.reborrow().with_layout(ly), cost, f)?;
-            }
-        }
-        return Ok(());
-    }
-    if unit != 1 {
-        return map_each_row(op, x, y, cost, f);
-    }
-    let mut all = [&y.layout; 4];
-    for (slot, x) in all[1..].iter_mut().zip(&x) {
-        *slot = &x.layout;
-    }
-    let merged = Layout::merged(all);
-    let x = core::array::from_fn(|i| x[i].with_layout(merged[i + 1]));
-    map_each_row(op, x, y.with_layout(merged[0]), cost, f)
-}
-
-fn map_layouts<const N: usize>(
-    x: &[Raw<'_>; N],
-    part: impl Fn(&Layout) -> Result<Layout>,
-) -> Result<[Layout; N]> {
-    let mut layouts = x.map(|x| x.layout);
-    for l in &mut layouts {
-        *l = part(l)?;
-    }
-    Ok(layouts)
-}
-
-fn map_each_row<const N: usize>(
-    op: &'static str,
-    x: [Raw<'_>; N],
-    y: RawMut<'_>,
-    cost: usize,
-    f: MapFn<'_, N>,
-) -> Result<()> {
-    const { assert!(N <= 3, "a task has scratch memory for rows of three operands") }
-    let n = y.layout.last();
-    for_each_row(op, y, n.saturating_mul(cost), &|scratch, i, out| {
-        let mut free = scratch.iter_mut();
-        let rows = x.each_ref().map(|x| free.next().map_or(&[][..], |s| row(x, i, s)));
-        f(rows, out)
-    })
-}
-
-/// The elements in row-major order: borrowed if they are contiguous, otherwise copied.
-pub(super) fn packed<'a, T: ops_core::Element>(x: &Raw<'a>) -> Result<Cow<'a, [T]>> {
-    let data = x.slice::<T>();
-    if x.layout.is_contiguous() {
-        return Ok(Cow::Borrowed(&data[x.layout.extent()]));
-    }
-    let mut copy = reserve(x.layout.len())?;
-    copy.extend(x.layout.positions().map(|p| data[p]));
-    Ok(Cow::Owned(copy))
-}
-
 /// These rows of `x`, in row-major order, concatenated.
 pub(super) fn gathered(x: &Raw<'_>, rows: &[usize]) -> Result<crate::HostBuffer<u8>> {
     let bytes = x.layout.last() * x.size;
@@ -427,80 +338,6 @@ pub(super) fn gathered(x: &Raw<'_>, rows: &[usize]) -> Result<crate::HostBuffer<
         }
     }
     Ok(memory)
-}
-
-/// The numbers as f32 in row-major order: borrowed if they are contiguous f32, otherwise converted.
-pub(super) fn widened<'a>(x: &Raw<'a>) -> Result<Cow<'a, [f32]>> {
-    if x.dtype == ops_core::DType::F32 {
-        return packed::<f32>(x);
-    }
-    on_vector!(x.dtype, T => {
-        let mut wide = zeros::<f32>(x.layout.len())?;
-        report("cast", ops_simd::cast(ops_simd::Isa::best(), &packed::<T>(x)?, &mut wide, ops_simd::Store::Cached))?;
-        Ok(Cow::Owned(wide))
-    }, else {
-        let mut wide = reserve(x.layout.len())?;
-        wide.extend(x.layout.positions().map(|p| x.f64(p) as f32));
-        Ok(Cow::Owned(wide))
-    })
-}
-
-/// Operands that every row of a call uses, such as a norm's weight or rope's tables.
-///
-/// 16-bit rows use 16-bit operands unconverted: an f32 copy would evict the row from the L1 cache.
-pub(super) enum RowOperand<'a, const N: usize> {
-    /// Unconverted: contiguous and in the dtype of the rows.
-    Unconverted([&'a [u8]; N]),
-    /// Widened to f32, once per call.
-    Widened([Cow<'a, [f32]>; N]),
-}
-
-impl<'a, const N: usize> RowOperand<'a, N> {
-    /// Prepares operands for rows of `dtype`; an operand that is `None` becomes an empty slice.
-    pub(super) fn of(dtype: ops_core::DType, operands: [Option<Raw<'a>>; N]) -> Result<Self> {
-        let same = operands.each_ref().map(|operand| match operand {
-            Some(operand) if operand.dtype == dtype => operand.contiguous(),
-            Some(_) => None,
-            // A slice of u64, so that it is aligned for every element type.
-            None => Some(bytemuck::cast_slice::<u64, u8>(&[])),
-        });
-        // Ties of bf16 may round either way where tables have the type of the rows, and which layouts are contiguous may depend on
-        // the number of rows.
-        let rounds_alike = dtype != ops_core::DType::BF16 || !threads::by_row();
-        if rounds_alike && same.iter().all(Option::is_some) {
-            return Ok(Self::Unconverted(same.map(Option::unwrap_or_default)));
-        }
-        let mut wide = [const { Cow::Owned(Vec::new()) }; N];
-        for (wide, operand) in wide.iter_mut().zip(&operands) {
-            if let Some(operand) = operand {
-                *wide = widened(operand)?;
-            }
-        }
-        Ok(Self::Widened(wide))
-    }
-}
-
-/// Capacity for `len` elements, or an error where `Vec` would abort.
-pub(super) fn reserve<T>(len: usize) -> Result<Vec<T>> {
-    let mut v = Vec::new();
-    v.try_reserve_exact(len).map_err(|_| Error::OutOfMemory {
-        backend: "cpu",
-        bytes: len.saturating_mul(size_of::<T>()),
-        detail: "scratch memory".into(),
-    })?;
-    Ok(v)
-}
-
-/// Memory for `len` elements with unspecified values. When dropped, it is kept for the next call.
-pub(super) fn scratch<T: ops_core::Element>(len: usize) -> Result<crate::HostBuffer<T>> {
-    crate::HostBuffer::new(len, "cpu")
-}
-
-/// `len` zeros, or an error where `vec!` would abort.
-pub(super) fn zeros<T: ops_core::Element>(len: usize) -> Result<Vec<T>> {
-    let mut v = reserve(len)?;
-    v.resize(len, T::zeroed());
-    Ok(v)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Running sums.
 use super::Cpu;
 use super::reduce_loops::Wider;
-use super::rows::map_runs;
+use super::runs::map_runs;
 use super::vectors::{TaskResult, unsupported_dtype};
 use crate::host::raw::{Raw, RawMut, on_num};
 use crate::{Host, Kernel};

@@ -1,5 +1,5 @@
 //! Softmax and log-softmax.
-use super::rows::map_runs;
+use super::runs::map_runs;
 use super::vectors::{on_vector, only_f64, store_mode};
 use super::{Cpu, f64_rows};
 use crate::host::raw::{Raw, RawMut};

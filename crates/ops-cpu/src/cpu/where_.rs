@@ -1,6 +1,6 @@
 //! Choices between two tensors, element by element.
 use super::Cpu;
-use super::rows::map_runs;
+use super::runs::map_runs;
 use super::vectors::TaskResult;
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};

@@ -17,7 +17,7 @@ pub(crate) fn check(standin: &Standin, gfx: &str, families: &[Family], except: &
     let of_run = instances().iter().filter(|k| families.contains(&k.family) && k.runs_on(gfx));
     let (mut never, mut wrongly, mut symbols) = (Vec::new(), Vec::new(), Vec::new());
     for kernel in of_run {
-        let executed = standin.count(&format!("kernel {}", kernel.symbol)) > 0;
+        let executed = standin.count(&format!("kernel {} on {gfx}", kernel.symbol)) > 0;
         let reason = except.iter().find(|e| (e.kernels)(kernel, gfx)).map(|e| e.reason);
         match (executed, reason) {
             (true, None) => symbols.push(kernel.symbol.as_str()),

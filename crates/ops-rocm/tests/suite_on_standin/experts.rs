@@ -1,18 +1,16 @@
 //! Products of rows with their experts' weight matrices, on all kinds of units.
-use crate::{executed, suite_of};
+use crate::{devices, executed, suite_of};
 use ops_core::ops::ExpertOps;
 use ops_core::{Backend, f16};
 use ops_kernels::Family;
 use ops_rocm::Rocm;
 use standin_testing::with_standin;
 
-/// Products of experts on a target for which no test runs the whole suite. Every kernel of these families runs.
-fn on(test: &str, gfx: &str, families: &[Family]) {
-    with_standin(&format!("experts::{test}"), &[("HIP_STANDIN_GFX", gfx)], |standin| {
-        for op in ["linear_experts", "qlinear_experts"] {
-            suite_of(op);
-        }
-        executed::check(standin, gfx, families, &[]);
+/// Products of experts on two targets for which no test runs the whole suite. Every kernel of these families runs.
+fn on(test: &str, gfx: [&str; 2], families: &[Family]) {
+    with_standin(&format!("experts::{test}"), &[("HIP_STANDIN_DEVICES", &gfx.join(","))], |standin| {
+        suite_of(&devices::<2>(), "linear_experts,qlinear_experts");
+        gfx.iter().for_each(|gfx| executed::check(standin, gfx, families, &[]));
     });
 }
 
@@ -21,23 +19,13 @@ const ON_VECTORS: [Family; 4] =
 const ON_UNITS: [Family; 4] = [Family::Experts, Family::ExpertsDot, Family::ExpertsSort, Family::ExpertsMma];
 
 #[test]
-fn on_gfx1030() {
-    on("on_gfx1030", "gfx1030", &ON_VECTORS);
+fn on_vectors() {
+    on("on_vectors", ["gfx1030", "gfx906"], &ON_VECTORS);
 }
 
 #[test]
-fn on_gfx906() {
-    on("on_gfx906", "gfx906", &ON_VECTORS);
-}
-
-#[test]
-fn on_gfx1100() {
-    on("on_gfx1100", "gfx1100", &ON_UNITS);
-}
-
-#[test]
-fn on_gfx942() {
-    on("on_gfx942", "gfx942", &ON_UNITS);
+fn on_units() {
+    on("on_units", ["gfx1100", "gfx942"], &ON_UNITS);
 }
 
 /// The way in which a call with many rows is computed is reported, and none of its steps waits for the

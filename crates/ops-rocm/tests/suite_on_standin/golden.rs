@@ -30,14 +30,13 @@ pub(crate) fn replay(wave: u32) {
 
 /// The same for ops that targets and libraries compute in different ways. All other ops have the same kernels
 /// on all targets with the same wave size; `golden_cases_on_waves_of_32` and `_of_64` replay those.
-pub(crate) fn replay_products() {
+pub(crate) fn replay_products(rocm: &Rocm) {
     let names = ["matmul", "linear", "conv", "attention", "qlinear"];
     let differs = |op: &str| names.iter().any(|name| op.starts_with(name));
-    let rocm = Rocm::new().unwrap();
     let mut ok = 0;
     for set in GOLDEN {
         let (folder, expected) = golden(set);
-        let tally = Tally::where_op(&rocm, &folder, differs).expect("a folder of golden cases");
+        let tally = Tally::where_op(rocm, &folder, differs).expect("a folder of golden cases");
         ok += tally.ok();
         // All lines except the numbers of cases: what is unsupported, and what failed.
         let said = tally.to_string();

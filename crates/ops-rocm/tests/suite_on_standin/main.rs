@@ -16,7 +16,7 @@ use ops_core::{Backend, DType, f16};
 use ops_kernels::{ElementType, Family};
 use ops_rocm::Rocm;
 use ops_rocm::hip::Hip;
-use ops_test::suite::{CaseStatus, Filter, run};
+use ops_test::suite::{CaseStatus, Filter, Report, run, run_all};
 use standin_testing::{Standin, has_program, with_standin};
 
 const OWN_PRODUCTS: (&str, &str) = ("OPS_ROCM_POLICY", "matmul=hip;linear=hip");
@@ -27,27 +27,29 @@ const SHUFFLED: (&str, &str) = ("HIP_STANDIN_ORDER", "shuffled");
 
 const WAVES_OF_64: &[(&str, &str)] = &[("HIP_STANDIN_WAVE", "64")];
 
-fn suite() {
-    suite_where(Filter::all());
+/// The devices of a test, in the order of `HIP_STANDIN_DEVICES`. A case that runs on several is drawn once, and its result is
+/// computed once for all, which takes as long as it runs on one of them.
+fn devices<const N: usize>() -> [Rocm; N] {
+    std::array::from_fn(|ordinal| device(ordinal as u32))
 }
 
-/// All cases of this op.
-fn suite_of(op: &str) {
-    suite_where(Filter::op(op));
+fn device(ordinal: u32) -> Rocm {
+    Rocm::builder().ordinal(ordinal).build().unwrap()
+}
+
+/// All cases of these ops on each of the devices.
+fn suite_of(devices: &[Rocm], ops: &str) {
+    suite_where(devices, Filter::op(ops));
 }
 
 /// The cases selected by `filter` and the environment variables. With `OPS_TEST_PART=2/12`, the second
 /// twelfth of all ops: several processes share the work.
-fn suite_where(filter: Filter) {
-    suite_on_part(&Rocm::new().unwrap(), filter);
-}
-
-fn suite_on_part(rocm: &Rocm, filter: Filter) {
+fn suite_where(devices: &[Rocm], filter: Filter) {
     let mut filter = filter.with_variables();
     if let (None, Ok(part)) = (&filter.op, std::env::var("OPS_TEST_PART")) {
         filter.op = Some(ops_of_part(&part));
     }
-    suite_on(rocm, &filter);
+    run_all(devices, &filter).iter().for_each(passes);
 }
 
 /// The ops of a part such as `2/12`, without in-place forms: the suite runs those along with the plain op.
@@ -63,8 +65,11 @@ fn ops_of_part(part: &str) -> String {
 }
 
 fn suite_on(rocm: &Rocm, filter: &Filter) {
-    let report = run(rocm, filter);
-    println!("{}\n{}", rocm.name(), report.table());
+    passes(&run(rocm, filter));
+}
+
+fn passes(report: &Report) {
+    println!("{}\n{}", report.backend, report.table());
     let failures = report.failures();
     none_of(
         failures
@@ -85,58 +90,54 @@ fn instructions(rocm: &Rocm) -> usize {
     checks.len()
 }
 
-/// The suite of products and attention, or one in `one_case_in` of its cases.
-fn suite_of_products(one_case_in: usize) {
-    for op in ["matmul", "linear", "attention", "qlinear", "linear_swiglu"] {
-        suite_where(Filter { one_case_in: Some(one_case_in), ..Filter::op(op) });
-    }
-}
+/// Ops that targets compute in different ways.
+const PRODUCTS: &str = "matmul,linear,attention,qlinear,linear_swiglu";
 
 /// Replays golden cases of products and attention on one target, and checks that matrix units were used if
 /// there are any.
-fn golden_products(gfx: &str) {
-    replay_products();
-    let rocm = Rocm::new().unwrap();
+fn golden_products(ordinal: u32, gfx: &str) {
+    replay_products(&device(ordinal));
+    let rocm = &device(ordinal);
     let expected = match gfx {
         "gfx90a" | "gfx942" => 6,
         "gfx1030" | "gfx906" => 0,
         _ => 3,
     };
-    assert_eq!(instructions(&rocm), expected);
+    assert_eq!(instructions(rocm), expected);
     let (a, b) = (rocm.tensor(&[40, 24], &[f16::ONE; 960]), rocm.tensor(&[24, 9], &[f16::ONE; 216]));
     let c = rocm.matmul(a.unwrap().as_ref(), b.unwrap().as_ref()).unwrap();
-    assert!(c.as_ref().to_vec(&rocm).unwrap().iter().all(|x| x.to_f32() == 24.0));
+    assert!(c.as_ref().to_vec(rocm).unwrap().iter().all(|x| x.to_f32() == 24.0));
     let [decision] = &rocm.decisions()[..] else { panic!("one decision: {:?}", rocm.decisions()) };
     let matrix = !["gfx1030", "gfx906"].contains(&gfx);
     assert_eq!(decision.to_string().contains("chosen, on matrix units"), matrix, "{decision}");
 }
 
-fn products_on(test: &str, gfx: &str, one_case_in: usize, then: impl FnOnce(&Standin)) {
-    with_standin(test, &[OWN_PRODUCTS, ("HIP_STANDIN_GFX", gfx)], |standin| {
-        suite_of_products(one_case_in);
-        golden_products(gfx);
-        then(standin);
+/// Products, or one in `one_case_in` of their cases, on two targets for which no test here runs the whole suite.
+fn products_on(test: &str, gfx: [&str; 2], one_case_in: Option<usize>, then: impl FnOnce(&Standin, &[Rocm])) {
+    with_standin(test, &[OWN_PRODUCTS, ("HIP_STANDIN_DEVICES", &gfx.join(","))], |standin| {
+        let rocm = devices::<2>();
+        suite_where(&rocm, Filter { one_case_in, ..Filter::op(PRODUCTS) });
+        gfx.iter().zip(0..).for_each(|(gfx, ordinal)| golden_products(ordinal, gfx));
+        then(standin, &rocm);
     });
 }
 
 /// The same, on a target for which a test here runs the whole suite.
 fn golden_products_on(test: &str, gfx: &str) {
-    with_standin(test, &[OWN_PRODUCTS, ("HIP_STANDIN_GFX", gfx)], |_| golden_products(gfx));
+    with_standin(test, &[OWN_PRODUCTS, ("HIP_STANDIN_GFX", gfx)], |_| {
+        golden_products(0, gfx);
+    });
 }
 
-/// Products with quantized weights; checks whether one row and a few rows use byte products.
-fn qlinear(bytes: Option<&str>) {
-    for op in ["qlinear", "linear_swiglu"] {
-        suite_of(op);
-    }
-    let rocm = Rocm::new().unwrap();
+/// Whether one row and a few rows of a product with quantized weights use byte products.
+fn uses_bytes(rocm: &Rocm, bytes: Option<&str>) {
     // With fewer outputs, byte products are not used.
     let ones = rocm.tensor(&[65, 64], &vec![1.0f32; 65 * 64]).unwrap();
     let weight = rocm.quantize(ones.as_ref(), DType::Block(&Q8_0)).unwrap();
     for rows in [1, 3] {
         let x = rocm.tensor(&[rows, 64], &vec![f16::ONE; rows * 64]).unwrap();
         let y = rocm.linear(x.as_ref(), weight.as_ref()).unwrap();
-        assert!(y.as_ref().to_vec(&rocm).unwrap().iter().all(|y| (y.to_f32() - 64.0).abs() < 0.1));
+        assert!(y.as_ref().to_vec(rocm).unwrap().iter().all(|y| (y.to_f32() - 64.0).abs() < 0.1));
         let decisions = rocm.decisions();
         let last = decisions.last().map(ToString::to_string).unwrap_or_default();
         let instruction = bytes.unwrap_or("no matrix units");
@@ -144,27 +145,17 @@ fn qlinear(bytes: Option<&str>) {
     }
 }
 
+/// Products with quantized weights on targets without matrix units: gfx1030 has products of bytes.
 #[test]
-fn qlinear_on_gfx1030() {
-    with_standin("qlinear_on_gfx1030", &[("HIP_STANDIN_GFX", "gfx1030")], |standin| {
-        qlinear(Some("v_dot4_i32_i8"));
+fn quantized_products_without_matrix_units() {
+    let three = [("HIP_STANDIN_DEVICES", "gfx1030,gfx1010,gfx900")];
+    with_standin("quantized_products_without_matrix_units", &three, |standin| {
+        suite_of(&devices::<3>(), "qlinear,linear_swiglu");
+        let bytes = [Some("v_dot4_i32_i8"), None, None];
+        devices::<3>().iter().zip(bytes).for_each(|(rocm, bytes)| uses_bytes(rocm, bytes));
         executed::check(standin, "gfx1030", &[Family::QlinearDot], &[]);
-    });
-}
-
-#[test]
-fn qlinear_on_gfx1010_without_products_of_bytes() {
-    let test = "qlinear_on_gfx1010_without_products_of_bytes";
-    with_standin(test, &[("HIP_STANDIN_GFX", "gfx1010")], |standin| {
-        qlinear(None);
         executed::check(standin, "gfx1010", &[Family::Qlinear], &[]);
     });
-}
-
-#[test]
-fn qlinear_on_gfx900_without_products_of_bytes() {
-    let test = "qlinear_on_gfx900_without_products_of_bytes";
-    with_standin(test, &[("HIP_STANDIN_GFX", "gfx900")], |_| qlinear(None));
 }
 
 /// Convolutions in 16-bit types on one target's matrix units.
@@ -200,7 +191,7 @@ fn golden_cases_on_waves_of_64() {
 
 /// With libraries, where they come first, on a device with one compute unit and one block on it: grids are smaller than the
 /// work, so kernels loop over it, and waves run in random order, so one that runs ahead into the next turn is noticed. Each op runs
-/// in about one in four of its types, because `any_order_of_waves_passes_the_suite` runs all on waves of 32;
+/// in about one in four of its types, because `all_ops_on_waves_of_32_and_of_64` runs all;
 /// `OPS_TEST_ONE_TYPE_IN=1` runs all here.
 #[test]
 fn suite_on_waves_of_32() {
@@ -210,18 +201,22 @@ fn suite_on_waves_of_32() {
             assert!(tuning.set(knob, 1), "{knob}");
         }
         let rocm = Rocm::builder().tuning(tuning).build().unwrap();
-        suite_on_part(&rocm, Filter { one_type_in: Some(4), ..Filter::all() });
+        suite_where(&[rocm], Filter { one_type_in: Some(4), ..Filter::all() });
     });
 }
 
-/// Tests start in the order of their names. This one takes longest, and its name makes it one of the first,
-/// so that the others run beside it.
+/// No result depends on which wave runs first. Tests start in the order of their names. This one takes longest, and its name makes
+/// it one of the first, so that the others run beside it.
 #[test]
-fn all_ops_on_waves_of_64() {
-    with_standin("all_ops_on_waves_of_64", &[WAVES_OF_64[0], OWN_PRODUCTS], |standin| {
-        suite();
-        instructions(&Rocm::new().unwrap());
-        executed::check(standin, "gfx90a", Family::ALL, &ELSEWHERE);
+fn all_ops_on_waves_of_32_and_of_64() {
+    let variables = [OWN_PRODUCTS, SHUFFLED, ("HIP_STANDIN_DEVICES", "gfx1201,gfx90a:sramecc+:xnack-")];
+    with_standin("all_ops_on_waves_of_32_and_of_64", &variables, |standin| {
+        let rocm = devices::<2>();
+        suite_where(&rocm, Filter::all());
+        for (rocm, gfx) in rocm.iter().zip(["gfx1201", "gfx90a"]) {
+            instructions(rocm);
+            executed::check(standin, gfx, Family::ALL, &ELSEWHERE);
+        }
     });
 }
 
@@ -254,7 +249,7 @@ fn suite_by_clang(test: &str, wave: &str) {
     if has_program(test, CLANG) {
         let compiler = [("HIP_STANDIN_CXX", CLANG), ("HIP_STANDIN_CXXFLAGS", "-O3")];
         with_standin(test, &[compiler[0], compiler[1], ("HIP_STANDIN_WAVE", wave)], |_| {
-            suite_where(Filter { one_type_in: Some(8), ..Filter::all() });
+            suite_where(&devices::<1>(), Filter { one_type_in: Some(8), ..Filter::all() });
         });
     }
 }
@@ -281,7 +276,7 @@ const ELSEWHERE: [Except; 3] = [
                 _ => false,
             }
         },
-        reason: "matrix units compute these products; products_on_gfx1030 executes them",
+        reason: "matrix units compute these products; products_on_gfx1030_and_gfx942 executes them",
     },
     Except {
         kernels: |k, _| {
@@ -289,7 +284,7 @@ const ELSEWHERE: [Except; 3] = [
             let by_matrix = || ops_kernels::find("qlinear", "mma64", &k.types).is_some();
             k.family == Family::Qlinear && k.part == "tile" && by_matrix()
         },
-        reason: "matrix units compute these products; qlinear_on_gfx1010 executes them",
+        reason: "matrix units compute these products; quantized_products_without_matrix_units executes them",
     },
     Except {
         kernels: |k, _| {
@@ -301,21 +296,9 @@ const ELSEWHERE: [Except; 3] = [
                 && k.types[0].values() > 1
                 && by_matrix()
         },
-        reason: "matrix units compute these products; experts::on_gfx1030 executes them",
+        reason: "matrix units compute these products; experts::on_vectors executes them",
     },
 ];
-
-/// No result depends on which wave runs first. The name makes it one of the first tests, as for
-/// `all_ops_on_waves_of_64`.
-#[test]
-fn any_order_of_waves_passes_the_suite() {
-    let variables = [OWN_PRODUCTS, ("HIP_STANDIN_GFX", "gfx1201"), SHUFFLED];
-    with_standin("any_order_of_waves_passes_the_suite", &variables, |standin| {
-        suite();
-        instructions(&Rocm::new().unwrap());
-        executed::check(standin, "gfx1201", Family::ALL, &ELSEWHERE);
-    });
-}
 
 /// Products with any number of rows, by one library; calls that it declines go to this project's kernels.
 fn products_by(test: &str, library: &str, wave: &str, computing: &'static str) {
@@ -330,7 +313,7 @@ fn products_by(test: &str, library: &str, wave: &str, computing: &'static str) {
                 assert!(calls > 10, "{computing} computed {op} of {dtype} {calls} times");
             }
         }
-        replay_products();
+        replay_products(&Rocm::new().unwrap());
     });
 }
 
@@ -345,12 +328,6 @@ fn products_by_hipblaslt() {
     products_by("products_by_hipblaslt", "hipblaslt", "32", "hipblasLtMatmul");
 }
 
-// Every layout of matrix units, and targets without any: the same ops use different kernels.
-#[test]
-fn products_on_gfx1100() {
-    products_on("products_on_gfx1100", "gfx1100", 3, |_| ());
-}
-
 #[test]
 fn golden_products_on_gfx1201() {
     golden_products_on("golden_products_on_gfx1201", "gfx1201");
@@ -361,25 +338,19 @@ fn golden_products_on_gfx90a() {
     golden_products_on("golden_products_on_gfx90a", "gfx90a");
 }
 
+// Every layout of matrix units, and targets without any: the same ops use different kernels.
 #[test]
-fn products_on_gfx942() {
-    products_on("products_on_gfx942", "gfx942", 1, |standin| {
-        suite_of("attention_varlen");
+fn products_on_gfx1030_and_gfx942() {
+    products_on("products_on_gfx1030_and_gfx942", ["gfx1030", "gfx942"], None, |standin, rocm| {
+        suite_of(rocm, "attention_varlen");
+        let families = [Family::Matmul, Family::Attention, Family::AttentionDecode];
+        executed::check(standin, "gfx1030", &families, &[]);
         let families = [Family::MmaUnit, Family::MatmulMma, Family::AttentionMma, Family::QlinearMma];
         executed::check(standin, "gfx942", &families, &[]);
     });
 }
 
 #[test]
-fn products_on_gfx1030() {
-    products_on("products_on_gfx1030", "gfx1030", 1, |standin| {
-        suite_of("attention_varlen");
-        let families = [Family::Matmul, Family::Attention, Family::AttentionDecode];
-        executed::check(standin, "gfx1030", &families, &[]);
-    });
-}
-
-#[test]
-fn products_on_gfx906() {
-    products_on("products_on_gfx906", "gfx906", 3, |_| ());
+fn products_on_gfx906_and_gfx1100() {
+    products_on("products_on_gfx906_and_gfx1100", ["gfx906", "gfx1100"], Some(3), |_, _| ());
 }

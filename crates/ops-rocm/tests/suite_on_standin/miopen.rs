@@ -232,8 +232,11 @@ fn nothing_fails(test: &str, version: &str, computes: &[&str]) {
             "conv_transpose2d",
         ] {
             let rocm = Rocm::new().unwrap();
-            assert_eq!(failures(&rocm, &cases(op, None)), 0);
-            assert_eq!(used(&rocm), computes.contains(&op) || op.starts_with("conv"), "{op}");
+            let computed = computes.contains(&op) || op.starts_with("conv");
+            // Our kernels compute the others, of which other tests run all cases.
+            let one_case_in = (!computed).then_some(4);
+            assert_eq!(failures(&rocm, &Filter { one_case_in, ..cases(op, None) }), 0);
+            assert_eq!(used(&rocm), computed, "{op}");
         }
     });
 }

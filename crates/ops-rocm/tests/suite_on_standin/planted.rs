@@ -10,7 +10,12 @@ fn with_standin(test: &str, variables: &[(&str, &str)], body: impl FnOnce(&Stand
     standin_testing::with_standin(&format!("planted::{test}"), variables, body);
 }
 
-/// Runs an op's cases in f32 on this project's unmodified kernels, then with `from` replaced by `to` in their
+/// The cases of an op, or of several, in f32.
+fn in_f32(ops: &str) -> Filter {
+    Filter { dtype: Some(DType::F32), ..Filter::op(ops) }
+}
+
+/// Runs an op's cases in f32, until one fails, on this project's unmodified kernels, then with `from` replaced by `to` in their
 /// source.
 fn is_found(test: &str, op: &str, from: &str, to: &str) {
     assert!(
@@ -21,7 +26,7 @@ fn is_found(test: &str, op: &str, from: &str, to: &str) {
     let variables =
         [("HIP_STANDIN_REPLACE", edit.as_str()), ("OPS_ROCM_CACHE", ""), ("OPS_ROCM_POLICY", "*=hip")];
     with_standin(test, &variables, |_| {
-        let filter = Filter { op: Some(op.to_owned()), dtype: Some(DType::F32), ..Filter::all() };
+        let filter = Filter { until_failure: true, ..in_f32(op) };
         let rocm = Rocm::new().unwrap();
         let report = run(&rocm, &filter);
         assert!(report.failures().count() > 0, "nobody noticed on {}:\n{}", rocm.name(), report.table());
@@ -152,22 +157,9 @@ fn choices_that_multiply_the_first_tokens_row() {
 fn without_a_fault_nothing_fails() {
     let variables = [("OPS_ROCM_POLICY", "*=hip")];
     with_standin("without_a_fault_nothing_fails", &variables, |_| {
-        let rocm = Rocm::new().unwrap();
-        for op in [
-            "rms_norm",
-            "softmax",
-            "rope",
-            "attention",
-            "sub",
-            "quantize",
-            "linear",
-            "qlinear",
-            "linear_experts",
-            "qlinear_experts",
-        ] {
-            let filter = Filter { op: Some(op.to_owned()), dtype: Some(DType::F32), ..Filter::all() };
-            let report = run(&rocm, &filter);
-            assert_eq!(report.failures().count(), 0, "{}", report.table());
-        }
+        let ops =
+            "rms_norm,softmax,rope,attention,sub,quantize,linear,qlinear,linear_experts,qlinear_experts";
+        let report = run(&Rocm::new().unwrap(), &in_f32(ops));
+        assert_eq!(report.failures().count(), 0, "{}", report.table());
     });
 }

@@ -6,12 +6,11 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "engine/host/marks.h"
+
 namespace standin {
 namespace {
 
-constexpr size_t page = 4096;
-constexpr unsigned char unwritten = 0xff;
-constexpr unsigned char red_zone = 0xa5;
 // Filling touches every page, so allocations larger than this are filled only at the start.
 constexpr size_t filled_at_most = size_t(64) << 20;
 

@@ -47,7 +47,7 @@ std::string contents(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-bool write(const fs::path& path, const std::string& text) {
+bool write_file(const fs::path& path, const std::string& text) {
   std::error_code ignored;
   fs::create_directories(path.parent_path(), ignored);
   std::ofstream file(path, std::ios::binary);
@@ -191,13 +191,13 @@ CompileResult compile_for_host(const CompileRequest& request) {
     result.log = "error: cannot make a temporary folder\n";
     return result;
   }
-  bool written = write(folder.path() / "kernel.cpp", "#line 1 \"" + request.name + "\"\n" + request.source);
+  bool written = write_file(folder.path() / "kernel.cpp", "#line 1 \"" + request.name + "\"\n" + request.source);
   for (const auto& [name, text] : request.headers) {
     if (!stays_inside(name)) {
       result.log = "error: include name '" + name + "' leads out of the program\n";
       return result;
     }
-    written = written && write(folder.path() / "include" / name, text);
+    written = written && write_file(folder.path() / "include" / name, text);
   }
   if (!written) {
     result.log = "error: cannot write the program to a temporary folder\n";

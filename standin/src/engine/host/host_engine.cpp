@@ -371,8 +371,10 @@ void HostEngine::run_kernel(KernelLaunch& launch, int device) {
   int error = hipSuccess;
   launch.error = hipSuccess;  // of the run before, in a graph
   const bool any_fails = faults().called("kernel");
-  const bool this_fails = faults().called(("kernel " + launch.name).c_str());
-  if (any_fails || this_fails) {
+  const std::string name = "kernel " + launch.name;
+  const bool this_fails = faults().called(name.c_str());
+  const bool this_fails_here = faults().called((name + " on " + bare_gfx(infos_[size_t(device)].gfx)).c_str());
+  if (any_fails || this_fails || this_fails_here) {
     error = hipErrorLaunchFailure;
   } else {
     const LaunchShape& shape = launch.shape;

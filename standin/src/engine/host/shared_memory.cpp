@@ -6,10 +6,11 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "engine/host/marks.h"
+
 namespace standin {
 namespace {
 
-constexpr size_t page = 4096;
 constexpr size_t gap = 64;                    // watched, after each variable
 constexpr size_t slots = 1 << 16;             // the largest number of slots in a module
 constexpr size_t variables_in_a_block = 256;  // the largest number of slots that one block uses
@@ -18,9 +19,6 @@ constexpr size_t static_pages = (static_bytes + page - 1) / page * page;
 constexpr size_t dynamic_pages = SharedMemory::limit;
 // guard, variables, guard, dynamic part, guard
 constexpr size_t map_bytes = page + static_pages + page + dynamic_pages + page;
-
-constexpr unsigned char unwritten = 0xff;
-constexpr unsigned char red_zone = 0xa5;
 
 size_t round_up(size_t value) { return (value + 15) / 16 * 16; }
 

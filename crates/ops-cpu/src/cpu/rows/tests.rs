@@ -1,5 +1,6 @@
 use super::*;
-use ops_core::DType;
+use crate::cpu::runs::map_runs;
+use ops_core::{DType, Error};
 
 fn output<'a>(bytes: &'a mut [u8], dims: &[usize], strides: &[isize]) -> RawMut<'a> {
     let layout = Layout::strided(dims, strides, 0).unwrap();
