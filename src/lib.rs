@@ -22,7 +22,7 @@
 //! # Ok(()) }
 //! ```
 pub use ops_core::*;
-pub use ops_cpu::{Cpu, CpuBuilder, EitherHost, Host, HostBuffer, Kernel, Reference};
+pub use ops_cpu::{Activations, Cpu, CpuBuilder, EitherHost, Host, HostBuffer, Kernel, Reference};
 
 #[cfg(feature = "gguf")]
 pub use ops_gguf as gguf;

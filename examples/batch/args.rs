@@ -1,7 +1,7 @@
 //! The command line.
 use clap::Parser;
 use examples_shared::Opening;
-use examples_shared::backend::{On, Type};
+use examples_shared::backend::{Activations, Computing, On, Type};
 use examples_shared::chat;
 use rocm_ops::Determinism;
 use std::path::PathBuf;
@@ -80,6 +80,10 @@ pub(crate) struct Args {
     /// Type of the activations and of the cache. Weights keep their type in the file.
     #[arg(long, value_enum, default_value_t = Type::F32)]
     pub(crate) dtype: Type,
+    /// What quantized weights are multiplied by on the CPU: activations rounded to 8 bits, as in llama.cpp, or the activations as they
+    /// are. Rounded is faster. Where two tokens are almost equally likely, it can change which is generated.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) activations: Activations,
     /// Guaranteed determinism: `run` or `batch`. With `batch`, every sequence gives the same tokens as it
     /// would alone, whatever other sequences run with it and however its prompt is split; steps may take
     /// longer.
@@ -98,6 +102,16 @@ impl Args {
     /// How the model is opened.
     pub(crate) fn opening(&self) -> Opening {
         Opening { map: self.mmap, allow_unknown_options: self.allow_unknown_options, on: self.backend }
+    }
+    /// How the model is run.
+    pub(crate) fn computing(&self) -> Computing {
+        Computing {
+            on: self.backend,
+            dtype: self.dtype,
+            determinism: self.determinism,
+            activations: self.activations,
+            stats: self.stats,
+        }
     }
 }
 

@@ -49,7 +49,7 @@ fn main() -> ExitCode {
 fn run(args: &Args, terminal: &mut Terminal<'_>) -> Result<stats::Stats> {
     let lines = Lines::open(args, terminal.input.take())?;
     let mut batch = Batch { args, lines, terminal };
-    backend::run(&mut batch, args.backend, args.dtype, args.determinism, args.stats)
+    backend::run(&mut batch, args.computing())
 }
 
 struct Batch<'g, 'o> {

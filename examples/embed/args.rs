@@ -1,7 +1,8 @@
 //! The command line.
 use clap::Parser;
 use examples_shared::Opening;
-use examples_shared::backend::{On, Type};
+use examples_shared::backend::{Activations, Computing, On, Type};
+use rocm_ops::Determinism;
 use std::path::PathBuf;
 
 /// Turn sentences into vectors with a BERT-style encoder.
@@ -60,6 +61,16 @@ impl Args {
     /// How the model is opened.
     pub(crate) fn opening(&self) -> Opening {
         Opening { map: self.mmap, allow_unknown_options: self.allow_unknown_options, on: self.backend }
+    }
+    /// How the model is run. Encoders have no quantized weights.
+    pub(crate) fn computing(&self) -> Computing {
+        Computing {
+            on: self.backend,
+            dtype: self.dtype,
+            determinism: Determinism::Run,
+            activations: Activations::Rounded,
+            stats: self.stats,
+        }
     }
 }
 

@@ -11,8 +11,8 @@ use clap::Parser;
 use examples_shared::backend::{self, Job, Prepare};
 use examples_shared::{Result, command};
 use input::Input;
+use rocm_ops::Float;
 use rocm_ops::model::Transformer;
-use rocm_ops::{Determinism, Float};
 use std::io::{Read, Write};
 use std::process::ExitCode;
 
@@ -26,8 +26,7 @@ fn main() -> ExitCode {
 
 fn run(args: &Args, standard: &mut dyn Read, out: &mut dyn Write) -> Result<()> {
     let input = Input::new(args, standard)?;
-    let embeddings =
-        backend::run(&mut Embed(&input), args.backend, args.dtype, Determinism::Run, args.stats)?;
+    let embeddings = backend::run(&mut Embed(&input), args.computing())?;
     output::print(&input, &embeddings, out)?;
     Ok(out.flush()?)
 }

@@ -1,9 +1,9 @@
 //! The command line.
 use clap::{Parser, ValueEnum};
 use examples_shared::Opening;
-use examples_shared::backend::{On, Type};
+use examples_shared::backend::{Activations, Computing, On, Type};
 use examples_shared::chat;
-use rocm_ops::models;
+use rocm_ops::{Determinism, models};
 use std::path::PathBuf;
 
 /// Generate text with a model.
@@ -75,6 +75,10 @@ pub(crate) struct Args {
     /// Type of the activations. Weights keep their type in the file.
     #[arg(long, value_enum, default_value_t = Type::F32)]
     pub(crate) dtype: Type,
+    /// What quantized weights are multiplied by on the CPU: activations rounded to 8 bits, as in llama.cpp, or the activations as they
+    /// are. Rounded is faster. Where two tokens are almost equally likely, it can change which is generated.
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) activations: Activations,
     /// Process the first prompt once before the timed run, so that the rates leave out first-run costs, such
     /// as fresh memory.
     #[arg(long)]
@@ -99,6 +103,16 @@ impl Args {
     /// How the model is opened.
     pub(crate) fn opening(&self) -> Opening {
         Opening { map: self.mmap, allow_unknown_options: self.allow_unknown_options, on: self.backend }
+    }
+    /// How the model is run.
+    pub(crate) fn computing(&self) -> Computing {
+        Computing {
+            on: self.backend,
+            dtype: self.dtype,
+            determinism: Determinism::Run,
+            activations: self.activations,
+            stats: self.stats,
+        }
     }
 }
 

@@ -13,8 +13,8 @@ use args::Args;
 use clap::Parser;
 use examples_shared::backend::{self, Job, Prepare};
 use examples_shared::{Result, command};
+use rocm_ops::Float;
 use rocm_ops::model::Transformer;
-use rocm_ops::{Determinism, Float};
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args, terminal: &mut Terminal<'_>) -> Result<()> {
-    backend::run(&mut Generate { args, terminal }, args.backend, args.dtype, Determinism::Run, args.stats)
+    backend::run(&mut Generate { args, terminal }, args.computing())
 }
 
 struct Generate<'g, 'o> {

@@ -116,6 +116,23 @@ fn a_shifted_text_is_the_text_of_what_is_kept() {
     assert_eq!(ids(&on), all[17..22]);
 }
 
+/// The model is in blocks (q8_0).
+#[test]
+fn exact_activations_give_the_logits_of_the_reference() {
+    let logits = |args: &[&str]| -> Vec<f64> {
+        let file = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+        printed(&[&["--prompt", "In the", "--logits", file.to_str().unwrap()], args].concat()).unwrap();
+        serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap()
+    };
+    let want = logits(&["--backend", "reference"]);
+    let error = |args| {
+        let off = logits(args).iter().zip(&want).map(|(got, want)| (got - want).powi(2)).sum::<f64>();
+        off / want.iter().map(|want| want.powi(2)).sum::<f64>()
+    };
+    let (exact, rounded) = (error(&["--activations", "exact"]), error(&[]));
+    assert!(exact < 1e-9 && rounded > 1e-7, "{exact:e}, {rounded:e}");
+}
+
 #[test]
 fn a_warm_up_changes_no_text() {
     let words = ["--temperature", "1.1", "--seed", "5", "--max-tokens", "10", "--ids"];

@@ -64,6 +64,18 @@ mod where_;
 pub struct Cpu {
     pool: Option<threads::Pool>,
     wanted: Determinism,
+    activations: Activations,
+}
+
+/// What [`Cpu`] multiplies quantized weights by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Activations {
+    /// Activations rounded to 8 bits, with one scale for each 32 values, as in llama.cpp. Where two tokens are almost equally
+    /// likely, this can change which is generated.
+    #[default]
+    Rounded,
+    /// Activations as they are, times weights that are decoded to f32. Slower: docs/run-your-model.md has measurements.
+    Exact,
 }
 
 impl Cpu {
@@ -127,6 +139,7 @@ impl Cpu {
 pub struct CpuBuilder {
     threads: Option<usize>,
     determinism: Determinism,
+    activations: Activations,
 }
 
 impl CpuBuilder {
@@ -153,6 +166,25 @@ impl CpuBuilder {
     pub fn determinism(self, determinism: Determinism) -> Self {
         CpuBuilder { determinism, ..self }
     }
+    /// Chooses what quantized weights are multiplied by. Pack weights with the backend that will use them: with
+    /// [`Activations::Exact`], those packed for [`Activations::Rounded`] are unpacked in every call.
+    ///
+    /// ```
+    /// use ops_core::{Backend, DType, ops::*, quant::Q8_0};
+    /// use ops_cpu::{Activations, Cpu, Reference};
+    ///
+    /// let cpu = Cpu::builder().activations(Activations::Exact).build()?;
+    /// let values: Vec<f32> = (0..64 * 32).map(|i| (i as f32 * 0.37).sin()).collect();
+    /// let weight = cpu.quantize(&cpu.tensor(&[64, 32], &values)?, DType::Block(&Q8_0))?;
+    /// let x = cpu.tensor(&[1, 32], &values[..32])?;
+    /// let got = cpu.linear(&x, &weight)?.to_vec(&cpu)?;
+    /// let want = Reference::new().linear(&x, &weight)?.to_vec(&cpu)?;
+    /// assert!(got.iter().zip(&want).all(|(got, want)| (got - want).abs() < 1e-5));
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    pub fn activations(self, activations: Activations) -> Self {
+        CpuBuilder { activations, ..self }
+    }
     /// Creates the backend.
     ///
     /// # Errors
@@ -162,8 +194,8 @@ impl CpuBuilder {
             let wanted = format!("one of {}", unknown.wanted.join(", "));
             return Err(Error::param("cpu", "OPS_SIMD", unknown.got, wanted));
         }
-        let wanted = self.determinism;
-        let Some(threads) = self.threads else { return Ok(Cpu { pool: None, wanted }) };
+        let (wanted, activations) = (self.determinism, self.activations);
+        let Some(threads) = self.threads else { return Ok(Cpu { pool: None, wanted, activations }) };
         if threads == 0 {
             return Err(Error::param("cpu", "threads", 0, "one or more"));
         }
@@ -172,17 +204,20 @@ impl CpuBuilder {
             call: "starting threads",
             status: format!("{error}; ask for fewer than {threads}"),
         };
-        Ok(Cpu { pool: Some(threads::pool(threads).map_err(failed)?), wanted })
+        Ok(Cpu { pool: Some(threads::pool(threads).map_err(failed)?), wanted, activations })
     }
 }
 
 host_backend!(Cpu, "cpu");
-execute_kernels!(Cpu, |cpu, kernel| threads::with_pool(cpu.pool.as_ref(), || threads::with_sums(
-    cpu.sums_by_row(),
+execute_kernels!(Cpu, |cpu, kernel| threads::with_pool(cpu.pool.as_ref(), || threads::with_mode(
+    cpu.mode(),
     kernel
 )));
 
 impl Cpu {
+    fn mode(&self) -> threads::Mode {
+        threads::Mode { by_row: self.sums_by_row(), exact: self.activations == Activations::Exact }
+    }
     fn sums_by_row(&self) -> bool {
         self.wanted > Determinism::Run
     }

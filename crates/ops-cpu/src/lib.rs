@@ -56,7 +56,7 @@ mod either;
 mod host;
 mod reference;
 
-pub use cpu::{Cpu, CpuBuilder};
+pub use cpu::{Activations, Cpu, CpuBuilder};
 pub use either::EitherHost;
 pub use host::{Host, HostBuffer, Kernel};
 pub use reference::Reference;

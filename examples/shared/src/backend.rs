@@ -44,6 +44,30 @@ pub enum Type {
     Bf16,
 }
 
+/// What `--activations` names.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+#[allow(missing_docs)] // --help would print them
+pub enum Activations {
+    #[default]
+    Rounded,
+    Exact,
+}
+
+/// Where and how a job is computed.
+#[derive(Clone, Copy, Debug)]
+pub struct Computing {
+    /// The backend.
+    pub on: On,
+    /// The element type.
+    pub dtype: Type,
+    /// The lowest level of determinism. The reference always computes each row independently.
+    pub determinism: Determinism,
+    /// What the CPU multiplies quantized weights by.
+    pub activations: Activations,
+    /// Whether statistics are written to standard error.
+    pub stats: bool,
+}
+
 /// The model's steps, on a separate state.
 pub type Steps<'s> = dyn FnMut() -> Result<()> + 's;
 /// Prepares a backend for these steps.
@@ -62,19 +86,18 @@ pub trait Job {
     ) -> Result<Self::Output>;
 }
 
-/// Runs the job on a backend with at least this determinism; then writes statistics to standard error, if
-/// requested. The reference always computes each row independently.
-pub fn run<J: Job>(
-    job: &mut J,
-    on: On,
-    dtype: Type,
-    determinism: Determinism,
-    stats: bool,
-) -> Result<J::Output> {
+/// Runs the job; then writes statistics to standard error, if requested.
+pub fn run<J: Job>(job: &mut J, computing: Computing) -> Result<J::Output> {
+    let Computing { on, dtype, determinism, activations, stats } = computing;
     match on {
         // One type for all three, so that everything below is compiled only once.
         On::Cpu | On::Checked | On::Reference => {
-            let cpu = || Cpu::builder().determinism(determinism).build().map(EitherHost::Cpu);
+            let activations = match activations {
+                Activations::Rounded => rocm_ops::Activations::Rounded,
+                Activations::Exact => rocm_ops::Activations::Exact,
+            };
+            let builder = Cpu::builder().determinism(determinism).activations(activations);
+            let cpu = || builder.build().map(EitherHost::Cpu);
             let (name, host) = match on {
                 On::Reference => ("reference", EitherHost::Reference),
                 On::Checked => ("checked", cpu()?),
@@ -95,6 +118,10 @@ pub fn run<J: Job>(
         }
         #[cfg(feature = "rocm")]
         On::Rocm => {
+            if matches!(activations, Activations::Exact) {
+                let why = "its kernels for few rows round activations to 8 bits, too";
+                return Err(format!("--activations exact: got --backend rocm, wanted cpu: {why}").into());
+            }
             let rocm = Timed::new(rocm_ops::Rocm::builder().determinism(determinism).build()?).on(stats);
             let prepare: &Prepare<'_> = &|steps| {
                 compile_kernels(rocm.inside(), steps)?;

@@ -1,6 +1,6 @@
 //! `iq4_nl`: 32 four-bit indices of sixteen uneven levels, with one scale.
 use super::search::{inverse, signed_scale_by};
-use super::{Block, Encode, padded};
+use super::{Block, Encode, decode_halves, padded};
 use crate::{BlockInfo, DType, Element, f16};
 
 /// The levels of `iq4_nl` and `iq4_xs`: closer to each other near zero, where most weights are.
@@ -35,6 +35,7 @@ pub(super) fn fit(x: &[f32]) -> f32 {
 }
 
 /// The level at an index.
+#[inline(always)]
 pub(super) fn level(q: u8) -> f32 {
     f32::from(IQ4_LEVELS[usize::from(q & 15)])
 }
@@ -42,10 +43,10 @@ pub(super) fn level(q: u8) -> f32 {
 impl Block for BlockIq4Nl {
     const LEN: usize = 32;
 
+    #[inline(always)]
     fn dequantize(&self, values: &mut [f32]) {
         let scale = self.scale.to_f32();
-        let codes = self.q.iter().copied().chain(self.q.iter().map(|b| b >> 4));
-        values.iter_mut().zip(codes).for_each(|(v, q)| *v = scale * level(q));
+        decode_halves(values, &self.q, |_, q| scale * level(q));
     }
 }
 

@@ -1,7 +1,7 @@
 //! `iq4_xs`: 256 four-bit indices of sixteen uneven levels in eight groups, each with a six-bit scale.
 use super::iq4_nl::{fit, level, nearest_level};
 use super::search::{inverse, scales_in_units, signed_scales};
-use super::{Block, Encode, padded};
+use super::{Block, Encode, decode_halves, padded};
 use crate::{BlockInfo, DType, Element, f16};
 
 /// 256 values `scale · (s − 32) · level[q]`; `s` in 0..=63 belongs to a group of 32. The levels are those of
@@ -29,13 +29,13 @@ impl Element for BlockIq4Xs {
 impl Block for BlockIq4Xs {
     const LEN: usize = 256;
 
+    #[inline(always)]
     fn dequantize(&self, values: &mut [f32]) {
-        for (j, (values, q)) in values.chunks_mut(32).zip(self.q.chunks_exact(16)).enumerate() {
+        for (j, (values, q)) in values.chunks_mut(32).zip(self.q.as_chunks::<16>().0).enumerate() {
             let low = self.scales_low[j / 2] >> (j % 2 * 4) & 15;
             let high = self.scales_high[j / 4] >> (j % 4 * 2) & 3;
             let scale = self.scale.to_f32() * (f32::from(low | high << 4) - 32.0);
-            let codes = q.iter().copied().chain(q.iter().map(|b| b >> 4));
-            values.iter_mut().zip(codes).for_each(|(v, q)| *v = scale * level(q));
+            decode_halves(values, q, |_, q| scale * level(q));
         }
     }
 }

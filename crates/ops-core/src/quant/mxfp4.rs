@@ -1,5 +1,5 @@
 //! `mxfp4`: 32 four-bit floats with a power of two as their scale (OCP Microscaling Formats 1.0).
-use super::{Block, Encode, padded};
+use super::{Block, Encode, decode_halves, padded};
 use crate::{BlockInfo, DType, Element};
 
 /// 32 values `2^(exponent − 127) · float(q)`. The low halves of the bytes come first, then the high halves.
@@ -23,6 +23,7 @@ impl Element for BlockMxfp4 {
 const DOUBLED: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 
 /// Half the scale, `2^(exponent − 128)`. For exponents 0 and 1 that is subnormal.
+#[inline(always)]
 fn half_scale(exponent: u8) -> f32 {
     f32::from_bits(match exponent {
         0 | 1 => 0x0020_0000 << exponent,
@@ -33,10 +34,10 @@ fn half_scale(exponent: u8) -> f32 {
 impl Block for BlockMxfp4 {
     const LEN: usize = 32;
 
+    #[inline(always)]
     fn dequantize(&self, values: &mut [f32]) {
         let scale = half_scale(self.exponent);
-        let codes = self.q.iter().map(|b| b & 15).chain(self.q.iter().map(|b| b >> 4));
-        values.iter_mut().zip(codes).for_each(|(v, q)| *v = f32::from(DOUBLED[usize::from(q)]) * scale);
+        decode_halves(values, &self.q, |_, q| f32::from(DOUBLED[usize::from(q)]) * scale);
     }
 }
 

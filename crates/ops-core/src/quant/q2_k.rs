@@ -32,13 +32,19 @@ pub(super) const fn place(at: usize) -> (usize, usize) {
 impl Block for BlockQ2K {
     const LEN: usize = 256;
 
+    #[inline(always)]
     fn dequantize(&self, values: &mut [f32]) {
-        for (j, (values, packed)) in values.chunks_mut(16).zip(self.scales).enumerate() {
-            let scale = self.scale.to_f32() * f32::from(packed & 15);
-            let min = self.min.to_f32() * f32::from(packed >> 4);
-            for (i, v) in values.iter_mut().enumerate() {
-                let (byte, shift) = place(j * 16 + i);
-                *v = scale * f32::from(self.q[byte] >> shift & 3) - min;
+        let (scale, min) = (self.scale.to_f32(), self.min.to_f32());
+        // Two groups at a time, whose codes are in the same bits of bytes that follow each other.
+        for (pair, values) in values.chunks_exact_mut(32).take(8).enumerate() {
+            let groups = [0, 1].map(|j| {
+                let packed = self.scales[2 * pair + j];
+                (scale * f32::from(packed & 15), min * f32::from(packed >> 4))
+            });
+            let (byte, shift) = place(pair * 32);
+            for (i, (v, q)) in values.iter_mut().zip(&self.q[byte..byte + 32]).enumerate() {
+                let (scale, min) = if i < 16 { groups[0] } else { groups[1] };
+                *v = scale * f32::from(q >> shift & 3) - min;
             }
         }
     }

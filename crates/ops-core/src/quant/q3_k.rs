@@ -34,16 +34,22 @@ const fn scale_place(j: usize) -> ((usize, usize), (usize, usize)) {
 impl Block for BlockQ3K {
     const LEN: usize = 256;
 
+    #[inline(always)]
     fn dequantize(&self, values: &mut [f32]) {
-        for (j, values) in values.chunks_mut(16).take(16).enumerate() {
+        let unit = self.scale.to_f32();
+        let scale = |j: usize| {
             let ((low, low_shift), (high, high_shift)) = scale_place(j);
             let s = self.scales[low] >> low_shift & 15 | (self.scales[high] >> high_shift & 3) << 4;
-            let scale = self.scale.to_f32() * (f32::from(s) - 32.0);
-            for (i, v) in values.iter_mut().enumerate() {
-                let at = j * 16 + i;
-                let (byte, shift) = place(at);
-                let q = self.q[byte] >> shift & 3 | (self.high[at % 32] >> (at / 32) & 1) << 2;
-                *v = scale * (f32::from(q) - 4.0);
+            unit * (f32::from(s) - 32.0)
+        };
+        // Two groups at a time, whose codes are in the same bits of bytes that follow each other.
+        for (pair, values) in values.chunks_exact_mut(32).take(8).enumerate() {
+            let scales = [scale(2 * pair), scale(2 * pair + 1)];
+            let (byte, shift) = place(pair * 32);
+            let bytes = self.q[byte..byte + 32].iter().zip(&self.high);
+            for (i, (v, (low, high))) in values.iter_mut().zip(bytes).enumerate() {
+                let q = low >> shift & 3 | (high >> pair & 1) << 2;
+                *v = (if i < 16 { scales[0] } else { scales[1] }) * (f32::from(q) - 4.0);
             }
         }
     }

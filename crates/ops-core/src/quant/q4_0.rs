@@ -1,5 +1,5 @@
 //! `q4_0`: 32 four-bit values with one scale.
-use super::{Block, Encode, padded};
+use super::{Block, Encode, decode_halves, padded};
 use crate::{BlockInfo, DType, Element, f16};
 
 /// 32 values `scale · (q − 8)`, `q` in 0..=15. The low halves of the bytes come first, then the high halves.
@@ -22,12 +22,10 @@ impl Element for BlockQ4_0 {
 impl Block for BlockQ4_0 {
     const LEN: usize = 32;
 
+    #[inline(always)]
     fn dequantize(&self, values: &mut [f32]) {
         let scale = self.scale.to_f32();
-        let codes = self.q.iter().map(|b| b & 15).chain(self.q.iter().map(|b| b >> 4));
-        for (v, code) in values.iter_mut().zip(codes) {
-            *v = scale * (f32::from(code) - 8.0);
-        }
+        decode_halves(values, &self.q, |_, q| scale * (f32::from(q) - 8.0));
     }
 }
 

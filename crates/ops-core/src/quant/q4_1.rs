@@ -1,5 +1,5 @@
 //! `q4_1`: 32 four-bit values with a scale and a minimum.
-use super::{Block, Encode, padded};
+use super::{Block, Encode, decode_halves, padded};
 use crate::{BlockInfo, DType, Element, f16};
 
 /// 32 values `scale · q + min`, `q` in 0..=15. The low halves of the bytes come first, then the high halves.
@@ -24,10 +24,10 @@ impl Element for BlockQ4_1 {
 impl Block for BlockQ4_1 {
     const LEN: usize = 32;
 
+    #[inline(always)]
     fn dequantize(&self, values: &mut [f32]) {
         let (scale, min) = (self.scale.to_f32(), self.min.to_f32());
-        let codes = self.q.iter().map(|b| b & 15).chain(self.q.iter().map(|b| b >> 4));
-        values.iter_mut().zip(codes).for_each(|(v, q)| *v = scale * f32::from(q) + min);
+        decode_halves(values, &self.q, |_, q| scale * f32::from(q) + min);
     }
 }
 

@@ -26,20 +26,16 @@ impl Element for BlockQ4K {
 impl Block for BlockQ4K {
     const LEN: usize = 256;
 
+    #[inline(always)]
     fn dequantize(&self, values: &mut [f32]) {
-        let pairs = values.chunks_mut(64).zip(self.q.chunks_exact(32)).enumerate();
-        for (pair, (values, q)) in pairs {
-            let (low, high) = values.split_at_mut(32);
-            decode_group(self, 2 * pair, low, q.iter().map(|b| b & 15));
-            decode_group(self, 2 * pair + 1, high, q.iter().map(|b| b >> 4));
+        let (scale, min) = (self.scale.to_f32(), self.min.to_f32());
+        for (j, values) in values.chunks_exact_mut(32).take(8).enumerate() {
+            let (s, m) = scales::get(&self.scales, j);
+            let (scale, min, shift) = (scale * f32::from(s), min * f32::from(m), j % 2 * 4);
+            let bytes = &self.q[j / 2 * 32..][..32];
+            values.iter_mut().zip(bytes).for_each(|(v, q)| *v = scale * f32::from(q >> shift & 15) - min);
         }
     }
-}
-
-fn decode_group(block: &BlockQ4K, group: usize, values: &mut [f32], codes: impl Iterator<Item = u8>) {
-    let (s, m) = scales::get(&block.scales, group);
-    let (scale, min) = (block.scale.to_f32() * f32::from(s), block.min.to_f32() * f32::from(m));
-    values.iter_mut().zip(codes).for_each(|(v, q)| *v = scale * f32::from(q) - min);
 }
 
 impl Encode for BlockQ4K {

@@ -1,5 +1,5 @@
 //! `q5_0`: 32 five-bit values with one scale.
-use super::{Block, Encode, padded};
+use super::{Block, Encode, decode_halves, padded};
 use crate::{BlockInfo, DType, Element, f16};
 
 /// 32 values `scale · (q − 16)`, `q` in 0..=31. The low halves of the bytes come first, then the high halves.
@@ -24,9 +24,11 @@ impl Element for BlockQ5_0 {
 impl Block for BlockQ5_0 {
     const LEN: usize = 32;
 
+    #[inline(always)]
     fn dequantize(&self, values: &mut [f32]) {
         let scale = self.scale.to_f32();
-        values.iter_mut().zip(codes(self.high, self.q)).for_each(|(v, q)| *v = scale * (f32::from(q) - 16.0));
+        let high = u32::from_le_bytes(self.high);
+        decode_halves(values, &self.q, |i, q| scale * (five_bits(high, i, q) - 16.0));
     }
 }
 
@@ -45,10 +47,11 @@ impl Encode for BlockQ5_0 {
     }
 }
 
-/// The five-bit codes of a block.
-pub(super) fn codes(high: [u8; 4], q: [u8; 16]) -> impl Iterator<Item = u8> {
-    let high = u32::from_le_bytes(high);
-    (0..32).map(move |i| (q[i % 16] >> (i / 16 * 4) & 15) | ((high >> i & 1) as u8 * 16))
+/// The five-bit code of value `i`, whose lower bits are `low`.
+#[inline(always)]
+pub(super) fn five_bits(high: u32, i: usize, low: u8) -> f32 {
+    // Signed, because there is no vector instruction for unsigned integers before AVX-512.
+    (u32::from(low) | (high >> i & 1) << 4).cast_signed() as f32
 }
 
 /// Five-bit codes as they are stored.

@@ -1,7 +1,7 @@
 //! `q5_1`: 32 five-bit values with a scale and a minimum.
 use super::q4_1::from_range;
-use super::q5_0::{codes, packed};
-use super::{Block, Encode};
+use super::q5_0::{five_bits, packed};
+use super::{Block, Encode, decode_halves};
 use crate::{BlockInfo, DType, Element, f16};
 
 /// 32 values `scale · q + min`, `q` in 0..=31. The low halves of the bytes come first, then the high halves.
@@ -28,9 +28,11 @@ impl Element for BlockQ5_1 {
 impl Block for BlockQ5_1 {
     const LEN: usize = 32;
 
+    #[inline(always)]
     fn dequantize(&self, values: &mut [f32]) {
         let (scale, min) = (self.scale.to_f32(), self.min.to_f32());
-        values.iter_mut().zip(codes(self.high, self.q)).for_each(|(v, q)| *v = scale * f32::from(q) + min);
+        let high = u32::from_le_bytes(self.high);
+        decode_halves(values, &self.q, |i, q| scale * five_bits(high, i, q) + min);
     }
 }
 

@@ -28,13 +28,16 @@ impl Element for BlockQ5K {
 impl Block for BlockQ5K {
     const LEN: usize = 256;
 
+    #[inline(always)]
     fn dequantize(&self, values: &mut [f32]) {
-        for (j, values) in values.chunks_mut(32).take(8).enumerate() {
+        let (scale, min) = (self.scale.to_f32(), self.min.to_f32());
+        for (j, values) in values.chunks_exact_mut(32).take(8).enumerate() {
             let (s, m) = scales::get(&self.scales, j);
-            let (scale, min) = (self.scale.to_f32() * f32::from(s), self.min.to_f32() * f32::from(m));
-            let low = self.q[j / 2 * 32..].iter().map(|b| b >> (j % 2 * 4) & 15);
-            let codes = low.zip(self.high).map(|(low, high)| low | (high >> j & 1) << 4);
-            values.iter_mut().zip(codes).for_each(|(v, q)| *v = scale * f32::from(q) - min);
+            let (scale, min, shift) = (scale * f32::from(s), min * f32::from(m), j % 2 * 4);
+            let bytes = self.q[j / 2 * 32..][..32].iter().zip(&self.high);
+            for (v, (low, high)) in values.iter_mut().zip(bytes) {
+                *v = scale * f32::from(low >> shift & 15 | (high >> j & 1) << 4) - min;
+            }
         }
     }
 }

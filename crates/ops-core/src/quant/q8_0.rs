@@ -22,6 +22,7 @@ impl Element for BlockQ8_0 {
 impl Block for BlockQ8_0 {
     const LEN: usize = 32;
 
+    #[inline(always)]
     fn dequantize(&self, values: &mut [f32]) {
         let scale = self.scale.to_f32();
         for (v, q) in values.iter_mut().zip(self.q) {

@@ -24,6 +24,7 @@ impl Element for BlockQ8_1 {
 impl Block for BlockQ8_1 {
     const LEN: usize = 32;
 
+    #[inline(always)]
     fn dequantize(&self, values: &mut [f32]) {
         let scale = self.scale.to_f32();
         values.iter_mut().zip(self.q).for_each(|(v, q)| *v = scale * f32::from(q));

@@ -24,6 +24,7 @@ impl Element for BlockQ8K {
 impl Block for BlockQ8K {
     const LEN: usize = 256;
 
+    #[inline(always)]
     fn dequantize(&self, values: &mut [f32]) {
         values.iter_mut().zip(self.q).for_each(|(v, q)| *v = self.scale * f32::from(q));
     }

@@ -8,6 +8,7 @@
 pub(super) type Scales = [u8; 12];
 
 /// The scale and the minimum of group `j`.
+#[inline(always)]
 pub(super) fn get(packed: &Scales, j: usize) -> (u8, u8) {
     if j < 4 {
         return (packed[j] & 63, packed[j + 4] & 63);

@@ -2,13 +2,14 @@
 use super::product::{Stack, split_columns, store_sums};
 use super::quant::blocks;
 use super::quant::inputs::Inputs;
+use super::quant::multiply_decoded;
 use super::rows::{packed, scratch, widened};
 use super::threads;
 use super::vectors::{TaskResult, on_vector, report, unsupported_dtype};
-use crate::host::raw::{Raw, RawMut};
+use crate::host::raw::{Raw, RawMut, block_info};
 use crate::{Host, HostBuffer};
 use bytemuck::cast_slice_mut;
-use ops_core::{AnyRef, AnyTensor, DType, Packing, Result, bf16, f16};
+use ops_core::{AnyRef, AnyTensor, DType, Layout, Packing, Result, bf16, f16};
 use ops_simd::gemm::{Input, Mat, MatMut, PackedB, gemm_packed, gemm_packed_by_row};
 use ops_simd::quant::{BLOCK, TILE_ROWS, Tiles, multiply};
 use ops_simd::{Error as SimdError, Isa};
@@ -71,7 +72,9 @@ fn try_pack(weight: &AnyTensor<Host>) -> Option<AnyTensor<Host>> {
     let (dtype, &[n, _]) = (weight.dtype(), weight.dims()) else { return None };
     let values = weight.layout().len().checked_mul(dtype.values())?;
     let small = if dtype.is_block() { values < MIN_BLOCK_VALUES } else { weight.bytes() <= MAX_PLAIN_BYTES };
-    if n < MIN_OUTPUTS || small || weight.packing().is_some() {
+    // Tiles are for integer products.
+    let useless = dtype.is_block() && threads::exact();
+    if n < MIN_OUTPUTS || small || useless || weight.packing().is_some() {
         return None;
     }
     let mut memory = HostBuffer::new(PANELS.bytes(dtype, weight.dims())?, "cpu").ok()?;
@@ -134,6 +137,15 @@ fn multiply_tiles(x: &Raw<'_>, weight: &Tiles<'_>, y: &mut [f32]) -> Result<()> 
     })
 }
 
+/// Multiplies activations that are not rounded by a weight that another backend packed.
+fn multiply_unpacked(x: &Raw<'_>, dtype: DType, tiles: &Tiles<'_>, y: &mut [f32]) -> Result<()> {
+    let (format, dims) = (block_info("qlinear", dtype)?, [tiles.rows(), x.layout.last() / BLOCK]);
+    let mut plain = scratch::<u8>(dims[0] * dims[1] * format.bytes())?;
+    report("qlinear", tiles.unpack(plain.as_mut_slice()))?;
+    let layout = Layout::contiguous(&dims)?;
+    multiply_decoded(format, &Inputs::all(*x), &Raw { bytes: &plain, size: format.bytes(), dtype, layout }, y)
+}
+
 /// Multiplies by a packed weight `[n, k]`; `k` counts values, not blocks. A bias is only added to products of
 /// floats.
 fn product(
@@ -161,6 +173,9 @@ fn product(
     match (weight.dtype(), blocks::simd_format(weight.dtype())) {
         (_, Some(format)) => {
             let tiles = report("qlinear", Tiles::from_bytes(format, n, k, weight.bytes()))?;
+            if threads::exact() {
+                return multiply_unpacked(x, weight.dtype(), &tiles, y);
+            }
             multiply_tiles(x, &tiles, y)
         }
         (DType::F32, _) => floats::<f32>(x, weight.bytes(), [n, k], bias, y),

@@ -1,23 +1,22 @@
 //! Quantized tensors.
 use super::Cpu;
-use super::product::{gemm, store_sums};
+use super::product::{gemm, split_columns, store_sums};
 use super::rows::{for_each_row, row, scratch, widened, zeros};
 use super::threads;
 use super::vectors::{report, unsupported_dtype};
 use crate::host::raw::{Raw, RawMut, block_info, on_float, resolve};
 use crate::{Host, Kernel};
 use bytemuck::{cast_slice, cast_slice_mut};
+use decode::Decoder;
 use inputs::Inputs;
 use ops_core::ops::{Dequantize, Quantize};
-use ops_core::{BlockInfo, Call, DType, Float, Result, Scalar};
+use ops_core::{BlockInfo, Call, DType, Error, Float, Result, Scalar};
 use ops_simd::Isa;
 use ops_simd::gemm::{Mat, MatMut};
 
 pub(super) mod blocks;
+mod decode;
 pub(super) mod inputs;
-
-/// Rows of the weight dequantized at a time.
-const PANEL_ROWS: usize = 64;
 
 pub(super) fn quantize(x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
     let format = block_info("quantize", y.dtype)?;
@@ -31,16 +30,10 @@ pub(super) fn quantize(x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
     })
 }
 
-/// Decodes a row of blocks.
-fn decode_row(format: &BlockInfo, blocks: &[u8], y: &mut [f32]) {
-    let rows = y.chunks_exact_mut(format.values()).zip(blocks.chunks_exact(format.bytes()));
-    rows.for_each(|(values, block)| format.decode(block, values));
-}
-
 pub(super) fn dequantize(x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
-    let (n, format) = (y.layout.last(), block_info("dequantize", x.dtype)?);
+    let (n, decoder) = (y.layout.last(), Decoder::of(block_info("dequantize", x.dtype)?));
     for_each_row("dequantize", y, n, &|[scratch, ..], i, y| {
-        decode_row(format, row(&x, i, scratch), cast_slice_mut(y));
+        decoder.row(row(&x, i, scratch), cast_slice_mut(y));
         Ok(())
     })
 }
@@ -76,6 +69,7 @@ pub(super) fn multiply(
     let format = block_info("qlinear", weight.dtype)?;
     let multiply =
         |y: &mut [f32]| match (blocks::simd_format(weight.dtype), blocks::kernel(weight.dtype, rows)) {
+            _ if threads::exact() => multiply_decoded(format, &x, &weight, y),
             (Some(known), _) if distinct >= MIN_INTEGER_OUTPUTS => blocks::multiply(known, &x, &weight, y),
             (None, Some(kernel)) if distinct >= MIN_MIXED_OUTPUTS => {
                 blocks::multiply_with(kernel, &x, &weight, y)
@@ -83,7 +77,7 @@ pub(super) fn multiply(
             (None, None) if distinct >= MIN_MIXED_OUTPUTS && blocks::is_many(rows) => {
                 blocks::multiply_requantized(format, &x, &weight, y)
             }
-            _ => multiply_dequantized(format, &x, &weight, y),
+            _ => multiply_decoded(format, &x, &weight, y),
         };
     if y.dtype == DType::F32 && bias.is_none() && y.layout.is_contiguous() {
         let extent = y.layout.extent();
@@ -94,51 +88,55 @@ pub(super) fn multiply(
     store_sums(&sums, bias.as_deref(), y)
 }
 
-/// Part of the product: the index of its first weight row, and the matching columns of `y`.
-type Part<'a> = (usize, MatMut<'a, f32>);
+/// Bytes of decoded weights that stay in the L1 cache.
+const L1_BYTES: usize = 32 << 10;
+/// Up to this many rows of activations, decoding limits the speed.
+const FEW_ROWS: usize = 8;
+/// Rows of the weight decoded at a time, for many rows of activations.
+const PANEL_ROWS: usize = 64;
 
-/// Splits the columns of `y[m, n]` into parts of `PANEL_ROWS`.
-fn split_panels(y: &mut [f32], m: usize, n: usize) -> core::result::Result<Vec<Part<'_>>, ops_simd::Error> {
-    let (mut parts, mut rest, mut first) = (Vec::new(), MatMut::new(y, m, n, n)?, 0);
-    while rest.cols() > 0 {
-        let (part, after) = rest.split_at_col(PANEL_ROWS);
-        parts.push((first, part));
-        (rest, first) = (after, first + PANEL_ROWS);
-    }
-    Ok(parts)
-}
-
-/// Dequantizes panels of the weight into a thread's cache and multiplies them as f32. Used for few outputs, and for few rows of
-/// formats without integer kernels.
-fn multiply_dequantized(
+/// Decodes a few rows of the weight at a time into a thread's cache and multiplies them as f32, without rounding the activations.
+pub(super) fn multiply_decoded(
     format: &'static BlockInfo,
     x: &Inputs<'_>,
     weight: &Raw<'_>,
     y: &mut [f32],
 ) -> Result<()> {
-    let (k, n) = (x.k(), weight.layout.dims()[0]);
+    let (k, n, decoder) = (x.k(), weight.layout.dims()[0], Decoder::of(format));
     let m = y.len().checked_div(n).unwrap_or(0);
     let x = x.widened()?;
-    let one = |(first, y): Part<'_>| {
-        let (rows, mut scratch) = (y.cols(), Default::default());
-        let mut wide = vec![0.0; rows * k];
-        for (j, wide) in wide.chunks_exact_mut(k.max(1)).enumerate() {
-            decode_row(format, row(weight, first + j, &mut scratch), wide);
+    let few = (L1_BYTES / (4 * k.max(1))).clamp(4, PANEL_ROWS);
+    let panel = if m <= FEW_ROWS { few } else { PANEL_ROWS };
+    let part = |(first, mut y): (usize, MatMut<'_, f32>)| {
+        let mut wide = scratch::<f32>(panel.min(y.cols()) * k)?;
+        let (mut scratch, mut first) = (Default::default(), first);
+        while y.cols() > 0 {
+            let (now, after) = y.split_at_col(panel);
+            let wide = &mut wide.as_mut_slice()[..now.cols() * k];
+            for (j, wide) in wide.chunks_exact_mut(k.max(1)).enumerate() {
+                decoder.row(row(weight, first + j, &mut scratch), wide);
+            }
+            let product = || {
+                let w = Mat::row_major(wide, now.cols(), k)?;
+                gemm(Isa::best(), Mat::row_major(&x, m, k)?, w.transposed(), now, false)
+            };
+            report("qlinear", product())?;
+            (y, first) = (after, first + panel);
         }
-        let w = Mat::row_major(&wide, rows, k)?;
-        gemm(Isa::best(), Mat::row_major(&x, m, k)?, w.transposed(), y, false)
+        Ok::<(), Error>(())
     };
-    report("qlinear", split_panels(y, m, n).and_then(|parts| threads::for_each_part(parts, &one)))
+    let all = report("qlinear", MatMut::new(y, m, n, n))?;
+    threads::for_each_part(split_columns(all, m.saturating_mul(k), panel, 4), &part)
 }
 
 /// The f64 implementation, in plain loops.
 fn qlinear_f64(x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, mut y: RawMut<'_>) -> Result<()> {
-    let format = block_info("qlinear", weight.dtype)?;
+    let decoder = Decoder::of(block_info("qlinear", weight.dtype)?);
     let (k, n, x) = (x.layout.last(), y.layout.last(), x.values());
     let (mut wide, mut sums, mut scratch) =
         (zeros::<f32>(k)?, zeros::<f64>(y.layout.len())?, Default::default());
     for j in 0..n {
-        decode_row(format, row(&weight, j, &mut scratch), &mut wide);
+        decoder.row(row(&weight, j, &mut scratch), &mut wide);
         for (x, sums) in x.chunks_exact(k.max(1)).zip(sums.chunks_exact_mut(n)) {
             sums[j] = x.iter().zip(&wide).map(|(x, w)| x * f64::from(*w)).sum();
         }
@@ -163,7 +161,7 @@ pub(super) fn embedding(table: Raw<'_>, ids: Raw<'_>, y: RawMut<'_>, name: &'sta
             same if same == dtype => y.copy_from_slice(row),
             DType::Block(format) => {
                 let mut wide = vec![0.0f32; n];
-                decode_row(format, row, &mut wide);
+                Decoder::of(format).row(row, &mut wide);
                 on_float!(dtype, T => narrow::<T>(&wide, y), else return Err(unsupported_dtype(dtype)));
             }
             other => on_float!(other, W => on_float!(dtype, T => {

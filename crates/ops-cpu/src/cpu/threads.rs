@@ -37,36 +37,49 @@ impl RefUnwindSafe for Pool {}
 thread_local! {
     /// The pool of the backend whose kernel this thread runs, if it has its own.
     static POOL: RefCell<Option<Pool>> = const { RefCell::new(None) };
-    /// Whether that kernel sums each row in an order that does not depend on other rows.
-    static BY_ROW: Cell<bool> = const { Cell::new(false) };
+    /// What that backend requires of the kernel.
+    static MODE: Cell<Mode> = const { Cell::new(Mode { by_row: false, exact: false }) };
 }
 
-/// Runs a kernel, or a part of one; `by_row` says whether sums of a row must be independent of the other
-/// rows.
+/// What a backend requires of its kernels.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Mode {
+    /// Each row is summed in an order that does not depend on other rows: [`Determinism::Batch`](ops_core::Determinism).
+    pub(super) by_row: bool,
+    /// Activations are not rounded for products with quantized weights: [`Activations::Exact`](super::Activations).
+    pub(super) exact: bool,
+}
+
+/// Runs a kernel, or a part of one, in this mode.
 #[inline]
-pub(super) fn with_sums<R>(by_row: bool, kernel: impl FnOnce() -> R) -> R {
-    struct Restore(bool);
+pub(super) fn with_mode<R>(mode: Mode, kernel: impl FnOnce() -> R) -> R {
+    struct Restore(Mode);
     impl Drop for Restore {
         fn drop(&mut self) {
-            BY_ROW.set(self.0);
+            MODE.set(self.0);
         }
     }
-    if BY_ROW.get() == by_row {
+    if MODE.get() == mode {
         return kernel();
     }
-    let _restore = Restore(BY_ROW.replace(by_row));
+    let _restore = Restore(MODE.replace(mode));
     kernel()
 }
 
-/// Whether each row must be summed in an order that does not depend on other rows: [`Determinism::Batch`](ops_core::Determinism).
+/// See [`Mode::by_row`].
 pub(super) fn by_row() -> bool {
-    BY_ROW.get()
+    MODE.get().by_row
 }
 
-/// Runs the tasks of a call on its threads, with its summation order.
+/// See [`Mode::exact`].
+pub(super) fn exact() -> bool {
+    MODE.get().exact
+}
+
+/// Runs the tasks of a call on its threads, in its mode.
 fn run(tasks: usize, f: &(dyn Fn(usize) + Sync)) {
-    let by_row = by_row();
-    crew::run(tasks, count(), &|t| with_sums(by_row, || f(t)));
+    let mode = MODE.get();
+    crew::run(tasks, count(), &|t| with_mode(mode, || f(t)));
 }
 
 /// Runs a kernel on this pool; without one, on the caller's.

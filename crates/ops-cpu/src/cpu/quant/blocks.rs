@@ -8,7 +8,7 @@
 use super::super::product::split_columns;
 use super::super::rows::row;
 use super::super::threads;
-use super::decode_row;
+use super::decode::Decoder;
 use super::inputs::Inputs;
 use crate::host::raw::Raw;
 use ops_core::{BlockInfo, DType, Result};
@@ -276,8 +276,9 @@ impl Requantized {
         rows: impl Iterator<Item = &'r [u8]>,
     ) -> core::result::Result<&[u8], Error> {
         self.factors.clear();
+        let decoder = Decoder::of(format);
         for (row, out) in rows.zip(self.blocks.chunks_exact_mut(self.row)) {
-            decode_row(format, row, &mut self.wide);
+            decoder.row(row, &mut self.wide);
             self.factors.push(quant::requantize(Isa::best(), &self.wide, out)?);
         }
         Ok(&self.blocks[..self.factors.len() * self.row])
