@@ -303,8 +303,9 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         past: &mut Past<'_, '_, B::Space, T>,
     ) -> Result<TensorOf<B, T>> {
         let mut x: TensorOf<B, T> = b.embedding(&self.embedding, ids)?;
-        if self.config.embedding_scale != 1.0 {
-            b.affine_inplace(&mut x, self.config.embedding_scale, 0.0)?;
+        let scale = self.config.embedding_scale / self.config.stream_unit::<T>();
+        if scale != 1.0 {
+            b.affine_inplace(&mut x, scale, 0.0)?;
         }
         let norm_of = |i: usize| self.layers.get(i).map_or(&self.output_norm, |layer| &layer.attention_norm);
         let mut h = norm_of(0).apply(b, x.as_ref())?;

@@ -4,7 +4,7 @@ use super::{Attend, AttentionPart, Decoder, Layer, Linear, Norm, Rotation};
 use crate::keys::Keys;
 use crate::{Activation, Config, Error, Experts, NormKind, Result};
 use ops_core::model::{RopeScaling, RopeTables, Transformer, Weight};
-use ops_core::ops::{CastOps, LinearOps};
+use ops_core::ops::{CastOps, ElementwiseOps, LinearOps};
 use ops_core::{Float, TensorOf};
 use ops_gguf::{Gguf, Weights};
 use std::cell::RefCell;
@@ -107,8 +107,22 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
     pub(super) fn norm(&self, part: &str, len: usize) -> Result<Norm<B>> {
         self.norm_of((self.config.norm, self.config.norm_eps), part, len)
     }
-    fn optional_norm(&self, part: &str, len: usize) -> Result<Option<Norm<B>>> {
-        self.has(&format!("{part}.weight")).then(|| self.norm(part, len)).transpose()
+    /// A norm of the residual stream, which is in units of [`Config::stream_unit`]: only `eps` needs to be in them, too.
+    fn stream_norm(&self, part: &str) -> Result<Norm<B>> {
+        let unit = self.config.stream_unit::<T>();
+        self.norm_of((self.config.norm, self.config.norm_eps / (unit * unit)), part, self.config.dim)
+    }
+    /// The norm of what a block adds to the residual stream, in its units.
+    fn post_norm(&self, part: &str) -> Result<Option<Norm<B>>> {
+        if !self.config.post_norms {
+            return Ok(None);
+        }
+        let mut norm = self.norm(part, self.config.dim)?;
+        let unit = self.config.stream_unit::<T>();
+        if unit != 1.0 {
+            ElementwiseOps::<f32>::affine_inplace(self.backend, &mut norm.weight, 1.0 / unit, 0.0)?;
+        }
+        Ok(Some(norm))
     }
 
     /// Rows of a tensor as a separate matrix.
@@ -134,11 +148,11 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
     }
 
     fn layer(&self, i: usize) -> Result<Layer<T, B>> {
-        let Config { dim, parallel, feed_norm, .. } = *self.config;
+        let Config { parallel, feed_norm, .. } = *self.config;
         let part = |name: &str| format!("blk.{i}.{name}");
         let is_recurrent = |layer| self.config.is_recurrent(layer);
         Ok(Layer {
-            attention_norm: self.norm(&part("attn_norm"), dim)?,
+            attention_norm: self.stream_norm(&part("attn_norm"))?,
             attend: match (self.config.latent, &self.config.recurrent) {
                 (_, Some(plan)) if is_recurrent(i) => {
                     AttentionPart::Recurrent(Box::new(self.recurrent(i, plan)?))
@@ -147,16 +161,13 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
                 (None, _) => AttentionPart::Heads(Box::new(self.attend(i)?)),
             },
             slot: (0..i).filter(|earlier| is_recurrent(*earlier) == is_recurrent(i)).count(),
-            post_attention_norm: match feed_norm {
-                "post_attention_norm" => None,
-                _ => self.optional_norm(&part("post_attention_norm"), dim)?,
-            },
-            feed_norm: (!parallel).then(|| self.norm(&part(feed_norm), dim)).transpose()?,
+            post_attention_norm: self.post_norm(&part("post_attention_norm"))?,
+            feed_norm: (!parallel).then(|| self.stream_norm(&part(feed_norm))).transpose()?,
             feed: match self.config.experts.filter(|experts| i >= experts.leading_dense) {
                 Some(experts) => FeedForward::Mixture(Box::new(self.mixture(i, experts)?)),
                 None => FeedForward::Dense(Box::new(self.dense(i, "", self.config.ffn)?)),
             },
-            post_feed_norm: self.optional_norm(&part("post_ffw_norm"), dim)?,
+            post_feed_norm: self.post_norm(&part("post_ffw_norm"))?,
         })
     }
 
@@ -337,7 +348,7 @@ pub(super) fn load<T: Float, B: Transformer<T>>(
     });
     let layers = layers.collect::<Result<_>>()?;
     progress(config.layers, config.layers);
-    let output_norm = loader.norm("output_norm", config.dim)?;
+    let output_norm = loader.stream_norm("output_norm")?;
     let matrix = [vocabulary, config.dim];
     let output = loader.has("output.weight").then(|| loader.linear("output", matrix)).transpose()?;
     loader.pass_over(config.layers..config.layers + config.passed_over);

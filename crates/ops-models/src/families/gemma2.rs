@@ -7,6 +7,7 @@ pub(super) const FAMILY: Family = Family {
     name: "gemma2",
     adjust: |keys, config| {
         config.activation = Activation::Geglu;
+        config.post_norms = true;
         config.embedding_scale = (config.dim as f64).sqrt();
         config.score_softcap = keys.float("attn_logit_softcapping")?.filter(|cap| *cap != 0.0);
         config.logit_softcap = keys.float("final_logit_softcapping")?.filter(|cap| *cap != 0.0);

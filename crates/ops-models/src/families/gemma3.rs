@@ -7,6 +7,7 @@ pub(super) const FAMILY: Family = Family {
     name: "gemma3",
     adjust: |keys, config| {
         config.activation = Activation::Geglu;
+        config.post_norms = true;
         config.embedding_scale = (config.dim as f64).sqrt();
         config.logit_softcap = keys.float("final_logit_softcapping")?.filter(|cap| *cap != 0.0);
         // The 27B model (62 layers) scales its scores by its width, not by that of a head; files have no key for it.
