@@ -158,26 +158,20 @@ class Net:
 
 
 class Kernels(Net):
-    """kernels/tests, the tests of the fault's family. Libraries of a family are compiled anew for each fault."""
+    """kernels/tests, the tests of the fault's family. The stand-in, which compiles its units, keeps none of them."""
     name = "kernels"
 
     def run(self, fault):
         tests = FAMILIES[fault["family"]][0]
         if not tests:
             return "no tests", None, []
-        self.forget(fault)
         command = [self.args.kernels[self.worker], *tests.split(","), "--test-threads=1"]
         if fault["family"] in ("attention", "attention_decode"):
             command += ["--skip", "matrix_units"]
-        result, said = first_failure(command, {**self.variables, "CXX": self.wrapper, "KERNEL_FAULT_COMPARE": "1"}, self.args.limit,
+        variables = {**self.variables, "HIP_STANDIN_CXX": self.wrapper, "HIP_STANDIN_CODE": "", "KERNEL_FAULT_COMPARE": "1"}
+        result, said = first_failure(command, variables, self.args.limit,
                                      lambda line: line.startswith("test ") and "FAILED" in line)
-        self.forget(fault)
         return result if result in (None, "timeout") else "yes", result, said
-
-    def forget(self, fault):
-        for library in pathlib.Path(self.args.tmp[self.worker]).glob("*.so"):
-            if re.sub(r"-[^-]*-[0-9a-f]{16}\.so$", "", library.name) == fault["family"]:
-                library.unlink()
 
 
 # The targets of the suite's tests, and what those tests set.
@@ -318,7 +312,6 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=320)
     parser.add_argument("--kernels", nargs="*", help="the test program of kernels/tests, one for each worker")
-    parser.add_argument("--tmp", nargs="*", help="the folder in which each of these keeps compiled kernels")
     parser.add_argument("--conformance", type=pathlib.Path, help="the test program `suite_on_standin` of ops-rocm")
     parser.add_argument("--standin", type=pathlib.Path, help="the folder of the stand-in's libraries")
     parser.add_argument("--limit", type=float, default=60)
