@@ -3,12 +3,12 @@
 //! `x: in T [.., n], weight: in any(floats) [n], y: out T [.., n]` says that `x` has any number of axes and then one
 //! of extent `n`, that `weight` has the same extent, and that `y` has the shape of `x`. The texts are parsed at
 //! compile time, so that a call compares numbers only.
-use crate::{DType, Error, Layout, MAX_RANK, Operand, OperandSlot, Result, Role, Shape, Signature};
+use crate::{DType, Error, Layout, MAX_RANK, OperandSlot, Result, Role, Shape, Signature};
 
 /// Largest number of operands that an op with a contract may have.
 const MAX_OPERANDS: usize = 12;
 /// Largest number of different extents in a contract.
-const MAX_SYMBOLS: usize = 12;
+const MAX_SYMBOLS: usize = 8;
 /// `..`: any number of axes, the same ones for all operands.
 const DOTS: u8 = u8::MAX;
 
@@ -106,21 +106,21 @@ const fn equal(a: &[u8], b: &[u8]) -> bool {
 /// # Errors
 /// [`Error::Shape`] or [`Error::DType`] for the first operand that breaks it.
 #[inline]
-pub(crate) fn infer<O: Signature>(op: &'static str, on: &O::Shapes<'_>) -> Result<O::Outputs> {
+pub(super) fn infer<O: Signature>(op: &'static str, on: &O::Shapes<'_>) -> Result<O::Outputs> {
     let contract = const { &Contract::of(O::SLOTS) };
-    let mut known = Known { op, contract, symbols: [0; MAX_SYMBOLS], bound: 0, dots: None };
-    let mut first = None;
-    O::for_each_shape(on, |place, layout, dtype| {
-        first = first.or(Some(layout));
-        known.operand(place, &O::SLOTS[place], layout, dtype)
-    })?;
+    let mut known = Known { op, contract, first: None, symbols: [0; MAX_SYMBOLS], bound: 0, dots: None };
+    O::for_each_shape(on, |place, layout, dtype| known.operand(place, &O::SLOTS[place], layout, dtype))?;
     let mut outputs = O::Outputs::default();
-    let places = O::SLOTS.iter().enumerate().filter(|(_, slot)| slot.role == Role::Out);
-    for (shape, (place, _)) in outputs.as_mut().iter_mut().zip(places) {
-        *shape = match first {
-            Some(first) if contract.operands[place].like_first => first.shape(),
-            _ => known.shape(place)?,
-        };
+    let mut rest = outputs.as_mut().iter_mut();
+    for (place, slot) in O::SLOTS.iter().enumerate() {
+        if slot.role == Role::Out
+            && let Some(shape) = rest.next()
+        {
+            *shape = match known.first {
+                Some(first) if contract.operands[place].like_first => first.shape(),
+                _ => known.shape(place)?,
+            };
+        }
     }
     Ok(outputs)
 }
@@ -129,6 +129,7 @@ pub(crate) fn infer<O: Signature>(op: &'static str, on: &O::Shapes<'_>) -> Resul
 struct Known<'s> {
     op: &'static str,
     contract: &'static Contract,
+    first: Option<&'s Layout>,
     symbols: [usize; MAX_SYMBOLS],
     /// A bit for each symbol that has an extent.
     bound: u32,
@@ -139,11 +140,20 @@ impl<'s> Known<'s> {
     fn operand(&mut self, place: usize, slot: &OperandSlot, layout: &'s Layout, dtype: DType) -> Result<()> {
         if let Some(types) = slot.types {
             let (allowed, want) = types.requirement();
-            let operand = Operand { name: slot.name, role: slot.role, dtype, layout, packing: None };
-            operand.require(self.op, allowed, want)?;
+            if !allowed(dtype) {
+                return Err(Error::DType { op: self.op, operand: slot.name, got: dtype, want });
+            }
         }
+        let declared = &self.contract.operands[place];
         let before = (self.bound, self.dots);
-        if self.fits(self.contract.operands[place].list(), layout.dims()) {
+        let fits = match self.first {
+            Some(first) if declared.like_first => layout.dims().iter().eq(first.dims()),
+            _ => self.fits(declared.list(), layout.dims()),
+        };
+        if place == 0 {
+            self.first = Some(layout);
+        }
+        if fits {
             return Ok(());
         }
         (self.bound, self.dots) = before;
@@ -156,8 +166,10 @@ impl<'s> Known<'s> {
             if *term == DOTS {
                 let Some(axes) = dims.len().checked_sub(declared.len() - at - 1) else { return false };
                 let (outer, rest) = dims.split_at(axes);
-                if !self.dots.get_or_insert(outer).iter().eq(outer) {
-                    return false;
+                match self.dots {
+                    None => self.dots = Some(outer),
+                    Some(dots) if !dots.iter().eq(outer) => return false,
+                    Some(_) => {}
                 }
                 dims = rest;
                 continue;
@@ -177,6 +189,7 @@ impl<'s> Known<'s> {
 
     /// The error for an operand that does not fit: the extents in numbers as far as they are known.
     #[cold]
+    #[inline(never)]
     fn refusal(&self, place: usize, slot: &OperandSlot, layout: &Layout) -> Error {
         let words = slot.extents.unwrap_or_default().split(',');
         let known = self.contract.operands[place].list().iter().zip(words).map(|(term, word)| match *term {

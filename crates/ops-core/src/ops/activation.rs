@@ -22,7 +22,7 @@ ops! {
     pub struct Glu<T: Float> {}
     variant { f: GluFn }
     /// Applies `f`.
-    new of;
+    fn of;
     operands glu { gate: in T [..], up: in T [..], y: out T [..] }
 }
 impl<T> Glu<T> {

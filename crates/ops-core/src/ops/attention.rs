@@ -58,7 +58,7 @@ ops! {
         pub softcap: Option<f64> = None,
     }
     /// Every query sees every key.
-    new full;
+    fn full;
     operands attention {
         q: in T [b, h, t, d], k: in T [b, g, s, d], v: in T [b, g, s, dv], mask: opt any [b, h, t, s], alibi: opt any(floats) [h],
         sinks: opt any [h], o: out T [b, h, t, dv], lse: opt_out f32 [b, h, t]

@@ -13,7 +13,7 @@ ops! {
         pub eps: f64,
     }
     /// Normalises with this `eps`.
-    new eps;
+    fn eps;
     operands batch_norm {
         x: in T [b, c, ..], weight: opt any(floats) [c], bias: opt any(floats) [c], mean: in any(floats) [c],
         var: in any(floats) [c], y: out T [b, c, ..]

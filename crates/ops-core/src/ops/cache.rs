@@ -38,7 +38,7 @@ ops! {
         pub order: RopeOrder [or RopeOrder::Half],
     }
     /// Rotates pairs of this order.
-    new order;
+    fn order;
     operands rope_cache_write {
         k: in T [n, h, d], v: in T [n, h, e], cos: in any(floats) [t, d/2], sin: in any [t, d/2], positions: in any(indices) [n],
         slots: in any(indices) [n], k_cache: inout any [c, h, d], v_cache: inout any [c, h, e]
@@ -55,7 +55,7 @@ ops! {
         pub order: RopeOrder = RopeOrder::Half,
     }
     /// Norms with this `eps` and rotates pairs `(i, i + r/2)`.
-    new eps;
+    fn eps;
     operands qk_norm_rope_cache_write {
         k: in T [n, h, d], v: in T [n, h, e], weight: in any(floats) [d], cos: in any(floats) [t, d/2], sin: in any [t, d/2],
         positions: in any(indices) [n], slots: in any(indices) [n], k_cache: inout any [c, h, d], v_cache: inout any [c, h, e]

@@ -68,7 +68,7 @@ ops! {
     pub struct Compare<T: Scalar> {}
     variant { f: CompareFn }
     /// Compares by `f`.
-    new of;
+    fn of;
     operands compare { a: in T [..], b: in T [..], y: out u8 [..] }
 }
 impl<T> Compare<T> {

@@ -15,7 +15,7 @@ use crate::{Call, Execute, Op, Result};
 ///         pub eps: f64,
 ///     }
 ///     /// Normalises with this `eps`.
-///     new eps;
+///     fn eps;
 ///     operands rms_norm { x: in T [.., n], weight: in any(floats) [n], y: out T [.., n] }
 /// }
 /// ```
@@ -26,7 +26,7 @@ use crate::{Call, Execute, Op, Result};
 ///
 /// The constructor takes the fields without a value. `order: RopeOrder = RopeOrder::Half` starts with this value, which
 /// is also that of an option that is not given. `axis: isize [or -1]` is taken by the constructor, and -1 only if the
-/// option is not given. `const OP;` in place of `new` makes a constant. The field in `variant { .. }` selects one of the
+/// option is not given. `const OP;` in place of `fn` makes a constant. The field in `variant { .. }` selects one of the
 /// op's names, so it is not an option: it is hashed, and the [registry](super::registry) passes it to `read`.
 macro_rules! ops {
     ($(
@@ -35,7 +35,7 @@ macro_rules! ops {
             $($(#[$what:meta])* $vis:vis $field:ident: $Type:ty $([or $absent:expr])? $(= $value:expr)?),* $(,)?
         }
         $(variant { $(#[$which:meta])* $vvis:vis $variant:ident: $Variant:ty $(= $plain:expr)? })?
-        $($(#[$how:meta])* new $new:ident;)?
+        $($(#[$how:meta])* fn $new:ident;)?
         $(const $OP:ident;)?
         operands $module:ident { $($operands:tt)+ }
     )+) => {
@@ -51,7 +51,7 @@ macro_rules! ops {
                 $(types: core::marker::PhantomData<$T>,)?
             }
             $crate::ops::declare::ops! {
-                @new [$($(#[$how])* new $new)?] [$Op $(<$T>)?] [] []
+                @new [$($(#[$how])* fn $new)?] [$Op $(<$T>)?] [] []
                 $($field: $Type [$($value)?],)* $($variant: $Variant [$($plain)?],)?
             }
             $crate::ops::declare::ops! { @const [$($OP)?] [$Op $(<$T>)?] }
@@ -62,7 +62,7 @@ macro_rules! ops {
                 pub(in crate::ops) fn read<Given: $crate::ops::options::Options>(
                     options: &Given,
                     variant: $crate::ops::declare::ops!(@either [$($Variant)?] [()]),
-                ) -> Result<Self, Given::Error> {
+                ) -> core::result::Result<Self, Given::Error> {
                     $(let $field = $crate::ops::declare::ops!(@read options $field $Type [$($absent)? $($value)?]);)*
                     Ok($Op {
                         $($field,)*
@@ -113,7 +113,7 @@ macro_rules! ops {
     (@new $how:tt $op:tt $params:tt [$($values:tt)*] $field:ident: $Type:ty [$value:expr], $($rest:tt)*) => {
         $crate::ops::declare::ops! { @new $how $op $params [$($values)* $field: $value,] $($rest)* }
     };
-    (@new [$(#[$how:meta])* new $new:ident] [$Op:ident $(<$T:ident>)?] [$($params:tt)*] [$($values:tt)*]) => {
+    (@new [$(#[$how:meta])* fn $new:ident] [$Op:ident $(<$T:ident>)?] [$($params:tt)*] [$($values:tt)*]) => {
         impl $(<$T>)? $Op $(<$T>)? {
             $(#[$how])*
             pub fn $new($($params)*) -> Self {

@@ -58,7 +58,7 @@ ops! {
     pub struct Binary<T: Num> {}
     variant { f: BinaryFn }
     /// Applies `f`.
-    new of;
+    fn of;
     operands binary { a: in T [..], b: in T [..], y: out T [..] }
 
     /// `y = x · mul + add`. Integers are computed in f64 and cast back.
@@ -71,7 +71,7 @@ ops! {
         pub add: f64,
     }
     /// `x · mul + add`.
-    new new;
+    fn new;
     operands affine { x: in T [..], y: out T [..] }
 
     /// [`Affine`] in place: reads and writes `x`.
@@ -82,7 +82,7 @@ ops! {
         pub add: f64,
     }
     /// `x · mul + add`.
-    new new;
+    fn new;
     operands affine_inplace { x: inout T [..] }
 }
 impl<T> Binary<T> {

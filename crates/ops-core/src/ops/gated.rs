@@ -12,7 +12,7 @@ ops! {
         pub eps: f64,
     }
     /// Normalises with this `eps`.
-    new eps;
+    fn eps;
     operands l2_norm { x: in T [.., n], y: out T [.., n] }
 
     /// `y = rms_norm(x) · weight · silu(gate)`: [`RmsNorm`](super::RmsNorm) with a gate per element.
@@ -23,7 +23,7 @@ ops! {
         pub eps: f64,
     }
     /// Normalises with this `eps`.
-    new eps;
+    fn eps;
     operands gated_rms_norm { x: in T [.., n], gate: in T [.., n], weight: in any(floats) [n], y: out T [.., n] }
 
     /// `y = g · sigmoid(alpha · g) · (u + 1)`, with `g = min(gate, limit)` and `u = clamp(up, −limit, limit)`, element by element.
@@ -36,7 +36,7 @@ ops! {
         pub limit: f64,
     }
     /// The op with this `alpha` and `limit`.
-    new new;
+    fn new;
     operands swiglu_clamped { gate: in T [..], up: in T [..], y: out T [..] }
 }
 impl<T: Float> Op for L2Norm<T> {

@@ -19,7 +19,7 @@ ops! {
         pub axis: isize [or 0],
     }
     /// Selects along `axis`.
-    new axis;
+    fn axis;
     operands index_select { x: in any, ids: in any(indices), y: out any }
 
     /// `y[i] = table[ids[i]]`, converted to `T`: an embedding lookup.

@@ -40,7 +40,7 @@ ops! {
         pub activation: ConvActivation = ConvActivation::None,
     }
     /// No activation.
-    new plain;
+    fn plain;
     operands conv1d_update {
         x: in T [b, t, c], weight: in T [c, w], bias: opt any(floats) [c], state: inout T [b, c, s], y: out T [b, t, c]
     }
@@ -62,7 +62,7 @@ ops! {
         pub scale: Option<f64> = None,
     }
     /// Scales by `1/√d`.
-    new new;
+    fn new;
     operands gated_delta_rule {
         q: in T [b, t, h, d], k: in T [b, t, h, d], v: in T [b, t, h, dv], decay: in f32 [b, t, h], beta: in f32 [b, t, h],
         state: inout f32 [b, h, d, dv], o: out T [b, t, h, dv]

@@ -12,7 +12,7 @@ ops! {
         pub eps: f64,
     }
     /// Normalises with this `eps`.
-    new eps;
+    fn eps;
     operands rms_norm { x: in T [.., n], weight: in any(floats) [n], y: out T [.., n] }
 
     /// `y = (x − mean) / sqrt(var + eps) · weight + bias` over the last axis, with the biased variance.
@@ -23,7 +23,7 @@ ops! {
         pub eps: f64,
     }
     /// Normalises with this `eps`.
-    new eps;
+    fn eps;
     operands layer_norm { x: in T [.., n], weight: opt any(floats) [n], bias: opt any(floats) [n], y: out T [.., n] }
 
     /// `sum = x + residual`, rounded to `T`, and `y = rms_norm(sum)`: the step between two layers.
@@ -32,7 +32,7 @@ ops! {
         pub eps: f64,
     }
     /// Normalises with this `eps`.
-    new eps;
+    fn eps;
     operands add_rms_norm {
         x: in T [.., n], residual: in T [.., n], weight: in any(floats) [n], y: out T [.., n], sum: out T [.., n]
     }
@@ -48,16 +48,22 @@ ops! {
         pub eps: f64,
     }
     /// Normalises `num_groups` groups with this `eps`.
-    new new;
+    fn new;
     operands group_norm {
         x: in T [b, c, ..], weight: opt any(floats) [c], bias: opt any(floats) [c], y: out T [b, c, ..]
     }
 }
 
 impl<T: Float> Op for RmsNorm<T> {
+    // The rule by declared extents takes 170 instructions more, a fifth of what a call may take.
     #[inline]
-    fn check_options(&self) -> Result<()> {
-        valid_eps(self.name(), self.eps)
+    fn infer(&self, on: &args::rms_norm::Shapes<'_>) -> Result<[Shape; 1]> {
+        valid_eps(self.name(), self.eps)?;
+        let Some(n) = on.x.dims().last() else {
+            return Err(Error::shape(self.name(), "x", on.x, "[.., n]"));
+        };
+        weights(self.name(), Some(on.weight), *n)?;
+        Ok([on.x.shape()])
     }
 }
 impl<T: Float> Op for LayerNorm<T> {

@@ -42,7 +42,7 @@ ops! {
         pub order: RopeOrder = RopeOrder::Half,
     }
     /// Norms with this `eps` and rotates pairs `(i, i + r/2)`.
-    new eps;
+    fn eps;
     operands qk_norm_rope {
         x: in T [b, t, h, d], weight: in any(floats) [d], cos: in any(floats) [t, d/2], sin: in any [t, d/2],
         positions: opt any(indices) [b, t], y: out T [b, t, h, d]

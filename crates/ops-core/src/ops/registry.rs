@@ -4,14 +4,17 @@
 //! from these and passes it to a [`Visit`]; [`entries`] lists all ops. Each op is declared here once: the names that files,
 //! policies and commands use, the types that it runs in, and how to make it from options.
 use super::*;
-use crate::{DType, Execute, Float, Op, OperandSlot, Operands, Scalar, Signature, Wide};
+use crate::{DType, Execute, Float, Op, OperandSlot, Operands, Scalar, Signature};
 use std::sync::LazyLock;
 
 // In this module the caller chooses the error type, so the crate's `Result` does not fit.
 use core::result::Result;
 
+mod names;
 #[macro_use]
 mod types;
+
+use names::{BINARY, COMPARE, CONV, Name, PARAMETRIC, POOL, REDUCE, UNARY, UPSAMPLE};
 
 pub use super::options::{Options, Refused};
 pub use crate::option::{OptionValue, Window};
@@ -119,86 +122,12 @@ impl Entry {
     }
 }
 
-/// A name of an op, and the variant of the op that it means.
-#[derive(Clone, Copy)]
-struct Name<V> {
-    name: &'static str,
-    /// Overrides the types that the op is declared for.
-    only: Option<Group>,
-    /// An operand that must (`true`) or must not (`false`) be in a block format under this name.
-    of_blocks: Option<(&'static str, bool)>,
-    /// An operand that a call must not have under this name: with it, the call is another op of the same
-    /// name.
-    without: Option<&'static str>,
-    /// Whether the op is listed under this name. If not, another op is.
-    listed: bool,
-    variant: V,
-}
-
 impl<V: Copy> Name<V> {
-    const fn of(name: &'static str, variant: V) -> Self {
-        Name { name, only: None, of_blocks: None, without: None, listed: true, variant }
-    }
-    const fn blocks(self, operand: &'static str) -> Self {
-        Name { of_blocks: Some((operand, true)), ..self }
-    }
-    const fn no_blocks(self, operand: &'static str) -> Self {
-        Name { of_blocks: Some((operand, false)), ..self }
-    }
-    const fn without(self, operand: &'static str) -> Self {
-        Name { without: Some(operand), ..self }
-    }
-    const fn unlisted(self) -> Self {
-        Name { listed: false, ..self }
-    }
-    /// Whether a call with these operands has this name.
-    fn is_of<O: Options>(&self, name: &str, options: &O) -> bool {
-        self.name == name && self.without.is_none_or(|operand| options.operand(operand).is_err())
-    }
     fn entry(&self, group: Group, slots: fn(DType) -> &'static [OperandSlot]) -> Entry {
         let blocks = self.of_blocks.filter(|(_, blocks)| *blocks).map(|(operand, _)| operand);
         Entry { name: self.name, runs_in: self.only.unwrap_or(group), blocks, slots }
     }
 }
-
-/// `TABLE: Fn` makes a table of the names of all functions of an op.
-macro_rules! names {
-    ($($TABLE:ident: $Fn:ident $(, only floats unless $on_integers:ident)?;)+) => {$(
-        const $TABLE: [Name<$Fn>; $Fn::ALL.len()] = {
-            let mut names = [Name::of("", $Fn::ALL[0]); $Fn::ALL.len()];
-            let mut at = 0;
-            while at < names.len() {
-                let f = $Fn::ALL[at];
-                names[at] = Name::of(f.name(), f);
-                $(if !f.$on_integers() {
-                    names[at].only = Some(Group::Floats);
-                })?
-                at += 1;
-            }
-            names
-        };
-    )+};
-}
-names! {
-    UNARY: UnaryFn, only floats unless on_integers;
-    BINARY: BinaryFn;
-    COMPARE: CompareFn;
-    REDUCE: ReduceFn, only floats unless on_integers;
-    POOL: PoolFn;
-    CONV: ConvForm;
-}
-
-/// The functions with parameters; the values here are placeholders.
-const PARAMETRIC: [Name<ParametricFn>; 3] = {
-    let (powf, elu) = (ParametricFn::Powf { exponent: 1.0 }, ParametricFn::Elu { alpha: 1.0 });
-    let clamp = ParametricFn::Clamp { min: Wide::Int(0), max: Wide::Int(0) };
-    let floats = Some(Group::Floats);
-    [
-        Name { only: floats, ..Name::of(powf.name(), powf) },
-        Name::of(clamp.name(), clamp),
-        Name { only: floats, ..Name::of(elu.name(), elu) },
-    ]
-};
 
 /// Maps a keyword of [`with_type!`] to its [`Group`].
 #[rustfmt::skip]
@@ -209,13 +138,6 @@ macro_rules! group {
     (any) => { Group::Elements };
     (single) => { Group::Single };
 }
-
-/// The option here is a placeholder.
-const UPSAMPLE: [Name<UpsampleFn>; 3] = {
-    let bilinear = UpsampleFn::Bilinear2d { align_corners: false };
-    let [one, two] = [UpsampleFn::Nearest1d, UpsampleFn::Nearest2d];
-    [Name::of(one.name(), one), Name::of(two.name(), two), Name::of(bilinear.name(), bilinear)]
-};
 
 /// Declares all ops: the family's name, its type of options, the types that it runs in, and its names if there are
 /// others. `read`, which [`ops!`](super::declare) writes, makes the op from options; that is compiled once, and only the

@@ -39,7 +39,7 @@ ops! {
         pub form: RopeForm
     }
     /// Rotates in this form, starting at row 0 of the tables.
-    new new;
+    fn new;
     operands rope { x: in T, cos: in any(floats), sin: in any, positions: opt any(indices), y: out T }
 
     /// [`Rope`] in place: reads and writes `x`.

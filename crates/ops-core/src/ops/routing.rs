@@ -86,7 +86,7 @@ ops! {
         pub group_score: GroupScore = GroupScore::Top2,
     }
     /// The `k` experts with the largest softmax; their weights are the softmax over all experts.
-    new of;
+    fn of;
     operands router_topk { logits: in T [n, e], bias: opt any [e], weights: out f32 [n, k], ids: out u32 [n, k] }
 
     /// `y[i] = Σ_j weights[i, j] · x[i, j]`: the weighted sum of each token's expert results.

@@ -45,7 +45,7 @@ ops! {
         pub seed: u64 = 0,
     }
     /// Draws from softmax(logits / temperature), with seed 0.
-    new temperature;
+    fn temperature;
     operands sample { logits: in T [n, v], counter: in i64 [n], ids: out u32 [n] }
 }
 impl<T> Sample<T> {

@@ -12,7 +12,7 @@ ops! {
         pub axis: isize,
     }
     /// Sums along `axis`.
-    new axis;
+    fn axis;
     operands cumsum { x: in T [.., n], y: out T [.., n] }
 }
 impl<T: Num> Op for CumSum<T> {

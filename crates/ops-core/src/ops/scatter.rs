@@ -36,7 +36,7 @@ ops! {
         pub axis: isize [or 0],
     }
     /// Gathers along `axis`.
-    new axis;
+    fn axis;
     operands gather { x: in any, ids: in any(indices), y: out any }
 
     /// `dst[ids[i, j, ..], j, ..] = src[i, j, ..]` for axis 0, and likewise for other axes. If several values go
@@ -51,7 +51,7 @@ ops! {
         pub axis: isize [or 0],
     }
     /// Scatters along `axis`.
-    new axis;
+    fn axis;
     operands scatter { dst: inout any, ids: in any(indices), src: in any }
 
     /// `dst[ids[i, j, ..], j, ..] += src[i, j, ..]` for axis 0, and likewise for other axes. Floats accumulate in
@@ -64,7 +64,7 @@ ops! {
         pub axis: isize [or 0],
     }
     /// Adds along `axis`.
-    new axis;
+    fn axis;
     operands scatter_add { dst: inout T, ids: in any(indices), src: in T }
 
     /// `dst[.., ids[i], ..] += src[.., i, ..]` along an axis. Sums follow the rules of [`ScatterAdd`].
@@ -76,7 +76,7 @@ ops! {
         pub axis: isize [or 0],
     }
     /// Adds along `axis`.
-    new axis;
+    fn axis;
     operands index_add { dst: inout T, ids: in any(indices), src: in T }
 }
 impl Op for Gather {

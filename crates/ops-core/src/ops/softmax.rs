@@ -17,7 +17,7 @@ ops! {
         pub log: bool = false
     }
     /// Softmax along `axis`; `-1` is the last axis.
-    new axis;
+    fn axis;
     operands softmax { x: in T [.., n], y: out T [.., n] }
 }
 impl<T> Softmax<T> {

@@ -14,7 +14,7 @@ ops! {
         pub descending: bool = false,
     }
     /// Ascending order along `axis`; `-1` is the last axis.
-    new axis;
+    fn axis;
     operands sort { x: in T [.., n], y: out T [.., n] }
 
     /// The indices along an axis that [`Sort`] the elements.
@@ -27,7 +27,7 @@ ops! {
         pub descending: bool = false,
     }
     /// Ascending order along `axis`; `-1` is the last axis.
-    new axis;
+    fn axis;
     operands argsort { x: in T [.., n], y: out u32 [.., n] }
 
     /// The `k` largest elements of each row and their indices, in descending order. NaN is the largest; among equal elements the
@@ -39,7 +39,7 @@ ops! {
         pub k: usize,
     }
     /// The `k` largest elements.
-    new of;
+    fn of;
     operands topk { x: in T [.., n], values: out T [.., k], indices: out u32 [.., k] }
 }
 impl<T> Sort<T> {
