@@ -23,6 +23,17 @@ impl<'c, 'a, O: Op, S: Space> Call<'c, 'a, O, S> {
         reads: impl Fn(&'static str, &'static Packing) -> bool,
     ) -> Result<Self> {
         let outputs = op.infer(&O::shapes(args))?;
+        Self::check_inferred(op, args, &outputs, backend, reads)
+    }
+    /// As [`check`](Self::check), where `outputs` is what the shape rule returned for these very inputs.
+    #[inline(always)]
+    pub(crate) fn check_inferred(
+        op: &'c O,
+        args: &'c mut O::Args<'a, S>,
+        outputs: &O::Outputs,
+        backend: &'static str,
+        reads: impl Fn(&'static str, &'static Packing) -> bool,
+    ) -> Result<Self> {
         let mut rest = outputs.as_ref().iter();
         let fine = O::for_each_operand(args, |place, slot, info| {
             let want = if slot.role == Role::Out { rest.next() } else { None };

@@ -52,7 +52,8 @@
 //!   [`TensorMut::split_at`] can give two disjoint mutable views. [`TensorMut`] is therefore invariant in its lifetime; the family
 //!   methods hide that with `shorten` and `reborrow`.
 //! - Typed operands of methods are [`AsView`] or [`AsViewMut`], those of any element type [`AsAny`], so methods take tensors as well
-//!   as views. Every method that allocates its result has an `_into` form.
+//!   as views. Every method that allocates its result has an `_into` form; both are one declaration, and the one that allocates
+//!   applies the shape rule once: to allocate, and to check the call.
 //! - The type in which an op computes is its only type parameter. Operands of other types are [`AnyRef`], whose element type is a
 //!   [`DType`] value; the rule accepts it with [`Operand::require`], and a kernel that supports fewer types declines with
 //!   `Operands::require_dtype`. `AnyRef::typed` compares types and returns `None` if they differ. A mistake there could not be

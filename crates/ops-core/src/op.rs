@@ -1,10 +1,13 @@
 //! Ops and their arguments.
 use crate::option::OptionValue;
 use crate::{
-    Borrowed, DType, Determinism, OperandInfo, OperandSlot, Operands, Result, Role, Shape, Space, Tolerance,
+    Borrowed, DType, Determinism, Layout, OperandInfo, OperandSlot, Operands, Result, Role, Shape, Space,
+    Tolerance,
 };
 use core::fmt::Debug;
 use core::hash::{Hash, Hasher};
+
+mod contract;
 
 /// The operands of an op. Only [`operands!`](crate::operands) implements it.
 ///
@@ -16,9 +19,29 @@ pub trait Signature {
     /// The shapes that the shape rule reads.
     type Shapes<'a>;
     /// One [`Shape`] per operand that is only written.
-    type Outputs: AsRef<[Shape]>;
+    type Outputs: AsRef<[Shape]> + AsMut<[Shape]> + Default;
     /// The operands, in order of declaration.
     const SLOTS: &'static [OperandSlot];
+    /// The name of the operands' module, which is that of the op unless [`Op::name`] says otherwise.
+    const NAME: &'static str;
+
+    /// The options that were declared with the operands: what [`Op::options`] lists by default.
+    fn declared_options(&self) -> Vec<(&'static str, OptionValue)> {
+        Vec::new()
+    }
+    /// Hashes the options that were declared with the operands. Returns false if none were.
+    fn hash_declared<H: Hasher>(&self, state: &mut H) -> bool {
+        let _ = state;
+        false
+    }
+    /// Passes the layout and the type of every operand that is read to `see`, with its index in the declaration.
+    ///
+    /// # Errors
+    /// The first error of `see`.
+    fn for_each_shape<'s>(
+        on: &Self::Shapes<'s>,
+        see: impl FnMut(usize, &'s Layout, DType) -> Result<()>,
+    ) -> Result<()>;
 
     /// The shapes that the shape rule reads of these arguments.
     fn shapes<'s, S: Space>(args: &'s Self::Args<'_, S>) -> Self::Shapes<'s>;
@@ -55,13 +78,27 @@ pub trait Op: Signature + Clone + Debug + Send + Sync + 'static {
     const OTHER_NAMES: &'static [&'static str] = &[];
 
     /// The name in messages, policies and files.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &'static str {
+        Self::NAME
+    }
+    /// Checks the options by themselves. The default shape rule calls it first.
+    ///
+    /// # Errors
+    /// [`Error::Param`](crate::Error::Param).
+    fn check_options(&self) -> Result<()> {
+        Ok(())
+    }
     /// The shape rule: checks the operands that are read and returns the shapes of those that are written.
-    /// Outputs are both allocated and checked with it.
+    /// Outputs are both allocated and checked with it. The default is the rule by
+    /// [declared extents](crate::operands).
     ///
     /// # Errors
     /// [`Error::Shape`](crate::Error::Shape), [`Error::Param`](crate::Error::Param) and other errors caused by the caller.
-    fn infer(&self, on: &Self::Shapes<'_>) -> Result<Self::Outputs>;
+    #[inline]
+    fn infer(&self, on: &Self::Shapes<'_>) -> Result<Self::Outputs> {
+        self.check_options()?;
+        contract::infer::<Self>(self.name(), on)
+    }
     /// The name for a call on these operands. It differs from [`name`](Op::name) where files and policies distinguish several
     /// kinds of calls of one op: a product with a quantized weight is `qlinear`.
     fn name_on(&self, on: &dyn Operands) -> &'static str {
@@ -69,15 +106,19 @@ pub trait Op: Signature + Clone + Debug + Send + Sync + 'static {
         self.name()
     }
     /// Hashes the options, so that a backend can look up decisions it made for earlier calls. Values with different `Debug`
-    /// output must hash differently. The default formats the op, which takes longer than a launch: override it.
+    /// output must hash differently. Unless the options were declared with the operands, the default formats the op, which
+    /// takes longer than a launch: override it.
+    #[inline]
     fn hash_options<H: Hasher>(&self, state: &mut H) {
-        format!("{self:?}").hash(state);
+        if !self.hash_declared(state) {
+            format!("{self:?}").hash(state);
+        }
     }
     /// The options under the names that [`registry::by_name`](crate::ops::registry::by_name) accepts. An
-    /// option at its default may be left out. The default implementation lists none: an op with options must
-    /// override it, or records of its calls lack them.
+    /// option at its default may be left out. The default lists those declared with the operands: an op with
+    /// others must override it, or records of its calls lack them.
     fn options(&self) -> Vec<(&'static str, OptionValue)> {
-        Vec::new()
+        self.declared_options()
     }
     /// How far the output named `output`, of type `dtype`, may differ from the exact result in a call on these operands.
     fn tolerance(&self, output: &'static str, dtype: DType, on: &dyn Operands) -> Tolerance {

@@ -1,4 +1,5 @@
 //! Operands: their declarations, and how a call presents them.
+use crate::ops::registry::Group;
 use crate::{
     AnyMut, AnyRef, DType, Element, Error, Layout, Packing, Reason, Result, Space, TensorMut, TensorRef, View,
 };
@@ -181,6 +182,10 @@ pub struct OperandSlot {
     pub optional: bool,
     /// The element type; `None` if any type may be given, which the op's shape rule then checks.
     pub dtype: Option<DType>,
+    /// The element types that may be given for `any`, if the declaration says so.
+    pub types: Option<Group>,
+    /// The extents as declared, such as `.., n`; `None` if the declaration has none.
+    pub extents: Option<&'static str>,
 }
 
 /// An operand with its memory, for reading.

@@ -10,6 +10,11 @@
 /// * `Shapes<'a>`: what the shape rule, [`Op::infer`](crate::Op::infer), sees of them;
 /// * `impl Signature for RmsNorm<T>`: the list of operands, and the functions that inspect and make arguments.
 ///
+/// Extents after an operand's type, as in `x: in T [.., n], weight: in any(floats) [n], y: out T [.., n]`, give the op
+/// its shape rule; only other rules have to be written. An extent is a name, which stands for the same number
+/// everywhere, or `..` for any number of axes. `any(floats)` and `any(indices)` accept the types of that
+/// [`Group`](crate::ops::registry::Group).
+///
 /// The modes are `in` (read), `opt` (read, optional), `out` (written), `opt_out` (written, optional) and
 /// `inout` (read and written). An operand's type is a parameter of the op, a fixed element type, or `any`,
 /// which is known only at run time and checked by the shape rule ([`Operand::require`]).
@@ -33,8 +38,8 @@
 #[macro_export]
 macro_rules! operands {
     ($vis:vis mod $module:ident: $Op:ident $(<$($G:ident: $Bound:path),+>)? {
-        $($name:ident: $mode:tt $e:tt),+ $(,)?
-    }) => {
+        $($name:ident: $mode:tt $e:tt $(($types:ident))? $([$($extents:tt)*])?),+ $(,)?
+    } $($more:item)*) => {
         #[doc = concat!("The operands of [`", stringify!($Op), "`](struct@super::", stringify!($Op), ").")]
         #[allow(missing_docs, unused_imports)]
         $vis mod $module {
@@ -74,11 +79,33 @@ macro_rules! operands {
                 type Args<'a, Here: $crate::Space> = Args<'a, Here $($(, $G)+)?>;
                 type Shapes<'a> = Shapes<'a>;
                 type Outputs = [$crate::Shape; 0 $(+ $crate::operands!(@count $mode))+];
-                const SLOTS: &'static [$crate::OperandSlot] = &[$($crate::operands!(@slot $mode $e, stringify!($name))),+];
+                const SLOTS: &'static [$crate::OperandSlot] = &[$($crate::OperandSlot {
+                    name: stringify!($name),
+                    role: $crate::operands!(@role $mode),
+                    optional: $crate::operands!(@optional $mode),
+                    dtype: $crate::operands!(@dtype $e),
+                    types: $crate::operands!(@types $($types)?),
+                    extents: $crate::operands!(@extents $([$($extents)*])?),
+                }),+];
+                const NAME: &'static str = stringify!($module);
+                $($more)*
 
                 #[inline]
                 fn shapes<'s, Here: $crate::Space>(args: &'s Self::Args<'_, Here>) -> Self::Shapes<'s> {
                     Shapes { $($name: $crate::operands!(@view $mode $e, args.$name, stringify!($name))),+ }
+                }
+                #[inline(always)]
+                #[allow(unused_assignments, unused_variables, unused_mut)]
+                fn for_each_shape<'s>(
+                    on: &Self::Shapes<'s>,
+                    mut see: impl FnMut(usize, &'s $crate::Layout, $crate::DType) -> $crate::Result<()>,
+                ) -> $crate::Result<()> {
+                    let mut place = 0;
+                    $(
+                        $crate::operands!(@seen $mode $e, on.$name, see, place);
+                        place += 1;
+                    )+
+                    Ok(())
                 }
                 #[inline(always)]
                 #[allow(unused_assignments)]
@@ -149,13 +176,21 @@ macro_rules! operands {
     (@dtype any) => { None };
     (@dtype $e:ty) => { Some(<$e as $crate::Element>::DTYPE) };
 
-    (@slot $mode:tt $e:tt, $name:expr) => {
-        $crate::OperandSlot {
-            name: $name,
-            role: $crate::operands!(@role $mode),
-            optional: $crate::operands!(@optional $mode),
-            dtype: $crate::operands!(@dtype $e),
-        }
+    (@types) => { None };
+    (@types floats) => { Some($crate::ops::registry::Group::Floats) };
+    (@types indices) => { Some($crate::ops::registry::Group::Indices) };
+
+    (@extents) => { None };
+    (@extents [$($extents:tt)*]) => { Some(stringify!($($extents)*)) };
+
+    (@seen out $e:tt, $x:expr, $see:ident, $place:expr) => {};
+    (@seen opt_out $e:tt, $x:expr, $see:ident, $place:expr) => {};
+    (@seen opt $e:tt, $x:expr, $see:ident, $place:expr) => {
+        if let Some(x) = $x { $crate::operands!(@seen in $e, x, $see, $place); }
+    };
+    (@seen $read:tt any, $x:expr, $see:ident, $place:expr) => { $see($place, $x.layout, $x.dtype)? };
+    (@seen $read:tt $e:ty, $x:expr, $see:ident, $place:expr) => {
+        $see($place, $x, <$e as $crate::Element>::DTYPE)?
     };
 
     (@count out) => { 1 };

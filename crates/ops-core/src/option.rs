@@ -30,14 +30,6 @@ pub enum OptionValue {
     Word(&'static str),
 }
 
-impl OptionValue {
-    /// The word for `value`, from a list of all values with their words.
-    pub(crate) fn word<V: PartialEq, const N: usize>(all: [(&'static str, V); N], value: V) -> Self {
-        let word = all.iter().find(|(_, known)| *known == value).map_or("", |(word, _)| word);
-        OptionValue::Word(word)
-    }
-}
-
 impl From<f64> for OptionValue {
     fn from(number: f64) -> Self {
         OptionValue::Number(number)

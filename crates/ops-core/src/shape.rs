@@ -70,6 +70,11 @@ impl core::hash::Hash for Shape {
     }
 }
 
+impl Default for Shape {
+    fn default() -> Self {
+        Self::SCALAR
+    }
+}
 impl core::ops::Deref for Shape {
     type Target = [usize];
     fn deref(&self) -> &[usize] {

@@ -1,71 +1,70 @@
 //! Scaled dot-product attention.
+use super::declare::{methods, ops};
 use super::extents;
-use super::registry::OptionValue;
 use crate::error::About;
 use crate::{
     AsView, AsViewMut, DType, Error, Execute, Float, Op, Operand, Operands, Result, Shape, Space, TensorMut,
-    TensorOf, TensorRef, Tolerance, View, operands,
+    TensorOf, TensorRef, Tolerance, View,
 };
-use core::hash::{Hash, Hasher};
-use core::marker::PhantomData;
 
 mod extras;
-mod paged;
+pub(super) mod paged;
 mod ragged;
-mod varlen;
+pub(super) mod varlen;
 
 pub use extras::AttentionExtras;
 pub use paged::AttentionPaged;
 pub use ragged::RaggedAttentionOps;
 pub use varlen::AttentionVarlen;
 
-/// `o = softmax(scale · q kᵀ) · v` for each head, with optional softcap, bias and mask.
-///
-/// Operands:
-/// - `q[b, h, t, d]`;
-/// - `k[b, h_kv, s, d]` and `v[b, h_kv, s, dv]`, where `h` is a multiple of `h_kv`: query head `i` reads key head
-///   `i / (h / h_kv)`;
-/// - `mask[b, h, t, s]`, optional: of a float type, which is added to the scores, or of `u8`, where non-zero means visible;
-/// - `alibi[h]`, optional: slopes of a float type;
-/// - `sinks[h]` of `T`, optional: one more score in the denominator of every row of a head, without a value. It is neither
-///   scaled nor capped;
-/// - `o[b, h, t, dv]`;
-/// - `lse[b, h, t]` of f32, optional: the logarithm of each row's denominator, −∞ where there is neither a visible key nor a
-///   sink.
-///
-/// Query `i` is at position `p = s − t + i`. The steps, in order:
-///
-/// 1. score `= scale · q·k`, where scale defaults to `1/√d`
-/// 2. softcap: `c · tanh(score / c)`
-/// 3. alibi: `+ slope · (j − p)`
-/// 4. mask
-/// 5. visibility: causal `j ≤ p`; window `p − left ≤ j ≤ p + right`
-///
-/// Then `o = Σ e^score · v / (Σ e^score + e^sink)`. A row in which no key is visible gives zeros. A key that a query does not
-/// see, by causality, a window or a flag of 0, adds nothing to its row, even if the key or its value is NaN or infinite. Extra
-/// memory is proportional to `t · d`.
-///
-/// Vaswani et al., "Attention Is All You Need", 2017; Dao et al., "FlashAttention", 2022;
-/// Press et al., "Train Short, Test Long" (ALiBi), 2021; Xiao et al., "Efficient Streaming Language Models with Attention
-/// Sinks", 2023.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Attention<T> {
-    /// Factor applied to the scores; `None` means `1/√d`.
-    pub scale: Option<f64>,
-    /// Whether a query sees only keys up to its own position.
-    pub causal: bool,
-    /// How many keys are visible before and after the query's position; `None` means no limit on that side.
-    pub window: (Option<usize>, Option<usize>),
-    /// Softcap: bound on the scores, applied before alibi and mask.
-    pub softcap: Option<f64>,
-    types: PhantomData<T>,
+ops! {
+    /// `o = softmax(scale · q kᵀ) · v` for each head, with optional softcap, bias and mask.
+    ///
+    /// Operands:
+    /// - `q[b, h, t, d]`;
+    /// - `k[b, h_kv, s, d]` and `v[b, h_kv, s, dv]`, where `h` is a multiple of `h_kv`: query head `i` reads key head
+    ///   `i / (h / h_kv)`;
+    /// - `mask[b, h, t, s]`, optional: of a float type, which is added to the scores, or of `u8`, where non-zero means visible;
+    /// - `alibi[h]`, optional: slopes of a float type;
+    /// - `sinks[h]` of `T`, optional: one more score in the denominator of every row of a head, without a value. It is neither
+    ///   scaled nor capped;
+    /// - `o[b, h, t, dv]`;
+    /// - `lse[b, h, t]` of f32, optional: the logarithm of each row's denominator, −∞ where there is neither a visible key nor a
+    ///   sink.
+    ///
+    /// Query `i` is at position `p = s − t + i`. The steps, in order:
+    ///
+    /// 1. score `= scale · q·k`, where scale defaults to `1/√d`
+    /// 2. softcap: `c · tanh(score / c)`
+    /// 3. alibi: `+ slope · (j − p)`
+    /// 4. mask
+    /// 5. visibility: causal `j ≤ p`; window `p − left ≤ j ≤ p + right`
+    ///
+    /// Then `o = Σ e^score · v / (Σ e^score + e^sink)`. A row in which no key is visible gives zeros. A key that a query does not
+    /// see, by causality, a window or a flag of 0, adds nothing to its row, even if the key or its value is NaN or infinite. Extra
+    /// memory is proportional to `t · d`.
+    ///
+    /// Vaswani et al., "Attention Is All You Need", 2017; Dao et al., "FlashAttention", 2022;
+    /// Press et al., "Train Short, Test Long" (ALiBi), 2021; Xiao et al., "Efficient Streaming Language Models with Attention
+    /// Sinks", 2023.
+    pub struct Attention<T: Float> {
+        /// Factor applied to the scores; `None` means `1/√d`.
+        pub scale: Option<f64> = None,
+        /// Whether a query sees only keys up to its own position.
+        pub causal: bool = false,
+        /// How many keys are visible before and after the query's position; `None` means no limit on that side.
+        pub window: (Option<usize>, Option<usize>) = (None, None),
+        /// Softcap: bound on the scores, applied before alibi and mask.
+        pub softcap: Option<f64> = None,
+    }
+    /// Every query sees every key.
+    fn full;
+    operands attention {
+        q: in T [b, h, t, d], k: in T [b, g, s, d], v: in T [b, g, s, dv], mask: opt any [b, h, t, s], alibi: opt any(floats) [h],
+        sinks: opt any [h], o: out T [b, h, t, dv], lse: opt_out f32 [b, h, t]
+    }
 }
 impl<T> Attention<T> {
-    /// Every query sees every key.
-    pub fn full() -> Self {
-        Attention { scale: None, causal: false, window: (None, None), softcap: None, types: PhantomData }
-    }
     /// A query sees only keys up to its own position.
     pub fn causal() -> Self {
         Attention { causal: true, ..Self::full() }
@@ -130,30 +129,7 @@ impl<T: Float> Attention<T> {
     }
 }
 
-pub(super) mod args {
-    pub use super::paged::args::*;
-    pub use super::varlen::args::*;
-    use super::*;
-    operands!(pub mod attention: Attention<T: Float> {
-        q: in T, k: in T, v: in T, mask: opt any, alibi: opt any, sinks: opt any, o: out T, lse: opt_out f32,
-    });
-}
 impl<T: Float> Op for Attention<T> {
-    fn name(&self) -> &'static str {
-        "attention"
-    }
-    fn options(&self) -> Vec<(&'static str, OptionValue)> {
-        let Attention { scale, causal, window, softcap, types: _ } = *self;
-        let given = [("scale", scale), ("softcap", softcap)]
-            .into_iter()
-            .filter_map(|(name, v)| Some((name, v?.into())));
-        let window = (window != (None, None)).then_some(("window", OptionValue::Window(window)));
-        given.chain(window).chain([("causal", causal.into())]).collect()
-    }
-    fn hash_options<H: Hasher>(&self, state: &mut H) {
-        let Attention { scale, causal, window, softcap, types: _ } = self;
-        (scale.map(f64::to_bits), causal, window, softcap.map(f64::to_bits)).hash(state);
-    }
     #[inline]
     fn infer(&self, on: &args::attention::Shapes<'_>) -> Result<[Shape; 2]> {
         let op = self.name();
@@ -183,59 +159,18 @@ impl<T: Float> Op for Attention<T> {
 
 /// Attention in `T`.
 pub trait AttentionOps<T: Float>: Execute<Attention<T>> {
-    /// [`Attention`] without mask, alibi or sinks.
-    ///
-    /// # Errors
-    /// [`Error::Shape`], [`Error::Param`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// // One head, one query, two keys: both count the same.
-    /// let q = b.tensor(&[1, 1, 1, 2], &[1.0f32, 0.0])?;
-    /// let k = b.tensor(&[1, 1, 2, 2], &[0.0f32, 1.0, 0.0, 2.0])?;
-    /// let v = b.tensor(&[1, 1, 2, 2], &[1.0f32, 2.0, 3.0, 4.0])?;
-    /// let o = b.attention(&q, &k, &v, Attention::full())?;
-    /// assert_eq!(o.to_vec(&b)?, [2.0, 3.0]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn attention(
-        &self,
-        q: impl AsView<Self::Space, T>,
-        k: impl AsView<Self::Space, T>,
-        v: impl AsView<Self::Space, T>,
-        op: Attention<T>,
-    ) -> Result<TensorOf<Self, T>> {
-        let mut o = self.empty(rows_of_values(&q.view(), &v.view())?)?;
-        self.attention_into(q, k, v, &mut o, op)?;
-        Ok(o)
-    }
-    /// [`attention`](Self::attention) into `o`.
-    ///
-    /// # Errors
-    /// [`Error::Shape`], [`Error::Param`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// // One head, one query, two keys: both count the same.
-    /// let q = b.tensor(&[1, 1, 1, 2], &[1.0f32, 0.0])?;
-    /// let k = b.tensor(&[1, 1, 2, 2], &[0.0f32, 1.0, 0.0, 2.0])?;
-    /// let v = b.tensor(&[1, 1, 2, 2], &[1.0f32, 2.0, 3.0, 4.0])?;
-    /// let mut o = b.zeros(&[1, 1, 1, 2])?;
-    /// b.attention_into(&q, &k, &v, &mut o, Attention::full())?;
-    /// assert_eq!(o.to_vec(&b)?, [2.0, 3.0]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn attention_into(
-        &self,
-        q: impl AsView<Self::Space, T>,
-        k: impl AsView<Self::Space, T>,
-        v: impl AsView<Self::Space, T>,
-        o: impl AsViewMut<Self::Space, T>,
-        op: Attention<T>,
-    ) -> Result<()> {
-        self.attention_with_into(q, k, v, AttentionExtras::new(), o, op)
+    methods! {
+        /// [`Attention`] without mask, alibi or sinks.
+        example
+        /// // One head, one query, two keys: both count the same.
+        /// let q = b.tensor(&[1, 1, 1, 2], &[1.0f32, 0.0])?;
+        /// let k = b.tensor(&[1, 1, 2, 2], &[0.0f32, 1.0, 0.0, 2.0])?;
+        /// let v = b.tensor(&[1, 1, 2, 2], &[1.0f32, 2.0, 3.0, 4.0])?;
+        /// let o = b.attention(&q, &k, &v, Attention::full())?;
+        /// assert_eq!(o.to_vec(&b)?, [2.0, 3.0]);
+        fn attention, attention_into(
+            q: in T, k: in T, v: in T; o: T; op: Attention<T>
+        ) = attention(op, mask: None, alibi: None, sinks: None, lse: None);
     }
     /// [`Attention`] with a mask, alibi slopes or sinks.
     ///
@@ -270,22 +205,7 @@ pub trait AttentionOps<T: Float>: Execute<Attention<T>> {
     /// [`attention_with`](Self::attention_with) into `o`.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::Broadcast`], [`Error::Param`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// // One head, one query, two keys: both count the same.
-    /// let q = b.tensor(&[1, 1, 1, 2], &[1.0f32, 0.0])?;
-    /// let k = b.tensor(&[1, 1, 2, 2], &[0.0f32, 1.0, 0.0, 2.0])?;
-    /// let v = b.tensor(&[1, 1, 2, 2], &[1.0f32, 2.0, 3.0, 4.0])?;
-    /// let slopes = b.tensor(&[1], &[0.5f32])?;
-    /// let mut o = b.zeros(&[1, 1, 1, 2])?;
-    /// b.attention_with_into(&q, &k, &v, AttentionExtras::new().alibi(slopes.any()), &mut o, Attention::full())?;
-    /// // Scores fall with the distance from the query, so the second key counts more.
-    /// assert!(o.to_vec(&b)?[0] > 2.0);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
+    /// As [`attention_with`](Self::attention_with), and for an output of another shape.
     fn attention_with_into(
         &self,
         q: impl AsView<Self::Space, T>,
@@ -332,20 +252,7 @@ pub trait AttentionOps<T: Float>: Execute<Attention<T>> {
     /// [`attention_lse`](Self::attention_lse) into `o` and `lse[b, h, t]`.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::Broadcast`], [`Error::Param`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let q = b.tensor(&[1, 1, 1, 2], &[1.0f32, 0.0])?;
-    /// let k = b.tensor(&[1, 1, 2, 2], &[0.0f32, 1.0, 0.0, 2.0])?;
-    /// let v = b.tensor(&[1, 1, 2, 1], &[1.0f32, 3.0])?;
-    /// let (mut o, mut lse) = (b.zeros(&[1, 1, 1, 1])?, b.zeros(&[1, 1, 1])?);
-    /// b.attention_lse_into(&q, &k, &v, AttentionExtras::new(), &mut o, &mut lse, Attention::full())?;
-    /// assert_eq!(o.to_vec(&b)?, [2.0]);
-    /// assert!((lse.to_vec(&b)?[0] - 2.0f32.ln()).abs() < 1e-6);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
+    /// As [`attention_lse`](Self::attention_lse), and for an output of another shape.
     #[allow(clippy::too_many_arguments)]
     fn attention_lse_into(
         &self,

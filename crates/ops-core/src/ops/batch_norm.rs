@@ -1,51 +1,27 @@
 //! Batch normalisation with given statistics.
-use super::norm::{valid_eps, weights};
-use super::registry::OptionValue;
-use crate::{AnyRef, AsAny, AsView, AsViewMut, Error, Execute, Float, Op, Result, Shape, TensorOf, operands};
-use core::hash::{Hash, Hasher};
-use core::marker::PhantomData;
+use super::declare::ops;
+use super::norm::valid_eps;
+use crate::{AnyRef, AsAny, AsView, AsViewMut, Execute, Float, Op, Result, TensorOf};
 
-/// `y = (x − mean) / sqrt(var + eps) · weight + bias` per channel, with mean and variance as operands: the form for inference.
-///
-/// Operands: `x[b, c, ..]`; optional `weight[c]` and `bias[c]`; `mean[c]` and `var[c]`; each of these of any float type; `y`
-/// like `x`. Ioffe and Szegedy, "Batch Normalization", 2015.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct BatchNorm<T> {
-    /// Added to the variance, inside the root.
-    pub eps: f64,
-    types: PhantomData<T>,
-}
-impl<T> BatchNorm<T> {
-    /// Normalises with this `eps`.
-    pub fn eps(eps: f64) -> Self {
-        BatchNorm { eps, types: PhantomData }
+ops! {
+    /// `y = (x − mean) / sqrt(var + eps) · weight + bias` per channel, with mean and variance as operands: the form for inference.
+    ///
+    /// Operands: `x[b, c, ..]`; optional `weight[c]` and `bias[c]`; `mean[c]` and `var[c]`; each of these of any float type; `y`
+    /// like `x`. Ioffe and Szegedy, "Batch Normalization", 2015.
+    pub struct BatchNorm<T: Float> {
+        /// Added to the variance, inside the root.
+        pub eps: f64,
     }
-}
-pub(super) mod args {
-    use super::*;
-    operands!(pub mod batch_norm: BatchNorm<T: Float> { x: in T, weight: opt any, bias: opt any, mean: in any, var: in any, y: out T });
+    /// Normalises with this `eps`.
+    fn eps;
+    operands batch_norm {
+        x: in T [b, c, ..], weight: opt any(floats) [c], bias: opt any(floats) [c], mean: in any(floats) [c],
+        var: in any(floats) [c], y: out T [b, c, ..]
+    }
 }
 impl<T: Float> Op for BatchNorm<T> {
-    fn name(&self) -> &'static str {
-        "batch_norm"
-    }
-    fn options(&self) -> Vec<(&'static str, OptionValue)> {
-        vec![("eps", self.eps.into())]
-    }
-    fn hash_options<H: Hasher>(&self, state: &mut H) {
-        let BatchNorm { eps, types: _ } = self;
-        eps.to_bits().hash(state);
-    }
-    fn infer(&self, on: &args::batch_norm::Shapes<'_>) -> Result<[Shape; 1]> {
-        valid_eps(self.name(), self.eps)?;
-        let &[_, c, ..] = on.x.dims() else {
-            return Err(Error::shape(self.name(), "x", on.x, "[b, c, ..]"));
-        };
-        for given in [on.weight, on.bias, Some(on.mean), Some(on.var)] {
-            weights(self.name(), given, c)?;
-        }
-        Ok([on.x.shape()])
+    fn check_options(&self) -> Result<()> {
+        valid_eps(self.name(), self.eps)
     }
 }
 
@@ -100,20 +76,7 @@ pub trait BatchNormOps<T: Float>: Execute<BatchNorm<T>> {
     /// [`batch_norm`](Self::batch_norm) into `y`.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::DType`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[2, 1], &[1.0f32, 3.0])?;
-    /// let (mean, var) = (b.tensor(&[1], &[1.0f32])?, b.tensor(&[1], &[4.0f32])?);
-    /// let (weight, bias) = (b.tensor(&[1], &[10.0f32])?, b.tensor(&[1], &[0.5f32])?);
-    /// let mut y = b.zeros(&[2, 1])?;
-    /// let affine = ScaleShift::new(weight.any(), bias.any());
-    /// b.batch_norm_into(&x, affine, &mean, &var, &mut y, BatchNorm::eps(0.0))?;
-    /// assert_eq!(y.to_vec(&b)?, [0.5, 10.5]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
+    /// As [`batch_norm`](Self::batch_norm), and for an output of another shape.
     fn batch_norm_into(
         &self,
         x: impl AsView<Self::Space, T>,

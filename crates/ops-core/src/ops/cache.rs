@@ -2,49 +2,66 @@
 //!
 //! A cache is `[slots, ..]`, a row for each token that it may hold. The slots are data, so that the same call
 //! serves contiguous, rotating and paged caches, and a recorded call can be replayed with other slots.
+use super::declare::ops;
 use super::extents;
 use super::norm::{valid_eps, weights};
-use super::registry::OptionValue;
 use super::{RopeOrder, angles};
 use crate::{
     AsAny, AsView, AsViewMut, DType, Element, Error, Execute, Float, Layout, Op, Operand, Operands, Result,
-    Shape, Tolerance, operands,
+    Shape, Tolerance,
 };
-use core::hash::{Hash, Hasher};
-use core::marker::PhantomData;
 
-pub(super) mod args {
-    use super::*;
-    operands!(pub mod cache_write: CacheWrite<T: Float> { x: in T, slots: in any, cache: inout any });
-    operands!(pub mod rope_cache_write: RopeCacheWrite<T: Float> {
-        k: in T, v: in T, cos: in any, sin: in any, positions: in any, slots: in any, k_cache: inout any,
-        v_cache: inout any,
-    });
-    operands!(pub mod qk_norm_rope_cache_write: QkNormRopeCacheWrite<T: Float> {
-        k: in T, v: in T, weight: in any, cos: in any, sin: in any, positions: in any, slots: in any,
-        k_cache: inout any, v_cache: inout any,
-    });
-}
+ops! {
+    /// Writes rows to slots of a cache: `cache[slots[i], ..] = x[i, ..]`, converted to the cache's type.
+    ///
+    /// Operands:
+    /// - `x[n, ..]`;
+    /// - `slots[n]` of an index type: the row of the cache for each row of `x`. The largest value of the type
+    ///   skips the row; any other slot that the cache does not have is [`Error::Index`]. Slots that are not
+    ///   skipped must be distinct, or it is unspecified which row is kept;
+    /// - `cache[slots, ..]` of `T` or f8e4m3, read and written: rows that no slot names are unchanged.
+    pub struct CacheWrite<T: Float> {}
+    const OP;
+    operands cache_write { x: in T [n, h, d], slots: in any(indices) [n], cache: inout any [c, h, d] }
 
-/// Writes rows to slots of a cache: `cache[slots[i], ..] = x[i, ..]`, converted to the cache's type.
-///
-/// Operands:
-/// - `x[n, ..]`;
-/// - `slots[n]` of an index type: the row of the cache for each row of `x`. The largest value of the type
-///   skips the row; any other slot that the cache does not have is [`Error::Index`]. Slots that are not
-///   skipped must be distinct, or it is unspecified which row is kept;
-/// - `cache[slots, ..]` of `T` or f8e4m3, read and written: rows that no slot names are unchanged.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CacheWrite<T>(PhantomData<T>);
-impl<T> CacheWrite<T> {
-    /// The op; it has no options.
-    pub const OP: Self = CacheWrite(PhantomData);
+    /// Rotates keys and writes keys and values to their slots in the caches: `rope_thd` of `k`, then
+    /// [`CacheWrite`] of both. Nothing is rounded in between.
+    ///
+    /// Operands:
+    /// - `k[n, h, d]` with even `d`, and `v[n, h, dv]`;
+    /// - `cos` and `sin` of any float type: tables `[t', r/2]`, where `r ≤ d`. The first `r` features of a head are rotated;
+    /// - `positions[n]` of an index type: the table's row for each token. A position outside the table is
+    ///   [`Error::Index`], even if the token's slot is skipped;
+    /// - `slots[n]`, `k_cache[slots, h, d]` and `v_cache[slots, h, dv]`: as for [`CacheWrite`]; the caches have one type.
+    pub struct RopeCacheWrite<T: Float> {
+        /// How features pair up.
+        pub order: RopeOrder [or RopeOrder::Half],
+    }
+    /// Rotates pairs of this order.
+    fn order;
+    operands rope_cache_write {
+        k: in T [n, h, d], v: in T [n, h, e], cos: in any(floats) [t, d/2], sin: in any [t, d/2], positions: in any(indices) [n],
+        slots: in any(indices) [n], k_cache: inout any [c, h, d], v_cache: inout any [c, h, e]
+    }
+
+    /// Norms keys, rotates them, and writes keys and values to their slots in the caches:
+    /// [`QkNormRope`](super::QkNormRope) of `k`, then [`CacheWrite`] of both. Nothing is rounded in between.
+    ///
+    /// Operands: those of [`RopeCacheWrite`], and the norm's `weight[d]` of any float type.
+    pub struct QkNormRopeCacheWrite<T: Float> {
+        /// Added to the mean square, inside the root.
+        pub eps: f64,
+        /// How features pair up.
+        pub order: RopeOrder = RopeOrder::Half,
+    }
+    /// Norms with this `eps` and rotates pairs `(i, i + r/2)`.
+    fn eps;
+    operands qk_norm_rope_cache_write {
+        k: in T [n, h, d], v: in T [n, h, e], weight: in any(floats) [d], cos: in any(floats) [t, d/2], sin: in any [t, d/2],
+        positions: in any(indices) [n], slots: in any(indices) [n], k_cache: inout any [c, h, d], v_cache: inout any [c, h, e]
+    }
 }
 impl<T: Float> Op for CacheWrite<T> {
-    fn name(&self) -> &'static str {
-        "cache_write"
-    }
-    fn hash_options<H: Hasher>(&self, _: &mut H) {}
     fn infer(&self, on: &args::cache_write::Shapes<'_>) -> Result<[Shape; 0]> {
         let op = self.name();
         let Some((&n, row)) = on.x.dims().split_first() else {
@@ -60,39 +77,7 @@ impl<T: Float> Op for CacheWrite<T> {
     }
 }
 
-/// Rotates keys and writes keys and values to their slots in the caches: `rope_thd` of `k`, then
-/// [`CacheWrite`] of both. Nothing is rounded in between.
-///
-/// Operands:
-/// - `k[n, h, d]` with even `d`, and `v[n, h, dv]`;
-/// - `cos` and `sin` of any float type: tables `[t', r/2]`, where `r ≤ d`. The first `r` features of a head are rotated;
-/// - `positions[n]` of an index type: the table's row for each token. A position outside the table is
-///   [`Error::Index`], even if the token's slot is skipped;
-/// - `slots[n]`, `k_cache[slots, h, d]` and `v_cache[slots, h, dv]`: as for [`CacheWrite`]; the caches have one type.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct RopeCacheWrite<T> {
-    /// How features pair up.
-    pub order: RopeOrder,
-    types: PhantomData<T>,
-}
-impl<T> RopeCacheWrite<T> {
-    /// Rotates pairs of this order.
-    pub fn order(order: RopeOrder) -> Self {
-        RopeCacheWrite { order, types: PhantomData }
-    }
-}
 impl<T: Float> Op for RopeCacheWrite<T> {
-    fn name(&self) -> &'static str {
-        "rope_cache_write"
-    }
-    fn options(&self) -> Vec<(&'static str, OptionValue)> {
-        vec![("order", OptionValue::word(RopeOrder::ALL, self.order))]
-    }
-    fn hash_options<H: Hasher>(&self, state: &mut H) {
-        let RopeCacheWrite { order, types: _ } = self;
-        order.hash(state);
-    }
     fn infer(&self, on: &args::rope_cache_write::Shapes<'_>) -> Result<[Shape; 0]> {
         let rows = Rows {
             op: self.name(),
@@ -111,40 +96,13 @@ impl<T: Float> Op for RopeCacheWrite<T> {
     }
 }
 
-/// Norms keys, rotates them, and writes keys and values to their slots in the caches:
-/// [`QkNormRope`](super::QkNormRope) of `k`, then [`CacheWrite`] of both. Nothing is rounded in between.
-///
-/// Operands: those of [`RopeCacheWrite`], and the norm's `weight[d]` of any float type.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct QkNormRopeCacheWrite<T> {
-    /// Added to the mean square, inside the root.
-    pub eps: f64,
-    /// How features pair up.
-    pub order: RopeOrder,
-    types: PhantomData<T>,
-}
 impl<T> QkNormRopeCacheWrite<T> {
-    /// Norms with this `eps` and rotates pairs `(i, i + r/2)`.
-    pub fn eps(eps: f64) -> Self {
-        QkNormRopeCacheWrite { eps, order: RopeOrder::Half, types: PhantomData }
-    }
     /// Rotates pairs of this order.
     pub fn order(self, order: RopeOrder) -> Self {
         QkNormRopeCacheWrite { order, ..self }
     }
 }
 impl<T: Float> Op for QkNormRopeCacheWrite<T> {
-    fn name(&self) -> &'static str {
-        "qk_norm_rope_cache_write"
-    }
-    fn options(&self) -> Vec<(&'static str, OptionValue)> {
-        vec![("eps", self.eps.into()), ("order", OptionValue::word(RopeOrder::ALL, self.order))]
-    }
-    fn hash_options<H: Hasher>(&self, state: &mut H) {
-        let QkNormRopeCacheWrite { eps, order, types: _ } = self;
-        (eps.to_bits(), order).hash(state);
-    }
     fn infer(&self, on: &args::qk_norm_rope_cache_write::Shapes<'_>) -> Result<[Shape; 0]> {
         valid_eps(self.name(), self.eps)?;
         let rows = Rows {

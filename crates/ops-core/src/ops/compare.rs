@@ -1,14 +1,12 @@
 //! Comparisons of two tensors, element by element.
 use super::broadcast;
-use super::extents;
+use super::declare::ops;
 use crate::error::About;
 use crate::{
-    AsView, AsViewMut, DType, Execute, Op, Operands, Result, Scalar, Shape, TensorOf, Tolerance, View, Wide,
-    operands,
+    AsView, AsViewMut, DType, Execute, Op, Operands, Result, Scalar, TensorOf, Tolerance, View, Wide,
 };
 use core::cmp::Ordering;
-use core::hash::{Hash, Hasher};
-use core::marker::PhantomData;
+use core::hash::Hash;
 
 /// A comparison of two elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,41 +59,27 @@ impl CompareFn {
     }
 }
 
-/// `y = 1` where the comparison of `a` with `b` holds, otherwise 0.
-///
-/// Floats are compared by the rules of IEEE 754: −0 equals 0, and every comparison with NaN is 0, except `ne`, which is 1.
-///
-/// Operands: `a` and `b` of equal extents and any scalar type (the methods of [`CompareOps`] broadcast); `y` of u8, like `a`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Compare<T> {
-    f: CompareFn,
-    types: PhantomData<T>,
+ops! {
+    /// `y = 1` where the comparison of `a` with `b` holds, otherwise 0.
+    ///
+    /// Floats are compared by the rules of IEEE 754: −0 equals 0, and every comparison with NaN is 0, except `ne`, which is 1.
+    ///
+    /// Operands: `a` and `b` of equal extents and any scalar type (the methods of [`CompareOps`] broadcast); `y` of u8, like `a`.
+    pub struct Compare<T: Scalar> {}
+    variant { f: CompareFn }
+    /// Compares by `f`.
+    fn of;
+    operands compare { a: in T [..], b: in T [..], y: out u8 [..] }
 }
 impl<T> Compare<T> {
-    /// Compares by `f`.
-    pub fn of(f: CompareFn) -> Self {
-        Compare { f, types: PhantomData }
-    }
     /// The comparison that this op makes.
     pub fn function(&self) -> CompareFn {
         self.f
     }
 }
-pub(super) mod args {
-    use super::*;
-    operands!(pub mod compare: Compare<T: Scalar> { a: in T, b: in T, y: out u8 });
-}
 impl<T: Scalar> Op for Compare<T> {
     fn name(&self) -> &'static str {
         self.f.name()
-    }
-    fn hash_options<H: Hasher>(&self, state: &mut H) {
-        let Compare { f, types: _ } = self;
-        f.hash(state);
-    }
-    fn infer(&self, on: &args::compare::Shapes<'_>) -> Result<[Shape; 1]> {
-        extents(self.name(), "b", on.b, on.a.dims())?;
-        Ok([on.a.shape()])
     }
     fn tolerance(&self, _: &'static str, _: DType, _: &dyn Operands) -> Tolerance {
         Tolerance::Exact
@@ -128,17 +112,7 @@ macro_rules! compare_methods {
         #[doc = concat!("[`", stringify!($name), "`](Self::", stringify!($name), ") into `y`. Broadcasts both to its extents.")]
         ///
         /// # Errors
-        /// [`Error::Broadcast`](crate::Error::Broadcast) and any error that the backend reports.
-        ///
-        /// ```
-        /// # use ops_core::{Backend, ops::*};
-        /// # let b = ops_cpu::Cpu::new();
-        /// let (x, two) = (b.tensor(&[3], &[1.0f32, 2.0, 3.0])?, b.tensor(&[1], &[2.0])?);
-        /// let mut y = b.zeros(&[3])?;
-        #[doc = concat!("b.", stringify!($into), "(&x, &two, &mut y)?;")]
-        #[doc = concat!("assert_eq!(y.to_vec(&b)?, ", $y, ");")]
-        /// # Ok::<(), ops_core::Error>(())
-        /// ```
+        #[doc = concat!("As [`", stringify!($name), "`](Self::", stringify!($name), ").")]
         fn $into(
             &self,
             a: impl AsView<Self::Space, T>,
@@ -177,17 +151,7 @@ pub trait CompareOps<T: Scalar>: Execute<Compare<T>> {
     /// [`compare`](Self::compare) into `y`. Both operands are broadcast to the extents of `y`.
     ///
     /// # Errors
-    /// [`Error::Broadcast`](crate::Error::Broadcast) and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let (x, two) = (b.tensor(&[3], &[1, 2, 3])?, b.tensor(&[1], &[2])?);
-    /// let mut y = b.zeros(&[3])?;
-    /// b.compare_into(&x, &two, &mut y, CompareFn::Ge)?;
-    /// assert_eq!(y.to_vec(&b)?, [0, 1, 1]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
+    /// As [`compare`](Self::compare), and for an output of another shape.
     fn compare_into(
         &self,
         a: impl AsView<Self::Space, T>,

@@ -1,9 +1,10 @@
 //! Convolutions and transposed convolutions over one or two axes.
+use super::declare::methods;
 use super::extents;
-use super::registry::OptionValue;
+use super::options::Options;
+use crate::option::OptionValue;
 use crate::{
-    AnyRef, AsView, AsViewMut, DType, Error, Execute, Float, Layout, Op, Operand, Operands, Result, Shape,
-    TensorOf, Tolerance, View, operands,
+    DType, Error, Execute, Float, Layout, Op, Operand, Operands, Result, Shape, Tolerance, operands,
 };
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
@@ -97,9 +98,18 @@ impl<T> Conv<T> {
     pub fn new(form: ConvForm, axes: [ConvAxis; 2], groups: usize) -> Self {
         Conv { form, axes, groups, types: PhantomData }
     }
+    pub(super) fn typed<U>(self) -> Conv<U> {
+        Conv::new(self.form, self.axes, self.groups)
+    }
+}
+impl Conv<()> {
+    pub(super) fn read<O: Options>(options: &O, form: ConvForm) -> core::result::Result<Self, O::Error> {
+        let axes = params::read(options, form)?;
+        Ok(Conv::new(form, axes, options.count("groups")?.unwrap_or(1)))
+    }
 }
 
-pub(super) mod args {
+pub(in crate::ops) mod args {
     use super::*;
     operands!(pub mod conv: Conv<T: Float> { x: in T, weight: in T, bias: opt any, y: out T });
 }
@@ -203,238 +213,50 @@ fn bias_of(op: &'static str, bias: Option<Operand<'_>>, o: usize) -> Result<()> 
 
 /// Convolutions of `T`.
 pub trait ConvOps<T: Float>: Execute<Conv<T>> {
-    /// [`Conv`] over one axis: `x[b, c, w]` with `weight[o, c / groups, k]` and, if given, `bias[o]`, to `y[b, o, w']`.
-    ///
-    /// # Errors
-    /// [`Error::Shape`], [`Error::Param`], [`Error::DType`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[1, 1, 5], &[1.0f32, 2.0, 3.0, 4.0, 5.0])?;
-    /// let weight = b.tensor(&[1, 1, 3], &[1.0f32, 10.0, 100.0])?;
-    /// let y = b.conv1d(&x, &weight, None, Conv1d::new().stride(2).padding(1))?;
-    /// assert_eq!((y.dims(), y.to_vec(&b)?), (&[1, 1, 3][..], vec![210.0, 432.0, 54.0]));
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn conv1d(
-        &self,
-        x: impl AsView<Self::Space, T>,
-        weight: impl AsView<Self::Space, T>,
-        bias: Option<AnyRef<'_, Self::Space>>,
-        options: Conv1d,
-    ) -> Result<TensorOf<Self, T>> {
-        allocated(self, x, weight, bias, &options.into())
-    }
-    /// [`conv1d`](Self::conv1d) into `y`.
-    ///
-    /// # Errors
-    /// As [`conv1d`](Self::conv1d).
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[1, 1, 3], &[1.0f32, 2.0, 3.0])?;
-    /// let weight = b.tensor(&[1, 1, 2], &[1.0f32, 10.0])?;
-    /// let bias = b.tensor(&[1], &[0.5f32])?;
-    /// let mut y = b.zeros(&[1, 1, 2])?;
-    /// b.conv1d_into(&x, &weight, Some(bias.any()), &mut y, Conv1d::new())?;
-    /// assert_eq!(y.to_vec(&b)?, [21.5, 32.5]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn conv1d_into(
-        &self,
-        x: impl AsView<Self::Space, T>,
-        weight: impl AsView<Self::Space, T>,
-        bias: Option<AnyRef<'_, Self::Space>>,
-        y: impl AsViewMut<Self::Space, T>,
-        options: Conv1d,
-    ) -> Result<()> {
-        into(self, x, weight, bias, y, &options.into())
-    }
-    /// [`Conv`] over two axes: `x[b, c, h, w]` with `weight[o, c / groups, kh, kw]` and, if given, `bias[o]`, to
-    /// `y[b, o, h', w']`.
-    ///
-    /// # Errors
-    /// [`Error::Shape`], [`Error::Param`], [`Error::DType`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[1, 1, 2, 3], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0])?;
-    /// let weight = b.tensor(&[1, 1, 2, 2], &[1.0f32, 1.0, 1.0, 1.0])?;
-    /// let y = b.conv2d(&x, &weight, None, Conv2d::new().padding([0, 1]))?;
-    /// assert_eq!((y.dims(), y.to_vec(&b)?), (&[1, 1, 1, 4][..], vec![5.0, 12.0, 16.0, 9.0]));
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn conv2d(
-        &self,
-        x: impl AsView<Self::Space, T>,
-        weight: impl AsView<Self::Space, T>,
-        bias: Option<AnyRef<'_, Self::Space>>,
-        options: Conv2d,
-    ) -> Result<TensorOf<Self, T>> {
-        allocated(self, x, weight, bias, &options.into())
-    }
-    /// [`conv2d`](Self::conv2d) into `y`.
-    ///
-    /// # Errors
-    /// As [`conv2d`](Self::conv2d).
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// // Two groups of one channel each: a depthwise convolution.
-    /// let x = b.tensor(&[1, 2, 1, 2], &[1.0f32, 2.0, 3.0, 4.0])?;
-    /// let weight = b.tensor(&[2, 1, 1, 2], &[1.0f32, 1.0, 1.0, -1.0])?;
-    /// let mut y = b.zeros(&[1, 2, 1, 1])?;
-    /// b.conv2d_into(&x, &weight, None, &mut y, Conv2d::new().groups(2))?;
-    /// assert_eq!(y.to_vec(&b)?, [3.0, -1.0]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn conv2d_into(
-        &self,
-        x: impl AsView<Self::Space, T>,
-        weight: impl AsView<Self::Space, T>,
-        bias: Option<AnyRef<'_, Self::Space>>,
-        y: impl AsViewMut<Self::Space, T>,
-        options: Conv2d,
-    ) -> Result<()> {
-        into(self, x, weight, bias, y, &options.into())
-    }
-    /// [`Conv`], transposed, over one axis: `x[b, c, w]` with `weight[c, o / groups, k]` and, if given, `bias[o]`, to
-    /// `y[b, o, w']`.
-    ///
-    /// # Errors
-    /// [`Error::Shape`], [`Error::Param`], [`Error::DType`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[1, 1, 2], &[1.0f32, 2.0])?;
-    /// let weight = b.tensor(&[1, 1, 3], &[1.0f32, 10.0, 100.0])?;
-    /// let y = b.conv_transpose1d(&x, &weight, None, ConvTranspose1d::new().stride(2))?;
-    /// assert_eq!(y.to_vec(&b)?, [1.0, 10.0, 102.0, 20.0, 200.0]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn conv_transpose1d(
-        &self,
-        x: impl AsView<Self::Space, T>,
-        weight: impl AsView<Self::Space, T>,
-        bias: Option<AnyRef<'_, Self::Space>>,
-        options: ConvTranspose1d,
-    ) -> Result<TensorOf<Self, T>> {
-        allocated(self, x, weight, bias, &options.into())
-    }
-    /// [`conv_transpose1d`](Self::conv_transpose1d) into `y`.
-    ///
-    /// # Errors
-    /// As [`conv_transpose1d`](Self::conv_transpose1d).
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[1, 1, 2], &[1.0f32, 2.0])?;
-    /// let weight = b.tensor(&[1, 1, 2], &[1.0f32, 10.0])?;
-    /// let mut y = b.zeros(&[1, 1, 3])?;
-    /// b.conv_transpose1d_into(&x, &weight, None, &mut y, ConvTranspose1d::new())?;
-    /// assert_eq!(y.to_vec(&b)?, [1.0, 12.0, 20.0]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn conv_transpose1d_into(
-        &self,
-        x: impl AsView<Self::Space, T>,
-        weight: impl AsView<Self::Space, T>,
-        bias: Option<AnyRef<'_, Self::Space>>,
-        y: impl AsViewMut<Self::Space, T>,
-        options: ConvTranspose1d,
-    ) -> Result<()> {
-        into(self, x, weight, bias, y, &options.into())
-    }
-    /// [`Conv`], transposed, over two axes: `x[b, c, h, w]` with `weight[c, o / groups, kh, kw]` and, if given, `bias[o]`, to
-    /// `y[b, o, h', w']`.
-    ///
-    /// # Errors
-    /// [`Error::Shape`], [`Error::Param`], [`Error::DType`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[1, 1, 1, 2], &[1.0f32, 2.0])?;
-    /// let weight = b.tensor(&[1, 1, 2, 1], &[1.0f32, 10.0])?;
-    /// let options = ConvTranspose2d::new().stride([1, 2]).output_padding([0, 1]);
-    /// let y = b.conv_transpose2d(&x, &weight, None, options)?;
-    /// assert_eq!((y.dims(), y.to_vec(&b)?), (&[1, 1, 2, 4][..], vec![1.0, 0.0, 2.0, 0.0, 10.0, 0.0, 20.0, 0.0]));
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn conv_transpose2d(
-        &self,
-        x: impl AsView<Self::Space, T>,
-        weight: impl AsView<Self::Space, T>,
-        bias: Option<AnyRef<'_, Self::Space>>,
-        options: ConvTranspose2d,
-    ) -> Result<TensorOf<Self, T>> {
-        allocated(self, x, weight, bias, &options.into())
-    }
-    /// [`conv_transpose2d`](Self::conv_transpose2d) into `y`.
-    ///
-    /// # Errors
-    /// As [`conv_transpose2d`](Self::conv_transpose2d).
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[1, 1, 1, 2], &[1.0f32, 2.0])?;
-    /// let weight = b.tensor(&[1, 1, 1, 2], &[1.0f32, 10.0])?;
-    /// let mut y = b.zeros(&[1, 1, 1, 3])?;
-    /// b.conv_transpose2d_into(&x, &weight, None, &mut y, ConvTranspose2d::new())?;
-    /// assert_eq!(y.to_vec(&b)?, [1.0, 12.0, 20.0]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn conv_transpose2d_into(
-        &self,
-        x: impl AsView<Self::Space, T>,
-        weight: impl AsView<Self::Space, T>,
-        bias: Option<AnyRef<'_, Self::Space>>,
-        y: impl AsViewMut<Self::Space, T>,
-        options: ConvTranspose2d,
-    ) -> Result<()> {
-        into(self, x, weight, bias, y, &options.into())
+    methods! {
+        /// [`Conv`] over one axis: `x[b, c, w]` with `weight[o, c / groups, k]` and, if given, `bias[o]`, to `y[b, o, w']`.
+        example
+        /// let x = b.tensor(&[1, 1, 5], &[1.0f32, 2.0, 3.0, 4.0, 5.0])?;
+        /// let weight = b.tensor(&[1, 1, 3], &[1.0f32, 10.0, 100.0])?;
+        /// let y = b.conv1d(&x, &weight, None, Conv1d::new().stride(2).padding(1))?;
+        /// assert_eq!((y.dims(), y.to_vec(&b)?), (&[1, 1, 3][..], vec![210.0, 432.0, 54.0]));
+        fn conv1d, conv1d_into(
+            x: in T, weight: in T, bias: opt any; y: T; options: Conv1d
+        ) = conv(Conv::<T>::from(options));
+
+        /// [`Conv`] over two axes: `x[b, c, h, w]` with `weight[o, c / groups, kh, kw]` and, if given, `bias[o]`, to
+        /// `y[b, o, h', w']`.
+        example
+        /// let x = b.tensor(&[1, 1, 2, 3], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0])?;
+        /// let weight = b.tensor(&[1, 1, 2, 2], &[1.0f32, 1.0, 1.0, 1.0])?;
+        /// let y = b.conv2d(&x, &weight, None, Conv2d::new().padding([0, 1]))?;
+        /// assert_eq!((y.dims(), y.to_vec(&b)?), (&[1, 1, 1, 4][..], vec![5.0, 12.0, 16.0, 9.0]));
+        fn conv2d, conv2d_into(
+            x: in T, weight: in T, bias: opt any; y: T; options: Conv2d
+        ) = conv(Conv::<T>::from(options));
+
+        /// [`Conv`], transposed, over one axis: `x[b, c, w]` with `weight[c, o / groups, k]` and, if given, `bias[o]`, to
+        /// `y[b, o, w']`.
+        example
+        /// let x = b.tensor(&[1, 1, 2], &[1.0f32, 2.0])?;
+        /// let weight = b.tensor(&[1, 1, 3], &[1.0f32, 10.0, 100.0])?;
+        /// let y = b.conv_transpose1d(&x, &weight, None, ConvTranspose1d::new().stride(2))?;
+        /// assert_eq!(y.to_vec(&b)?, [1.0, 10.0, 102.0, 20.0, 200.0]);
+        fn conv_transpose1d, conv_transpose1d_into(
+            x: in T, weight: in T, bias: opt any; y: T; options: ConvTranspose1d
+        ) = conv(Conv::<T>::from(options));
+
+        /// [`Conv`], transposed, over two axes: `x[b, c, h, w]` with `weight[c, o / groups, kh, kw]` and, if given, `bias[o]`, to
+        /// `y[b, o, h', w']`.
+        example
+        /// let x = b.tensor(&[1, 1, 1, 2], &[1.0f32, 2.0])?;
+        /// let weight = b.tensor(&[1, 1, 2, 1], &[1.0f32, 10.0])?;
+        /// let options = ConvTranspose2d::new().stride([1, 2]).output_padding([0, 1]);
+        /// let y = b.conv_transpose2d(&x, &weight, None, options)?;
+        /// assert_eq!((y.dims(), y.to_vec(&b)?), (&[1, 1, 2, 4][..], vec![1.0, 0.0, 2.0, 0.0, 10.0, 0.0, 20.0, 0.0]));
+        fn conv_transpose2d, conv_transpose2d_into(
+            x: in T, weight: in T, bias: opt any; y: T; options: ConvTranspose2d
+        ) = conv(Conv::<T>::from(options));
     }
 }
 impl<T: Float, B: Execute<Conv<T>>> ConvOps<T> for B {}
-
-fn allocated<T: Float, B: Execute<Conv<T>>>(
-    backend: &B,
-    x: impl AsView<B::Space, T>,
-    weight: impl AsView<B::Space, T>,
-    bias: Option<AnyRef<'_, B::Space>>,
-    op: &Conv<T>,
-) -> Result<TensorOf<B, T>> {
-    let shape = {
-        let (x, weight) = (x.view(), weight.view());
-        let bias = bias.as_ref().map(|bias| bias.operand("bias"));
-        let on = args::conv::Shapes {
-            x: View::layout(&x),
-            weight: View::layout(&weight),
-            bias,
-            y: crate::Written,
-        };
-        infer(op.form, &op.axes, op.groups, &on)?
-    };
-    let mut y = backend.empty(shape)?;
-    into(backend, x, weight, bias, &mut y, op)?;
-    Ok(y)
-}
-
-fn into<T: Float, B: Execute<Conv<T>>>(
-    backend: &B,
-    x: impl AsView<B::Space, T>,
-    weight: impl AsView<B::Space, T>,
-    bias: Option<AnyRef<'_, B::Space>>,
-    mut y: impl AsViewMut<B::Space, T>,
-    op: &Conv<T>,
-) -> Result<()> {
-    let (x, weight, bias) = (x.view(), weight.view(), bias.map(|b| b.shorten()));
-    backend.run(op, args::conv::Args { x, weight, bias, y: y.view_mut() })
-}

@@ -1,12 +1,14 @@
 //! Copying and filling.
-use super::registry::OptionValue;
+use super::options::{OptionField, Options, no_options};
 use super::same_type;
+use crate::option::OptionValue;
 use crate::{
-    AsView, AsViewMut, DType, Element, Execute, Op, Operands, Result, Shape, TensorOf, Tolerance, operands,
+    AsView, AsViewMut, DType, Element, Execute, Op, Operands, Result, Scalar, Shape, TensorOf, Tolerance,
+    Wide, operands,
 };
 use core::hash::{Hash, Hasher};
 
-pub(super) mod args {
+pub(in crate::ops) mod args {
     use super::*;
     operands!(pub mod copy: TensorCopy { x: in any, y: out any });
     operands!(pub mod fill: Fill<T: Element> { y: inout T });
@@ -17,6 +19,7 @@ pub(super) mod args {
 /// Operands: `x` of any shape and element type, block formats included; `y` like `x`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TensorCopy;
+no_options!(TensorCopy);
 impl Op for TensorCopy {
     fn name(&self) -> &'static str {
         "copy"
@@ -44,6 +47,16 @@ impl<T> Fill<T> {
     /// Fills with `value`.
     pub fn new(value: T) -> Self {
         Fill { value }
+    }
+}
+impl Fill<()> {
+    pub(super) fn read<O: Options>(options: &O, _: ()) -> core::result::Result<Fill<Wide>, O::Error> {
+        Ok(Fill::new(Wide::needed(options, "value")?))
+    }
+}
+impl Fill<Wide> {
+    pub(super) fn typed<T: Scalar>(self) -> Fill<T> {
+        Fill::new(T::from_wide(self.value))
     }
 }
 impl<T: Element> Op for Fill<T> {
@@ -88,17 +101,7 @@ pub trait CopyOps<T: Element>: Execute<TensorCopy> + Execute<Fill<T>> {
     /// Copies `x` into `y`, which has the same extents: [`TensorCopy`].
     ///
     /// # Errors
-    /// [`Error::Shape`](crate::Error::Shape) and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[2], &[1, 2])?;
-    /// let mut y = b.zeros(&[2])?;
-    /// b.copy_into(&x, &mut y)?;
-    /// assert_eq!(y.to_vec(&b)?, [1, 2]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
+    /// As [`copy`](Self::copy), and for an output of another shape.
     fn copy_into(&self, x: impl AsView<Self::Space, T>, mut y: impl AsViewMut<Self::Space, T>) -> Result<()> {
         self.run(&TensorCopy, args::copy::Args { x: x.view().any(), y: y.view_mut().any() })
     }

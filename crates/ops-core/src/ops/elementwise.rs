@@ -1,26 +1,14 @@
 //! Elementwise arithmetic.
 use super::activation::unary_methods;
 use super::broadcast;
-use super::extents;
-use super::registry::OptionValue;
+use super::declare::{methods, ops};
 use crate::error::About;
-use crate::{
-    AsView, AsViewMut, DType, Execute, Num, Op, Operands, Result, Shape, TensorOf, Tolerance, View, operands,
-};
-use core::hash::{Hash, Hasher};
-use core::marker::PhantomData;
+use crate::{AsView, AsViewMut, DType, Execute, Num, Op, Operands, Result, TensorOf, Tolerance, View};
+use core::hash::Hash;
 
-mod unary;
+pub(super) mod unary;
 
 pub use unary::*;
-
-pub(super) mod args {
-    pub use super::unary::args::unary;
-    use super::*;
-    operands!(pub mod binary: Binary<T: Num> { a: in T, b: in T, y: out T });
-    operands!(pub mod affine: Affine<T: Num> { x: in T, y: out T });
-    operands!(pub mod affine_inplace: AffineInplace<T: Num> { x: inout T });
-}
 
 /// A function of two elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,19 +51,41 @@ impl BinaryFn {
     }
 }
 
-/// `y = f(a, b)`, element by element. Integer arithmetic wraps.
-///
-/// Operands: `a` and `b` of equal extents (the methods of [`ElementwiseOps`] broadcast); `y` like `a`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Binary<T> {
-    f: BinaryFn,
-    types: PhantomData<T>,
+ops! {
+    /// `y = f(a, b)`, element by element. Integer arithmetic wraps.
+    ///
+    /// Operands: `a` and `b` of equal extents (the methods of [`ElementwiseOps`] broadcast); `y` like `a`.
+    pub struct Binary<T: Num> {}
+    variant { f: BinaryFn }
+    /// Applies `f`.
+    fn of;
+    operands binary { a: in T [..], b: in T [..], y: out T [..] }
+
+    /// `y = x · mul + add`. Integers are computed in f64 and cast back.
+    ///
+    /// Operands: `x` of any shape; `y` like `x`.
+    pub struct Affine<T: Num> {
+        /// The factor.
+        pub mul: f64,
+        /// The summand.
+        pub add: f64,
+    }
+    /// `x · mul + add`.
+    fn new;
+    operands affine { x: in T [..], y: out T [..] }
+
+    /// [`Affine`] in place: reads and writes `x`.
+    pub struct AffineInplace<T: Num> {
+        /// The factor.
+        pub mul: f64,
+        /// The summand.
+        pub add: f64,
+    }
+    /// `x · mul + add`.
+    fn new;
+    operands affine_inplace { x: inout T [..] }
 }
 impl<T> Binary<T> {
-    /// Applies `f`.
-    pub fn of(f: BinaryFn) -> Self {
-        Binary { f, types: PhantomData }
-    }
     /// The function that this op applies.
     pub fn function(&self) -> BinaryFn {
         self.f
@@ -85,14 +95,6 @@ impl<T: Num> Op for Binary<T> {
     fn name(&self) -> &'static str {
         self.f.name()
     }
-    fn hash_options<H: Hasher>(&self, state: &mut H) {
-        let Binary { f, types: _ } = self;
-        f.hash(state);
-    }
-    fn infer(&self, on: &args::binary::Shapes<'_>) -> Result<[Shape; 1]> {
-        extents(self.name(), "b", on.b, on.a.dims())?;
-        Ok([on.a.shape()])
-    }
     fn tolerance(&self, _: &'static str, dtype: DType, _: &dyn Operands) -> Tolerance {
         match self.f {
             BinaryFn::Maximum | BinaryFn::Minimum => Tolerance::Exact,
@@ -101,71 +103,9 @@ impl<T: Num> Op for Binary<T> {
     }
 }
 
-/// `y = x · mul + add`. Integers are computed in f64 and cast back.
-///
-/// Operands: `x` of any shape; `y` like `x`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Affine<T> {
-    /// The factor.
-    pub mul: f64,
-    /// The summand.
-    pub add: f64,
-    types: PhantomData<T>,
-}
-impl<T> Affine<T> {
-    /// `x · mul + add`.
-    pub fn new(mul: f64, add: f64) -> Self {
-        Affine { mul, add, types: PhantomData }
-    }
-}
-impl<T: Num> Op for Affine<T> {
-    fn name(&self) -> &'static str {
-        "affine"
-    }
-    fn options(&self) -> Vec<(&'static str, OptionValue)> {
-        vec![("mul", self.mul.into()), ("add", self.add.into())]
-    }
-    fn hash_options<H: Hasher>(&self, state: &mut H) {
-        let Affine { mul, add, types: _ } = self;
-        [mul.to_bits(), add.to_bits()].hash(state);
-    }
-    fn infer(&self, on: &args::affine::Shapes<'_>) -> Result<[Shape; 1]> {
-        Ok([on.x.shape()])
-    }
-}
+impl<T: Num> Op for Affine<T> {}
 
-/// [`Affine`] in place: reads and writes `x`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct AffineInplace<T> {
-    /// The factor.
-    pub mul: f64,
-    /// The summand.
-    pub add: f64,
-    types: PhantomData<T>,
-}
-impl<T> AffineInplace<T> {
-    /// `x · mul + add`.
-    pub fn new(mul: f64, add: f64) -> Self {
-        AffineInplace { mul, add, types: PhantomData }
-    }
-}
-impl<T: Num> Op for AffineInplace<T> {
-    fn name(&self) -> &'static str {
-        "affine_inplace"
-    }
-    fn options(&self) -> Vec<(&'static str, OptionValue)> {
-        vec![("mul", self.mul.into()), ("add", self.add.into())]
-    }
-    fn hash_options<H: Hasher>(&self, state: &mut H) {
-        let AffineInplace { mul, add, types: _ } = self;
-        [mul.to_bits(), add.to_bits()].hash(state);
-    }
-    fn infer(&self, _: &args::affine_inplace::Shapes<'_>) -> Result<[Shape; 0]> {
-        Ok([])
-    }
-}
+impl<T: Num> Op for AffineInplace<T> {}
 
 /// Writes the methods of binary functions: `binary_methods!(add add_into Add: 6, 2 => 8)`. The values appear in the doc example.
 macro_rules! binary_methods {
@@ -193,18 +133,7 @@ macro_rules! binary_methods {
         #[doc = concat!("[`", stringify!($name), "`](Self::", stringify!($name), ") into `y`. Broadcasts both to its extents.")]
         ///
         /// # Errors
-        /// [`Error::Broadcast`](crate::Error::Broadcast) and any error that the backend reports.
-        ///
-        /// ```
-        /// # use ops_core::{Backend, ops::*};
-        /// # let b = ops_cpu::Cpu::new();
-        #[doc = concat!("let x = b.tensor(&[2], &[", stringify!($a), "; 2])?;")]
-        #[doc = concat!("let z = b.tensor(&[1], &[", stringify!($b), "])?;")]
-        /// let mut y = b.zeros(&[2])?;
-        #[doc = concat!("b.", stringify!($into), "(&x, &z, &mut y)?;")]
-        #[doc = concat!("assert_eq!(y.to_vec(&b)?, [", stringify!($y), "; 2]);")]
-        /// # Ok::<(), ops_core::Error>(())
-        /// ```
+        #[doc = concat!("As [`", stringify!($name), "`](Self::", stringify!($name), ").")]
         fn $into(
             &self,
             a: impl AsView<Self::Space, T>,
@@ -246,18 +175,7 @@ pub trait ElementwiseOps<T: Num>:
     /// [`binary`](Self::binary) into `y`. Both operands are broadcast to the extents of `y`.
     ///
     /// # Errors
-    /// [`Error::Broadcast`](crate::Error::Broadcast) and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[2], &[6, 8])?;
-    /// let two = b.tensor(&[1], &[2])?;
-    /// let mut y = b.zeros(&[2])?;
-    /// b.binary_into(&x, &two, &mut y, BinaryFn::Div)?;
-    /// assert_eq!(y.to_vec(&b)?, [3, 4]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
+    /// As [`binary`](Self::binary), and for an output of another shape.
     fn binary_into(
         &self,
         a: impl AsView<Self::Space, T>,
@@ -287,45 +205,12 @@ pub trait ElementwiseOps<T: Num>:
         sign sign_into Sign: -3.0 => -1.0,
     }
 
-    /// [`Affine`]: `x · mul + add`.
-    ///
-    /// # Errors
-    /// Any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[2], &[1.0f32, 2.0])?;
-    /// assert_eq!(b.affine(&x, 2.0, 1.0)?.to_vec(&b)?, [3.0, 5.0]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn affine(&self, x: impl AsView<Self::Space, T>, mul: f64, add: f64) -> Result<TensorOf<Self, T>> {
-        let mut y = self.empty(x.view().shape())?;
-        self.affine_into(x, &mut y, mul, add)?;
-        Ok(y)
-    }
-    /// [`affine`](Self::affine) into `y`.
-    ///
-    /// # Errors
-    /// Any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[2], &[1.0f32, 2.0])?;
-    /// let mut y = b.zeros(&[2])?;
-    /// b.affine_into(&x, &mut y, 2.0, 1.0)?;
-    /// assert_eq!(y.to_vec(&b)?, [3.0, 5.0]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn affine_into(
-        &self,
-        x: impl AsView<Self::Space, T>,
-        mut y: impl AsViewMut<Self::Space, T>,
-        mul: f64,
-        add: f64,
-    ) -> Result<()> {
-        self.run(&Affine::new(mul, add), args::affine::Args { x: x.view(), y: y.view_mut() })
+    methods! {
+        /// [`Affine`]: `x · mul + add`.
+        example
+        /// let x = b.tensor(&[2], &[1.0f32, 2.0])?;
+        /// assert_eq!(b.affine(&x, 2.0, 1.0)?.to_vec(&b)?, [3.0, 5.0]);
+        fn affine, affine_into(x: in T; y: T; mul: f64, add: f64) = affine(Affine::new(mul, add));
     }
     /// [`affine`](Self::affine) in place: [`AffineInplace`].
     ///

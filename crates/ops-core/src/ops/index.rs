@@ -1,48 +1,37 @@
 //! Selection by index.
-use super::registry::OptionValue;
+use super::declare::{methods, ops};
 use super::same_type;
 use crate::error::About;
 use crate::{
     AsAny, AsView, AsViewMut, DType, Element, Error, Execute, Float, Op, Operands, Result, Shape, TensorOf,
-    Tolerance, Written, operands,
+    Tolerance,
 };
-use core::hash::{Hash, Hasher};
-use core::marker::PhantomData;
 
-pub(super) mod args {
-    use super::*;
-    operands!(pub mod index_select: IndexSelect { x: in any, ids: in any, y: out any });
-    operands!(pub mod embedding: Embedding<T: Float> { table: in any, ids: in any, y: out T });
-}
-
-/// `y[.., i, ..] = x[.., ids[i], ..]` along an axis. Axis 0 gives an embedding lookup.
-///
-/// Operands: `x` of any shape; `ids[n]` of an index type; `y` like `x`, with extent `n` along the axis. The largest value of
-/// the index type means "no element" and gives zeros. Any other index outside the axis is [`Error::Index`], which the
-/// backend reports no later than the next time the queue is waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct IndexSelect {
-    /// The axis to select along; negative counts from the end.
-    pub axis: isize,
-}
-impl IndexSelect {
-    /// Selects along `axis`.
-    pub fn axis(axis: isize) -> Self {
-        IndexSelect { axis }
+ops! {
+    /// `y[.., i, ..] = x[.., ids[i], ..]` along an axis. Axis 0 gives an embedding lookup.
+    ///
+    /// Operands: `x` of any shape; `ids[n]` of an index type; `y` like `x`, with extent `n` along the axis. The largest value of
+    /// the index type means "no element" and gives zeros. Any other index outside the axis is [`Error::Index`], which the
+    /// backend reports no later than the next time the queue is waited for.
+    #[derive(Eq)]
+    pub struct IndexSelect {
+        /// The axis to select along; negative counts from the end.
+        pub axis: isize [or 0],
     }
+    /// Selects along `axis`.
+    fn axis;
+    operands index_select { x: in any, ids: in any(indices), y: out any }
+
+    /// `y[i] = table[ids[i]]`, converted to `T`: an embedding lookup.
+    ///
+    /// Operands: `table[rows, k]` of any float type, or `table[rows, k / values]` of a block format with `values` values per
+    /// block; `ids[n]` of an index type; `y[n, k]`. Indices follow the rules of [`IndexSelect`]. Files and policies call the op
+    /// `qembedding` if the table is in a block format, and `index_select` otherwise.
+    pub struct Embedding<T: Float> {}
+    const OP;
+    operands embedding { table: in any [r, k], ids: in any(indices) [n], y: out T [n, k] }
 }
 impl Op for IndexSelect {
-    fn name(&self) -> &'static str {
-        "index_select"
-    }
-    fn options(&self) -> Vec<(&'static str, OptionValue)> {
-        vec![("axis", self.axis.into())]
-    }
-    fn hash_options<H: Hasher>(&self, state: &mut H) {
-        let IndexSelect { axis } = self;
-        axis.hash(state);
-    }
     fn infer(&self, on: &args::index_select::Shapes<'_>) -> Result<[Shape; 1]> {
         same_type(self.name(), "y", on.y, on.x)?;
         let axis = on.x.layout.shape().axis(self.axis).about(self.name(), "x")?;
@@ -96,18 +85,7 @@ pub trait IndexOps<T: Element>: Execute<IndexSelect> {
     /// [`index_select`](Self::index_select) into `y`.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::Axis`], [`Error::Index`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[3, 2], &[0, 1, 10, 11, 20, 21])?;
-    /// let ids = b.tensor(&[2], &[2u32, 0])?;
-    /// let mut y = b.zeros(&[2, 2])?;
-    /// b.index_select_into(&x, &ids, &mut y, IndexSelect::axis(0))?;
-    /// assert_eq!(y.to_vec(&b)?, [20, 21, 0, 1]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
+    /// As [`index_select`](Self::index_select), and for an output of another shape.
     fn index_select_into(
         &self,
         x: impl AsView<Self::Space, T>,
@@ -123,27 +101,12 @@ pub trait IndexOps<T: Element>: Execute<IndexSelect> {
 }
 impl<T: Element, B: Execute<IndexSelect>> IndexOps<T> for B {}
 
-/// `y[i] = table[ids[i]]`, converted to `T`: an embedding lookup.
-///
-/// Operands: `table[rows, k]` of any float type, or `table[rows, k / values]` of a block format with `values` values per
-/// block; `ids[n]` of an index type; `y[n, k]`. Indices follow the rules of [`IndexSelect`]. Files and policies call the op
-/// `qembedding` if the table is in a block format, and `index_select` otherwise.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Embedding<T>(PhantomData<T>);
-impl<T> Embedding<T> {
-    /// The op; it has no options.
-    pub const OP: Self = Embedding(PhantomData);
-}
 impl<T: Float> Op for Embedding<T> {
     const OTHER_NAMES: &'static [&'static str] = &["qembedding"];
 
-    fn name(&self) -> &'static str {
-        "embedding"
-    }
     fn name_on(&self, on: &dyn Operands) -> &'static str {
         on.get("table").map_or(self.name(), |table| embedding_by(table.dtype))
     }
-    fn hash_options<H: Hasher>(&self, _: &mut H) {}
     fn infer(&self, on: &args::embedding::Shapes<'_>) -> Result<[Shape; 1]> {
         let name = self.name();
         on.table.require(name, DType::is_real, "f16, bf16, f32, f64 or a block format")?;
@@ -169,58 +132,15 @@ const fn embedding_by(table: DType) -> &'static str {
 
 /// Embedding lookups that give `T`, from tables of any float type or block format.
 pub trait EmbeddingOps<T: Float>: Execute<Embedding<T>> {
-    /// [`Embedding`]: looks up rows of a table of any float type or block format, and converts them to `T`.
-    ///
-    /// # Errors
-    /// [`Error::Shape`], [`Error::DType`], [`Error::Index`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// // Rows of f16, looked up as f32.
-    /// let table = b.tensor(&[2, 1], &[1.0f32, 2.0].map(ops_core::f16::from_f32))?;
-    /// let ids = b.tensor(&[3], &[1u32, 0, 1])?;
-    /// let y: ops_core::TensorOf<ops_cpu::Cpu, f32> = b.embedding(&table, &ids)?;
-    /// assert_eq!(y.to_vec(&b)?, [2.0, 1.0, 2.0]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn embedding(
-        &self,
-        table: impl AsAny<Self::Space>,
-        ids: impl AsAny<Self::Space>,
-    ) -> Result<TensorOf<Self, T>> {
-        let (table, ids) = (table.any_view(), ids.any_view());
-        let on =
-            args::embedding::Shapes { table: table.operand("table"), ids: ids.operand("ids"), y: Written };
-        let [shape] = Embedding::<T>::OP.infer(&on)?;
-        let mut y = self.empty(shape)?;
-        self.embedding_into(table, ids, &mut y)?;
-        Ok(y)
-    }
-    /// [`embedding`](Self::embedding) into `y`.
-    ///
-    /// # Errors
-    /// [`Error::Shape`], [`Error::DType`], [`Error::Index`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// // Rows of f16, looked up as f32.
-    /// let table = b.tensor(&[2, 1], &[1.0f32, 2.0].map(ops_core::f16::from_f32))?;
-    /// let ids = b.tensor(&[3], &[1u32, 0, 1])?;
-    /// let mut y = b.zeros::<f32>(&[3, 1])?;
-    /// b.embedding_into(&table, &ids, &mut y)?;
-    /// assert_eq!(y.to_vec(&b)?, [2.0, 1.0, 2.0]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn embedding_into(
-        &self,
-        table: impl AsAny<Self::Space>,
-        ids: impl AsAny<Self::Space>,
-        mut y: impl AsViewMut<Self::Space, T>,
-    ) -> Result<()> {
-        let (table, ids) = (table.any_view(), ids.any_view());
-        self.run(&Embedding::OP, args::embedding::Args { table, ids, y: y.view_mut() })
+    methods! {
+        /// [`Embedding`]: looks up rows of a table of any float type or block format, and converts them to `T`.
+        example
+        /// // Rows of f16, looked up as f32.
+        /// let table = b.tensor(&[2, 1], &[1.0f32, 2.0].map(ops_core::f16::from_f32))?;
+        /// let ids = b.tensor(&[3], &[1u32, 0, 1])?;
+        /// let y: ops_core::TensorOf<ops_cpu::Cpu, f32> = b.embedding(&table, &ids)?;
+        /// assert_eq!(y.to_vec(&b)?, [2.0, 1.0, 2.0]);
+        fn embedding, embedding_into(table: in any, ids: in any; y: T) = embedding(Embedding::OP);
     }
 }
 impl<T: Float, B: Execute<Embedding<T>>> EmbeddingOps<T> for B {}

@@ -1,23 +1,12 @@
 //! Linear attention: layers whose memory of past tokens has a fixed size.
+use super::declare::{methods, ops};
 use super::extents;
 use super::norm::weights;
-use super::registry::OptionValue;
+use super::options::words;
 use crate::{
-    AnyRef, AsView, AsViewMut, DType, Error, Execute, Float, Op, Operands, Result, Shape, TensorOf,
-    Tolerance, operands,
+    AsView, AsViewMut, DType, Error, Execute, Float, Op, Operands, Result, Shape, TensorOf, Tolerance,
 };
-use core::hash::{Hash, Hasher};
-use core::marker::PhantomData;
-
-pub(super) mod args {
-    use super::*;
-    operands!(pub mod conv1d_update: Conv1dUpdate<T: Float> {
-        x: in T, weight: in T, bias: opt any, state: inout T, y: out T,
-    });
-    operands!(pub mod gated_delta_rule: GatedDeltaRule<T: Float> {
-        q: in T, k: in T, v: in T, decay: in f32, beta: in f32, state: inout f32, o: out T,
-    });
-}
+use core::hash::Hash;
 
 /// The activation after a convolution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -33,44 +22,59 @@ impl ConvActivation {
     pub const ALL: [(&'static str, Self); 2] = [("none", Self::None), ("silu", Self::Silu)];
 }
 
-/// A causal convolution of each channel over time that continues an earlier one:
-/// `y[i] = activation(Σ weight[j] · line[i + j] + bias)`, where `line` is the state followed by `x`.
-///
-/// Operands:
-/// - `x[b, t, c]` and `weight[c, w]`, whose last column multiplies the newest input;
-/// - `bias[c]` of any float type, optional;
-/// - `state[b, c, w − 1]`: the inputs before `x`, oldest first. It becomes the last `w − 1` inputs;
-/// - `y` like `x`.
-///
-/// Gu and Dao, "Mamba: Linear-Time Sequence Modeling with Selective State Spaces", 2023.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Conv1dUpdate<T> {
-    /// The activation after the sums.
-    pub activation: ConvActivation,
-    types: PhantomData<T>,
+words!(ConvActivation);
+
+ops! {
+    /// A causal convolution of each channel over time that continues an earlier one:
+    /// `y[i] = activation(Σ weight[j] · line[i + j] + bias)`, where `line` is the state followed by `x`.
+    ///
+    /// Operands:
+    /// - `x[b, t, c]` and `weight[c, w]`, whose last column multiplies the newest input;
+    /// - `bias[c]` of any float type, optional;
+    /// - `state[b, c, w − 1]`: the inputs before `x`, oldest first. It becomes the last `w − 1` inputs;
+    /// - `y` like `x`.
+    ///
+    /// Gu and Dao, "Mamba: Linear-Time Sequence Modeling with Selective State Spaces", 2023.
+    pub struct Conv1dUpdate<T: Float> {
+        /// The activation after the sums.
+        pub activation: ConvActivation = ConvActivation::None,
+    }
+    /// No activation.
+    fn plain;
+    operands conv1d_update {
+        x: in T [b, t, c], weight: in T [c, w], bias: opt any(floats) [c], state: inout T [b, c, s], y: out T [b, t, c]
+    }
+
+    /// The gated delta rule. Each head has a matrix that maps keys to values; every token makes it decay and
+    /// corrects it.
+    ///
+    /// For each token, `S ← e^decay · S`; `r = beta · (v − kᵀ S)`; `S ← S + k rᵀ`; `o = scale · qᵀ S`.
+    ///
+    /// Operands (GPUs have kernels for f16, bf16 and f32):
+    /// - `q` and `k[b, t, h, d]`, `v[b, t, h, dv]`;
+    /// - `decay` and `beta[b, t, h]` of f32;
+    /// - `state[b, h, d, dv]` of f32: the matrices before the first token, then those after the last;
+    /// - `o[b, t, h, dv]`.
+    ///
+    /// Yang, Kautz and Hatamizadeh, "Gated Delta Networks: Improving Mamba2 with Delta Rule", 2024.
+    pub struct GatedDeltaRule<T: Float> {
+        /// Factor applied to the outputs; `None` means `1/√d`.
+        pub scale: Option<f64> = None,
+    }
+    /// Scales by `1/√d`.
+    fn new;
+    operands gated_delta_rule {
+        q: in T [b, t, h, d], k: in T [b, t, h, d], v: in T [b, t, h, dv], decay: in f32 [b, t, h], beta: in f32 [b, t, h],
+        state: inout f32 [b, h, d, dv], o: out T [b, t, h, dv]
+    }
 }
 impl<T> Conv1dUpdate<T> {
-    /// No activation.
-    pub fn plain() -> Self {
-        Conv1dUpdate { activation: ConvActivation::None, types: PhantomData }
-    }
     /// Sets the activation.
     pub fn activation(self, activation: ConvActivation) -> Self {
         Conv1dUpdate { activation, ..self }
     }
 }
 impl<T: Float> Op for Conv1dUpdate<T> {
-    fn name(&self) -> &'static str {
-        "conv1d_update"
-    }
-    fn options(&self) -> Vec<(&'static str, OptionValue)> {
-        vec![("activation", OptionValue::word(ConvActivation::ALL, self.activation))]
-    }
-    fn hash_options<H: Hasher>(&self, state: &mut H) {
-        let Conv1dUpdate { activation, types: _ } = self;
-        activation.hash(state);
-    }
     fn infer(&self, on: &args::conv1d_update::Shapes<'_>) -> Result<[Shape; 1]> {
         let op = self.name();
         let &[b, _, c] = on.x.dims() else { return Err(Error::shape(op, "x", on.x, "[b, t, c]")) };
@@ -88,30 +92,7 @@ impl<T: Float> Op for Conv1dUpdate<T> {
     }
 }
 
-/// The gated delta rule. Each head has a matrix that maps keys to values; every token makes it decay and
-/// corrects it.
-///
-/// For each token, `S ← e^decay · S`; `r = beta · (v − kᵀ S)`; `S ← S + k rᵀ`; `o = scale · qᵀ S`.
-///
-/// Operands (GPUs have kernels for f16, bf16 and f32):
-/// - `q` and `k[b, t, h, d]`, `v[b, t, h, dv]`;
-/// - `decay` and `beta[b, t, h]` of f32;
-/// - `state[b, h, d, dv]` of f32: the matrices before the first token, then those after the last;
-/// - `o[b, t, h, dv]`.
-///
-/// Yang, Kautz and Hatamizadeh, "Gated Delta Networks: Improving Mamba2 with Delta Rule", 2024.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct GatedDeltaRule<T> {
-    /// Factor applied to the outputs; `None` means `1/√d`.
-    pub scale: Option<f64>,
-    types: PhantomData<T>,
-}
 impl<T> GatedDeltaRule<T> {
-    /// Scales by `1/√d`.
-    pub fn new() -> Self {
-        GatedDeltaRule { scale: None, types: PhantomData }
-    }
     /// Scales by `scale`.
     pub fn scale(self, scale: f64) -> Self {
         GatedDeltaRule { scale: Some(scale), ..self }
@@ -127,30 +108,6 @@ impl<T> Default for GatedDeltaRule<T> {
     }
 }
 impl<T: Float> Op for GatedDeltaRule<T> {
-    fn name(&self) -> &'static str {
-        "gated_delta_rule"
-    }
-    fn options(&self) -> Vec<(&'static str, OptionValue)> {
-        self.scale.map(|scale| ("scale", scale.into())).into_iter().collect()
-    }
-    fn hash_options<H: Hasher>(&self, state: &mut H) {
-        let GatedDeltaRule { scale, types: _ } = self;
-        scale.map(f64::to_bits).hash(state);
-    }
-    fn infer(&self, on: &args::gated_delta_rule::Shapes<'_>) -> Result<[Shape; 1]> {
-        let op = self.name();
-        let &[b, t, h, d] = on.q.dims() else { return Err(Error::shape(op, "q", on.q, "[b, t, h, d]")) };
-        extents(op, "k", on.k, on.q.dims())?;
-        let dv = match *on.v.dims() {
-            [vb, vt, vh, dv] if [vb, vt, vh] == [b, t, h] => dv,
-            _ => return Err(Error::shape(op, "v", on.v, format!("[{b}, {t}, {h}, dv]"))),
-        };
-        for (name, gate) in [("decay", on.decay), ("beta", on.beta)] {
-            extents(op, name, gate, &[b, t, h])?;
-        }
-        extents(op, "state", on.state, &[b, h, d, dv])?;
-        Ok([on.v.shape()])
-    }
     fn tolerance(&self, _: &'static str, dtype: DType, _: &dyn Operands) -> Tolerance {
         Tolerance::summed(dtype)
     }
@@ -158,64 +115,19 @@ impl<T: Float> Op for GatedDeltaRule<T> {
 
 /// Linear attention in `T`.
 pub trait LinearAttentionOps<T: Float>: Execute<Conv1dUpdate<T>> + Execute<GatedDeltaRule<T>> {
-    /// [`Conv1dUpdate`] of `x`, after the inputs in `state`.
-    ///
-    /// # Errors
-    /// [`Error::Shape`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// // One channel, each output half of the input before plus the newest input.
-    /// let weight = b.tensor(&[1, 2], &[0.5f32, 1.0])?;
-    /// let mut state = b.tensor(&[1, 1, 1], &[2.0f32])?;
-    /// let x = b.tensor(&[1, 2, 1], &[4.0f32, 6.0])?;
-    /// let y = b.conv1d_update(&x, &weight, None, &mut state, Conv1dUpdate::plain())?;
-    /// assert_eq!(y.to_vec(&b)?, [5.0, 8.0]);
-    /// assert_eq!(state.to_vec(&b)?, [6.0]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn conv1d_update(
-        &self,
-        x: impl AsView<Self::Space, T>,
-        weight: impl AsView<Self::Space, T>,
-        bias: Option<AnyRef<'_, Self::Space>>,
-        state: impl AsViewMut<Self::Space, T>,
-        op: Conv1dUpdate<T>,
-    ) -> Result<TensorOf<Self, T>> {
-        let mut y = self.empty(x.view().shape())?;
-        self.conv1d_update_into(x, weight, bias, state, &mut y, op)?;
-        Ok(y)
-    }
-    /// [`conv1d_update`](Self::conv1d_update) into `y`.
-    ///
-    /// # Errors
-    /// [`Error::Shape`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let weight = b.tensor(&[1, 2], &[0.5f32, 1.0])?;
-    /// let bias = b.tensor(&[1], &[1.0f32])?;
-    /// let mut state = b.tensor(&[1, 1, 1], &[2.0f32])?;
-    /// let x = b.tensor(&[1, 1, 1], &[4.0f32])?;
-    /// let mut y = b.zeros(&[1, 1, 1])?;
-    /// b.conv1d_update_into(&x, &weight, Some(bias.any()), &mut state, &mut y, Conv1dUpdate::plain())?;
-    /// assert_eq!(y.to_vec(&b)?, [6.0]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn conv1d_update_into(
-        &self,
-        x: impl AsView<Self::Space, T>,
-        weight: impl AsView<Self::Space, T>,
-        bias: Option<AnyRef<'_, Self::Space>>,
-        mut state: impl AsViewMut<Self::Space, T>,
-        mut y: impl AsViewMut<Self::Space, T>,
-        op: Conv1dUpdate<T>,
-    ) -> Result<()> {
-        let (x, weight, bias) = (x.view(), weight.view(), bias.map(|bias| bias.shorten()));
-        let args = args::conv1d_update::Args { x, weight, bias, state: state.view_mut(), y: y.view_mut() };
-        self.run(&op, args)
+    methods! {
+        /// [`Conv1dUpdate`] of `x`, after the inputs in `state`.
+        example
+        /// // One channel, each output half of the input before plus the newest input.
+        /// let weight = b.tensor(&[1, 2], &[0.5f32, 1.0])?;
+        /// let mut state = b.tensor(&[1, 1, 1], &[2.0f32])?;
+        /// let x = b.tensor(&[1, 2, 1], &[4.0f32, 6.0])?;
+        /// let y = b.conv1d_update(&x, &weight, None, &mut state, Conv1dUpdate::plain())?;
+        /// assert_eq!(y.to_vec(&b)?, [5.0, 8.0]);
+        /// assert_eq!(state.to_vec(&b)?, [6.0]);
+        fn conv1d_update, conv1d_update_into(
+            x: in T, weight: in T, bias: opt any, state: inout T; y: T; op: Conv1dUpdate<T>
+        ) = conv1d_update(op);
     }
     /// [`GatedDeltaRule`] over the tokens of `q`, `k` and `v`, which changes `state`.
     ///
@@ -251,19 +163,7 @@ pub trait LinearAttentionOps<T: Float>: Execute<Conv1dUpdate<T>> + Execute<Gated
     /// [`gated_delta_rule`](Self::gated_delta_rule) into `o`.
     ///
     /// # Errors
-    /// [`Error::Shape`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let q = b.tensor(&[1, 1, 1, 1], &[1.0f32])?;
-    /// let (k, v) = (b.tensor(&[1, 1, 1, 1], &[1.0f32])?, b.tensor(&[1, 1, 1, 1], &[6.0f32])?);
-    /// let (decay, beta) = (b.tensor(&[1, 1, 1], &[0.0f32])?, b.tensor(&[1, 1, 1], &[1.0f32])?);
-    /// let (mut state, mut o) = (b.zeros(&[1, 1, 1, 1])?, b.zeros(&[1, 1, 1, 1])?);
-    /// b.gated_delta_rule_into(&q, &k, &v, (&decay, &beta), &mut state, &mut o, GatedDeltaRule::new())?;
-    /// assert_eq!(o.to_vec(&b)?, [6.0]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
+    /// As [`gated_delta_rule`](Self::gated_delta_rule), and for an output of another shape.
     #[allow(clippy::too_many_arguments)]
     fn gated_delta_rule_into(
         &self,

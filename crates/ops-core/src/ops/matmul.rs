@@ -1,76 +1,45 @@
 //! Matrix products.
+use super::declare::{methods, ops};
 use super::extents;
 use crate::error::About;
 use crate::{
-    AnyOf, AnyRef, AsAny, AsView, AsViewMut, DType, Error, Execute, Float, Layout, Op, Operand, Operands,
-    Result, Shape, TensorOf, Tolerance, View, Written, operands,
+    AnyOf, AsAny, AsView, AsViewMut, DType, Error, Execute, Float, Layout, Op, Operand, Operands, Result,
+    Shape, TensorOf, Tolerance, View,
 };
-use core::hash::Hasher;
-use core::marker::PhantomData;
 
-mod fused;
+pub(super) mod fused;
 
 pub use fused::*;
 
-pub(super) mod args {
-    pub use super::fused::args::*;
-    use super::*;
-    operands!(pub mod matmul: MatMul<T: Float> { a: in T, b: in T, c: out T });
-    operands!(pub mod linear: Linear<T: Float> { x: in T, weight: in any, bias: opt any, y: out T });
-}
+ops! {
+    /// `c[.., i, j] = Σ_k a[.., i, k] · b[.., k, j]`.
+    ///
+    /// Operands: `a[.., m, k]` and `b[.., k, n]` with equal batch extents (the methods of [`MatMulOps`] broadcast);
+    /// `c[.., m, n]`. Transposed views need no copy.
+    pub struct MatMul<T: Float> {}
+    const OP;
+    operands matmul { a: in T [.., m, k], b: in T [.., k, n], c: out T [.., m, n] }
 
-/// `c[.., i, j] = Σ_k a[.., i, k] · b[.., k, j]`.
-///
-/// Operands: `a[.., m, k]` and `b[.., k, n]` with equal batch extents (the methods of [`MatMulOps`] broadcast);
-/// `c[.., m, n]`. Transposed views need no copy.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct MatMul<T>(PhantomData<T>);
-impl<T> MatMul<T> {
-    /// The op; it has no options.
-    pub const OP: Self = MatMul(PhantomData);
+    /// `y[.., j] = Σ_k x[.., k] · weight[j, k] + bias[j]`.
+    ///
+    /// Operands: `x[.., k]`; `weight[n, k]` of any float type, or `weight[n, k / values]` of a block format with `values` values
+    /// per block; optional `bias[n]` of any float type; `y[.., n]`.
+    ///
+    /// With a quantized weight, a backend may round the activations to 8 bits per block of 32; the tolerance allows for it. Files
+    /// and policies call such a product `qlinear`.
+    pub struct Linear<T: Float> {}
+    const OP;
+    operands linear { x: in T [.., k], weight: in any [n, k], bias: opt any(floats) [n], y: out T [.., n] }
 }
 impl<T: Float> Op for MatMul<T> {
-    fn name(&self) -> &'static str {
-        "matmul"
-    }
-    fn hash_options<H: Hasher>(&self, _: &mut H) {}
-    fn infer(&self, on: &args::matmul::Shapes<'_>) -> Result<[Shape; 1]> {
-        let [batch @ .., _, k] = on.a.dims() else {
-            return Err(Error::shape(self.name(), "a", on.a, "[.., m, k]"));
-        };
-        match on.b.dims() {
-            [b @ .., rows, n] if b == batch && rows == k => Ok([on.a.shape().with_last(*n)?]),
-            _ => {
-                let batch: String = batch.iter().map(|d| format!("{d}, ")).collect();
-                Err(Error::shape(self.name(), "b", on.b, format!("[{batch}{k}, n]")))
-            }
-        }
-    }
     fn tolerance(&self, _: &'static str, dtype: DType, _: &dyn Operands) -> Tolerance {
         Tolerance::summed(dtype)
     }
 }
 
-/// `y[.., j] = Σ_k x[.., k] · weight[j, k] + bias[j]`.
-///
-/// Operands: `x[.., k]`; `weight[n, k]` of any float type, or `weight[n, k / values]` of a block format with `values` values
-/// per block; optional `bias[n]` of any float type; `y[.., n]`.
-///
-/// With a quantized weight, a backend may round the activations to 8 bits per block of 32; the tolerance allows for it. Files
-/// and policies call such a product `qlinear`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Linear<T>(PhantomData<T>);
-impl<T> Linear<T> {
-    /// The op; it has no options.
-    pub const OP: Self = Linear(PhantomData);
-}
 impl<T: Float> Op for Linear<T> {
     const OTHER_NAMES: &'static [&'static str] = &["qlinear"];
 
-    fn name(&self) -> &'static str {
-        "linear"
-    }
-    fn hash_options<H: Hasher>(&self, _: &mut H) {}
     #[inline]
     fn infer(&self, on: &args::linear::Shapes<'_>) -> Result<[Shape; 1]> {
         let name = self.name();
@@ -161,18 +130,7 @@ pub trait MatMulOps<T: Float>: Execute<MatMul<T>> + LinearOps<T> {
     /// [`matmul`](Self::matmul) into `c`. `a` and `b` are broadcast to the batch extents of `c`.
     ///
     /// # Errors
-    /// [`Error::Broadcast`], [`Error::Shape`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let a = b.tensor(&[2, 2], &[1.0f32, 2.0, 3.0, 4.0])?;
-    /// let one = b.tensor(&[2, 2], &[1.0f32, 0.0, 0.0, 1.0])?;
-    /// let mut c = b.zeros(&[2, 2])?;
-    /// b.matmul_into(&a, &one, &mut c)?;
-    /// assert_eq!(c.to_vec(&b)?, [1.0, 2.0, 3.0, 4.0]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
+    /// As [`matmul`](Self::matmul), and for an output of another shape.
     fn matmul_into(
         &self,
         a: impl AsView<Self::Space, T>,
@@ -191,7 +149,7 @@ pub trait LinearOps<T: Float>: Execute<Linear<T>> {
     /// [`Linear`] without a bias: `x · weightᵀ`. The weight may be of any float type or block format.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::DType`] and any error that the backend reports.
+    /// As [`linear_bias`](Self::linear_bias).
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};
@@ -208,57 +166,15 @@ pub trait LinearOps<T: Float>: Execute<Linear<T>> {
     ) -> Result<TensorOf<Self, T>> {
         self.linear_bias(x, weight, None)
     }
-    /// [`Linear`]: `x · weightᵀ + bias`.
-    ///
-    /// # Errors
-    /// [`Error::Shape`], [`Error::DType`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[1, 2], &[1.0f32, 2.0])?;
-    /// let weight = b.tensor(&[3, 2], &[1.0f32, 0.0, 0.0, 1.0, 1.0, 1.0])?;
-    /// let bias = b.tensor(&[3], &[10.0f32, 20.0, 30.0])?;
-    /// let y = b.linear_bias(&x, &weight, Some(bias.any()))?;
-    /// assert_eq!(y.to_vec(&b)?, [11.0, 22.0, 33.0]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn linear_bias(
-        &self,
-        x: impl AsView<Self::Space, T>,
-        weight: impl AsAny<Self::Space>,
-        bias: Option<AnyRef<'_, Self::Space>>,
-    ) -> Result<TensorOf<Self, T>> {
-        let shape = linear_shape::<T>(x.view().layout(), weight.any_view().operand("weight"))?;
-        let mut y = self.empty(shape)?;
-        self.linear_into(x, weight, bias, &mut y)?;
-        Ok(y)
-    }
-    /// [`linear_bias`](Self::linear_bias) into `y`.
-    ///
-    /// # Errors
-    /// [`Error::Shape`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[1, 2], &[1.0f32, 2.0])?;
-    /// let weight = b.tensor(&[3, 2], &[1.0f32, 0.0, 0.0, 1.0, 1.0, 1.0])?;
-    /// let bias = b.tensor(&[3], &[10.0f32, 20.0, 30.0])?;
-    /// let mut y = b.zeros(&[1, 3])?;
-    /// b.linear_into(&x, &weight, Some(bias.any()), &mut y)?;
-    /// assert_eq!(y.to_vec(&b)?, [11.0, 22.0, 33.0]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn linear_into(
-        &self,
-        x: impl AsView<Self::Space, T>,
-        weight: impl AsAny<Self::Space>,
-        bias: Option<AnyRef<'_, Self::Space>>,
-        mut y: impl AsViewMut<Self::Space, T>,
-    ) -> Result<()> {
-        let (x, weight, bias) = (x.view(), weight.any_view(), bias.map(|b| b.shorten()));
-        self.run(&Linear::<T>::OP, args::linear::Args { x, weight, bias, y: y.view_mut() })
+    methods! {
+        /// [`Linear`]: `x · weightᵀ + bias`.
+        example
+        /// let x = b.tensor(&[1, 2], &[1.0f32, 2.0])?;
+        /// let weight = b.tensor(&[3, 2], &[1.0f32, 0.0, 0.0, 1.0, 1.0, 1.0])?;
+        /// let bias = b.tensor(&[3], &[10.0f32, 20.0, 30.0])?;
+        /// let y = b.linear_bias(&x, &weight, Some(bias.any()))?;
+        /// assert_eq!(y.to_vec(&b)?, [11.0, 22.0, 33.0]);
+        fn linear_bias, linear_into(x: in T, weight: in any, bias: opt any; y: T) = linear(Linear::<T>::OP);
     }
     /// Repacks the weight into the layout that this backend's kernels read fastest in products. Returns it
     /// unchanged if the backend has no such layout or it would not be faster. Pass the result to
@@ -281,11 +197,6 @@ pub trait LinearOps<T: Float>: Execute<Linear<T>> {
     }
 }
 impl<T: Float, B: Execute<Linear<T>>> LinearOps<T> for B {}
-
-fn linear_shape<T: Float>(x: &Layout, weight: Operand<'_>) -> Result<Shape> {
-    let [shape] = Linear::<T>::OP.infer(&args::linear::Shapes { x, weight, bias: None, y: Written })?;
-    Ok(shape)
-}
 
 /// Broadcasts the batch extents of `x` to those of `c`.
 fn with_batch<V: View>(operand: &'static str, x: V, c: &[usize]) -> Result<V> {

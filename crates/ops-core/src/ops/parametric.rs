@@ -1,9 +1,8 @@
 //! Functions of one element with parameters.
-use super::registry::OptionValue;
-use crate::{
-    AsView, AsViewMut, DType, Execute, Float, Num, Op, Operands, Result, Shape, TensorOf, Tolerance, Wide,
-    operands,
-};
+use super::declare::methods;
+use super::options::{OptionField, Options};
+use crate::option::OptionValue;
+use crate::{DType, Execute, Float, Num, Op, Operands, Result, Shape, Tolerance, Wide, operands};
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
@@ -75,6 +74,24 @@ impl<T> Parametric<T> {
         Parametric { f, types: PhantomData }
     }
 }
+impl Parametric<()> {
+    /// Reads the parameters of `f`, whose own are placeholders.
+    pub(super) fn read<O: Options>(options: &O, f: ParametricFn) -> core::result::Result<Self, O::Error> {
+        Ok(Parametric::on_all(match f {
+            ParametricFn::Powf { .. } => ParametricFn::Powf { exponent: f64::needed(options, "exponent")? },
+            ParametricFn::Elu { .. } => ParametricFn::Elu { alpha: f64::needed(options, "alpha")? },
+            ParametricFn::Clamp { .. } => {
+                ParametricFn::Clamp { min: Wide::needed(options, "min")?, max: Wide::needed(options, "max")? }
+            }
+        }))
+    }
+    pub(super) fn typed<T: Num>(self) -> Parametric<T> {
+        match self.f {
+            ParametricFn::Clamp { min, max } => Parametric::clamp(T::from_wide(min), T::from_wide(max)),
+            f => Parametric::on_all(f),
+        }
+    }
+}
 impl<T: Num> Parametric<T> {
     /// `min(max(x, min), max)`.
     pub fn clamp(min: T, max: T) -> Self {
@@ -91,7 +108,7 @@ impl<T: Float> Parametric<T> {
         Parametric::on_all(ParametricFn::Elu { alpha })
     }
 }
-pub(super) mod args {
+pub(in crate::ops) mod args {
     use super::*;
     operands!(pub mod parametric_fn: Parametric<T: Num> { x: in T, y: out T });
 }
@@ -133,136 +150,25 @@ impl<T: Num> Op for Parametric<T> {
 
 /// Functions with parameters.
 pub trait ParametricOps<T: Num>: Execute<Parametric<T>> {
-    /// `min(max(x, min), max)` of every element. NaN in `x` or a bound gives NaN; if `max` is below `min`, the result is `max`.
-    ///
-    /// # Errors
-    /// Any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[3], &[-5, 3, 50])?;
-    /// assert_eq!(b.clamp(&x, 0, 9)?.to_vec(&b)?, [0, 3, 9]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn clamp(&self, x: impl AsView<Self::Space, T>, min: T, max: T) -> Result<TensorOf<Self, T>> {
-        let mut y = self.empty(x.view().shape())?;
-        self.clamp_into(x, &mut y, min, max)?;
-        Ok(y)
-    }
-    /// [`clamp`](Self::clamp) into `y`.
-    ///
-    /// # Errors
-    /// [`Error::Shape`](crate::Error::Shape) and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[3], &[-5, 3, 50])?;
-    /// let mut y = b.zeros(&[3])?;
-    /// b.clamp_into(&x, &mut y, 0, 9)?;
-    /// assert_eq!(y.to_vec(&b)?, [0, 3, 9]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn clamp_into(
-        &self,
-        x: impl AsView<Self::Space, T>,
-        mut y: impl AsViewMut<Self::Space, T>,
-        min: T,
-        max: T,
-    ) -> Result<()> {
-        self.run(&Parametric::clamp(min, max), args::parametric_fn::Args { x: x.view(), y: y.view_mut() })
-    }
-    /// Every element to the power of `exponent`, with the special values of C's `pow`: the power 0 is 1 even of NaN, any power of
-    /// 1 is 1, and a negative number has powers only with integer exponents (otherwise NaN).
-    ///
-    /// # Errors
-    /// Any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[2], &[4.0f64, 0.0])?;
-    /// assert_eq!(b.powf(&x, -0.5)?.to_vec(&b)?, [0.5, f64::INFINITY]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn powf(&self, x: impl AsView<Self::Space, T>, exponent: f64) -> Result<TensorOf<Self, T>>
-    where
-        T: Float,
-    {
-        let mut y = self.empty(x.view().shape())?;
-        self.powf_into(x, &mut y, exponent)?;
-        Ok(y)
-    }
-    /// [`powf`](Self::powf) into `y`.
-    ///
-    /// # Errors
-    /// [`Error::Shape`](crate::Error::Shape) and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[2], &[4.0f64, 0.0])?;
-    /// let mut y = b.zeros(&[2])?;
-    /// b.powf_into(&x, &mut y, -0.5)?;
-    /// assert_eq!(y.to_vec(&b)?, [0.5, f64::INFINITY]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn powf_into(
-        &self,
-        x: impl AsView<Self::Space, T>,
-        mut y: impl AsViewMut<Self::Space, T>,
-        exponent: f64,
-    ) -> Result<()>
-    where
-        T: Float,
-    {
-        self.run(&Parametric::powf(exponent), args::parametric_fn::Args { x: x.view(), y: y.view_mut() })
-    }
-    /// The exponential linear unit: `x` if `x > 0`, else `alpha · (eˣ − 1)`. Clevert et al., 2015.
-    ///
-    /// # Errors
-    /// Any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[2], &[3.0f32, f32::NEG_INFINITY])?;
-    /// assert_eq!(b.elu(&x, 1.5)?.to_vec(&b)?, [3.0, -1.5]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn elu(&self, x: impl AsView<Self::Space, T>, alpha: f64) -> Result<TensorOf<Self, T>>
-    where
-        T: Float,
-    {
-        let mut y = self.empty(x.view().shape())?;
-        self.elu_into(x, &mut y, alpha)?;
-        Ok(y)
-    }
-    /// [`elu`](Self::elu) into `y`.
-    ///
-    /// # Errors
-    /// [`Error::Shape`](crate::Error::Shape) and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[2], &[3.0f32, f32::NEG_INFINITY])?;
-    /// let mut y = b.zeros(&[2])?;
-    /// b.elu_into(&x, &mut y, 1.5)?;
-    /// assert_eq!(y.to_vec(&b)?, [3.0, -1.5]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn elu_into(
-        &self,
-        x: impl AsView<Self::Space, T>,
-        mut y: impl AsViewMut<Self::Space, T>,
-        alpha: f64,
-    ) -> Result<()>
-    where
-        T: Float,
-    {
-        self.run(&Parametric::elu(alpha), args::parametric_fn::Args { x: x.view(), y: y.view_mut() })
+    methods! {
+        /// `min(max(x, min), max)` of every element. NaN in `x` or a bound gives NaN; if `max` is below `min`, the result is `max`.
+        example
+        /// let x = b.tensor(&[3], &[-5, 3, 50])?;
+        /// assert_eq!(b.clamp(&x, 0, 9)?.to_vec(&b)?, [0, 3, 9]);
+        fn clamp, clamp_into(x: in T; y: T; min: T, max: T) = parametric_fn(Parametric::clamp(min, max));
+
+        /// Every element to the power of `exponent`, with the special values of C's `pow`: the power 0 is 1 even of NaN, any power of
+        /// 1 is 1, and a negative number has powers only with integer exponents (otherwise NaN).
+        example
+        /// let x = b.tensor(&[2], &[4.0f64, 0.0])?;
+        /// assert_eq!(b.powf(&x, -0.5)?.to_vec(&b)?, [0.5, f64::INFINITY]);
+        fn powf, powf_into(x: in T; y: T; exponent: f64) where [T: Float] = parametric_fn(Parametric::powf(exponent));
+
+        /// The exponential linear unit: `x` if `x > 0`, else `alpha · (eˣ − 1)`. Clevert et al., 2015.
+        example
+        /// let x = b.tensor(&[2], &[3.0f32, f32::NEG_INFINITY])?;
+        /// assert_eq!(b.elu(&x, 1.5)?.to_vec(&b)?, [3.0, -1.5]);
+        fn elu, elu_into(x: in T; y: T; alpha: f64) where [T: Float] = parametric_fn(Parametric::elu(alpha));
     }
 }
 impl<T: Num, B: Execute<Parametric<T>>> ParametricOps<T> for B {}

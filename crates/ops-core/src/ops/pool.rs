@@ -1,9 +1,8 @@
 //! Pooling over windows of planes.
-use super::registry::OptionValue;
-use crate::{
-    AsView, AsViewMut, DType, Error, Execute, Float, Layout, Op, Operands, Result, Shape, TensorOf,
-    Tolerance, Written, operands,
-};
+use super::declare::{methods, ops};
+use super::options::{OptionField, Options, Refused, per_axis};
+use crate::option::OptionValue;
+use crate::{DType, Error, Execute, Float, Layout, Op, Operands, Result, Shape, Tolerance};
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
@@ -107,17 +106,39 @@ impl PoolFn {
     }
 }
 
-/// The maximum or the average over each window of the last two axes.
-///
-/// Operands: `x[.., h, w]`; `y[.., h', w']` with h' = ⌊(h + 2 · padding − kernel) / stride⌋ + 1, likewise w'.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Pool2d<T> {
-    /// The function.
-    pub f: PoolFn,
-    /// The windows.
-    pub windows: Windows,
-    types: PhantomData<T>,
+/// The options `kernel`, `stride` and `padding`.
+impl OptionField for Windows {
+    fn listed(self) -> Option<OptionValue> {
+        Some(self.kernel.into())
+    }
+    fn list_as(self, _: &'static str, list: &mut Vec<(&'static str, OptionValue)>) {
+        let Windows { kernel, stride, padding } = self;
+        list.extend([("kernel", kernel.into()), ("stride", stride.into()), ("padding", padding.into())]);
+    }
+    fn hash_bits(self, state: &mut impl Hasher) {
+        self.hash(state);
+    }
+    fn read<O: Options>(options: &O, _: &'static str) -> core::result::Result<Option<Self>, O::Error> {
+        let kernel = per_axis(options, "kernel")?.ok_or(Refused::Missing("kernel"))?;
+        let stride = per_axis(options, "stride")?.unwrap_or(kernel);
+        let padding = per_axis(options, "padding")?.unwrap_or([0, 0]);
+        Ok(Some(Windows::of(kernel).stride(stride).padding(padding)))
+    }
+}
+
+ops! {
+    /// The maximum or the average over each window of the last two axes.
+    ///
+    /// Operands: `x[.., h, w]`; `y[.., h', w']` with h' = ⌊(h + 2 · padding − kernel) / stride⌋ + 1, likewise w'.
+    pub struct Pool2d<T: Float> {
+        /// The windows.
+        pub windows: Windows,
+    }
+    variant {
+        /// The function.
+        pub f: PoolFn
+    }
+    operands pool2d { x: in T, y: out T }
 }
 impl<T> Pool2d<T> {
     /// The function over these windows.
@@ -125,21 +146,9 @@ impl<T> Pool2d<T> {
         Pool2d { f, windows, types: PhantomData }
     }
 }
-pub(super) mod args {
-    use super::*;
-    operands!(pub mod pool2d: Pool2d<T: Float> { x: in T, y: out T });
-}
 impl<T: Float> Op for Pool2d<T> {
     fn name(&self) -> &'static str {
         self.f.name()
-    }
-    fn options(&self) -> Vec<(&'static str, OptionValue)> {
-        let Windows { kernel, stride, padding } = self.windows;
-        vec![("kernel", kernel.into()), ("stride", stride.into()), ("padding", padding.into())]
-    }
-    fn hash_options<H: Hasher>(&self, state: &mut H) {
-        let Pool2d { f, windows, types: _ } = self;
-        (f, windows).hash(state);
     }
     fn infer(&self, on: &args::pool2d::Shapes<'_>) -> Result<[Shape; 1]> {
         Ok([self.windows.infer(self.name(), on.x)?])
@@ -154,97 +163,23 @@ impl<T: Float> Op for Pool2d<T> {
 
 /// Pooling of `T` over the last two axes.
 pub trait PoolOps<T: Float>: Execute<Pool2d<T>> {
-    /// The largest element of each window of `x[.., h, w]`; NaN if any is NaN. Padding is −∞.
-    ///
-    /// # Errors
-    /// [`Error::Shape`], [`Error::Param`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[1, 2, 4], &[1.0f32, 2.0, 3.0, -4.0, 5.0, -6.0, -7.0, -8.0])?;
-    /// let y = b.max_pool2d(&x, Windows::of([2, 2]))?;
-    /// assert_eq!(y.to_vec(&b)?, [5.0, 3.0]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn max_pool2d(&self, x: impl AsView<Self::Space, T>, windows: Windows) -> Result<TensorOf<Self, T>> {
-        pooled(self, x, Pool2d::of(PoolFn::Max, windows))
-    }
-    /// [`max_pool2d`](Self::max_pool2d) into `y`.
-    ///
-    /// # Errors
-    /// [`Error::Shape`], [`Error::Param`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[1, 3], &[-1.0f32, -2.0, -3.0])?;
-    /// let mut y = b.zeros(&[1, 3])?;
-    /// b.max_pool2d_into(&x, &mut y, Windows::of([1, 3]).stride([1, 1]).padding([0, 1]))?;
-    /// assert_eq!(y.to_vec(&b)?, [-1.0, -1.0, -2.0]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn max_pool2d_into(
-        &self,
-        x: impl AsView<Self::Space, T>,
-        mut y: impl AsViewMut<Self::Space, T>,
-        windows: Windows,
-    ) -> Result<()> {
-        self.run(&Pool2d::of(PoolFn::Max, windows), args::pool2d::Args { x: x.view(), y: y.view_mut() })
-    }
-    /// The average of each window of `x[.., h, w]`. Padding is 0, and counts.
-    ///
-    /// # Errors
-    /// [`Error::Shape`], [`Error::Param`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[1, 2, 4], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])?;
-    /// let y = b.avg_pool2d(&x, Windows::of([2, 2]))?;
-    /// assert_eq!(y.to_vec(&b)?, [3.5, 5.5]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn avg_pool2d(&self, x: impl AsView<Self::Space, T>, windows: Windows) -> Result<TensorOf<Self, T>> {
-        pooled(self, x, Pool2d::of(PoolFn::Avg, windows))
-    }
-    /// [`avg_pool2d`](Self::avg_pool2d) into `y`.
-    ///
-    /// # Errors
-    /// [`Error::Shape`], [`Error::Param`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[1, 3], &[1.0f32, 2.0, 3.0])?;
-    /// let mut y = b.zeros(&[1, 3])?;
-    /// b.avg_pool2d_into(&x, &mut y, Windows::of([1, 3]).stride([1, 1]).padding([0, 1]))?;
-    /// // The zeros at both ends count.
-    /// assert_eq!(y.to_vec(&b)?, [1.0, 2.0, 5.0 / 3.0]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn avg_pool2d_into(
-        &self,
-        x: impl AsView<Self::Space, T>,
-        mut y: impl AsViewMut<Self::Space, T>,
-        windows: Windows,
-    ) -> Result<()> {
-        self.run(&Pool2d::of(PoolFn::Avg, windows), args::pool2d::Args { x: x.view(), y: y.view_mut() })
+    methods! {
+        /// The largest element of each window of `x[.., h, w]`; NaN if any is NaN. Padding is −∞.
+        example
+        /// let x = b.tensor(&[1, 2, 4], &[1.0f32, 2.0, 3.0, -4.0, 5.0, -6.0, -7.0, -8.0])?;
+        /// let y = b.max_pool2d(&x, Windows::of([2, 2]))?;
+        /// assert_eq!(y.to_vec(&b)?, [5.0, 3.0]);
+        fn max_pool2d, max_pool2d_into(x: in T; y: T; windows: Windows) = pool2d(Pool2d::of(PoolFn::Max, windows));
+
+        /// The average of each window of `x[.., h, w]`. Padding is 0, and counts.
+        example
+        /// let x = b.tensor(&[1, 2, 4], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0])?;
+        /// let y = b.avg_pool2d(&x, Windows::of([2, 2]))?;
+        /// assert_eq!(y.to_vec(&b)?, [3.5, 5.5]);
+        fn avg_pool2d, avg_pool2d_into(x: in T; y: T; windows: Windows) = pool2d(Pool2d::of(PoolFn::Avg, windows));
     }
 }
 impl<T: Float, B: Execute<Pool2d<T>>> PoolOps<T> for B {}
-
-fn pooled<T: Float, B: Execute<Pool2d<T>>>(
-    b: &B,
-    x: impl AsView<B::Space, T>,
-    op: Pool2d<T>,
-) -> Result<TensorOf<B, T>> {
-    let x = x.view();
-    let [shape] = op.infer(&args::pool2d::Shapes { x: x.layout(), y: Written })?;
-    let mut y = b.empty(shape)?;
-    b.run(&op, args::pool2d::Args { x, y: y.view_mut() })?;
-    Ok(y)
-}
 
 #[cfg(test)]
 mod tests {

@@ -1,14 +1,13 @@
 //! Ops on quantized tensors, whose elements are blocks.
-use crate::{
-    AnyMut, AnyOf, AsAny, AsView, AsViewMut, DType, Error, Execute, Op, Operands, Result, Shape, TensorOf,
-    Tolerance, Written, operands,
-};
+use super::declare::methods;
+use super::options::no_options;
+use crate::{AnyMut, AnyOf, AsView, DType, Error, Execute, Op, Operands, Result, Shape, Tolerance, operands};
 use core::hash::Hasher;
 
-pub(super) mod args {
+pub(in crate::ops) mod args {
     use super::*;
-    operands!(pub mod quantize: Quantize { x: in f32, y: out any });
-    operands!(pub mod dequantize: Dequantize { x: in any, y: out f32 });
+    operands!(pub mod quantize: Quantize { x: in f32 [.., k], y: out any [.., k] });
+    operands!(pub mod dequantize: Dequantize { x: in any [.., k], y: out f32 [.., k] });
 }
 
 /// Quantizes each row of `x` to the nearest blocks, in the format of `y`.
@@ -16,6 +15,7 @@ pub(super) mod args {
 /// Operands: `x[.., k]` in f32, with `k` a multiple of the block length; `y[.., k / length]` of any block format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quantize;
+no_options!(Quantize);
 impl Op for Quantize {
     fn name(&self) -> &'static str {
         "quantize"
@@ -49,6 +49,7 @@ impl Op for Quantize {
 /// Operands: `x[.., n]` of any block format; `y[.., n · length]` in f32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dequantize;
+no_options!(Dequantize);
 impl Op for Dequantize {
     fn name(&self) -> &'static str {
         "dequantize"
@@ -94,66 +95,18 @@ pub trait QuantOps: Execute<Quantize> + Execute<Dequantize> {
     /// [`quantize`](Self::quantize) into `y`. The element type of `y` selects the format.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::DType`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[1, 32], &[127.0f32; 32])?;
-    /// let q8_0 = ops_core::DType::of::<ops_core::quant::BlockQ8_0>();
-    /// let mut blocks = b.quantize(&x, q8_0)?;
-    /// if let Some(y) = blocks.as_mut() {
-    ///     b.quantize_into(&x, y)?;
-    /// }
-    /// assert_eq!(b.dequantize(&blocks)?.to_vec(&b)?, [127.0; 32]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
+    /// As [`quantize`](Self::quantize), and for an output of another shape.
     fn quantize_into(&self, x: impl AsView<Self::Space, f32>, mut y: AnyMut<'_, Self::Space>) -> Result<()> {
         self.run(&Quantize, args::quantize::Args { x: x.view(), y: y.reborrow() })
     }
-    /// [`Dequantize`]: expands blocks to f32.
-    ///
-    /// # Errors
-    /// [`Error::Shape`], [`Error::DType`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[1, 32], &[127.0f32; 32])?;
-    /// let q8_0 = ops_core::DType::of::<ops_core::quant::BlockQ8_0>();
-    /// let blocks = b.quantize(&x, q8_0)?;
-    /// assert_eq!(b.dequantize(&blocks)?.to_vec(&b)?, [127.0; 32]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn dequantize(&self, x: impl AsAny<Self::Space>) -> Result<TensorOf<Self, f32>> {
-        let [shape] =
-            Dequantize.infer(&args::dequantize::Shapes { x: x.any_view().operand("x"), y: Written })?;
-        let mut y = self.empty(shape)?;
-        self.dequantize_into(x, &mut y)?;
-        Ok(y)
-    }
-    /// [`dequantize`](Self::dequantize) into `y`.
-    ///
-    /// # Errors
-    /// [`Error::Shape`], [`Error::DType`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[1, 32], &[127.0f32; 32])?;
-    /// let q8_0 = ops_core::DType::of::<ops_core::quant::BlockQ8_0>();
-    /// let blocks = b.quantize(&x, q8_0)?;
-    /// let mut y = b.zeros(&[1, 32])?;
-    /// b.dequantize_into(&blocks, &mut y)?;
-    /// assert_eq!(y.to_vec(&b)?, [127.0; 32]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn dequantize_into(
-        &self,
-        x: impl AsAny<Self::Space>,
-        mut y: impl AsViewMut<Self::Space, f32>,
-    ) -> Result<()> {
-        self.run(&Dequantize, args::dequantize::Args { x: x.any_view(), y: y.view_mut() })
+    methods! {
+        /// [`Dequantize`]: expands blocks to f32.
+        example
+        /// let x = b.tensor(&[1, 32], &[127.0f32; 32])?;
+        /// let q8_0 = ops_core::DType::of::<ops_core::quant::BlockQ8_0>();
+        /// let blocks = b.quantize(&x, q8_0)?;
+        /// assert_eq!(b.dequantize(&blocks)?.to_vec(&b)?, [127.0; 32]);
+        fn dequantize, dequantize_into(x: in any; y: f32) = dequantize(Dequantize);
     }
 }
 impl<B: Execute<Quantize> + Execute<Dequantize>> QuantOps for B {}

@@ -1,19 +1,9 @@
 //! Reductions over axes.
 use super::Axes;
-use super::registry::OptionValue;
+use super::declare::{methods, ops};
 use crate::error::About;
-use crate::{
-    AsView, AsViewMut, DType, Error, Execute, Float, Num, Op, Operands, Result, Shape, TensorOf, Tolerance,
-    Written, operands,
-};
-use core::hash::{Hash, Hasher};
+use crate::{DType, Error, Execute, Float, Num, Op, Operands, Result, Shape, Tolerance};
 use core::marker::PhantomData;
-
-pub(super) mod args {
-    use super::*;
-    operands!(pub mod reduce: Reduce<T: Num> { x: in T, y: out T });
-    operands!(pub mod arg_reduce: ArgReduce<T: Num> { x: in T, y: out u32 });
-}
 
 /// How the elements along the reduced axes become one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,15 +46,30 @@ impl ReduceFn {
     }
 }
 
-/// Sum, mean, maximum, minimum or product over a set of axes.
-///
-/// Operands: `x` of any shape; `y` like `x` without the reduced axes, or with extent 1 there if the axes are kept. Floats
-/// accumulate in f32 or wider and are rounded once. Integers have the type of `x` and wrap.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Reduce<T> {
-    f: ReduceFn,
-    axes: Axes,
-    types: PhantomData<T>,
+ops! {
+    /// Sum, mean, maximum, minimum or product over a set of axes.
+    ///
+    /// Operands: `x` of any shape; `y` like `x` without the reduced axes, or with extent 1 there if the axes are kept. Floats
+    /// accumulate in f32 or wider and are rounded once. Integers have the type of `x` and wrap.
+    pub struct Reduce<T: Num> {
+        axes: Axes,
+    }
+    variant { f: ReduceFn }
+    operands reduce { x: in T, y: out T }
+
+    /// The index of the largest or smallest element along one axis. The first NaN wins; otherwise the lowest index among equal
+    /// elements.
+    ///
+    /// Operands: `x` of any shape, with 1 to 2³² elements along the axis; `y` of u32, like `x` without the axis.
+    pub struct ArgReduce<T: Num> {
+        /// The axis; negative counts from the end.
+        pub axis: isize,
+    }
+    variant {
+        /// Whether to find the smallest element instead of the largest.
+        pub smallest: bool
+    }
+    operands arg_reduce { x: in T, y: out u32 }
 }
 impl<T> Reduce<T> {
     /// The function.
@@ -96,14 +101,6 @@ impl<T: Num> Op for Reduce<T> {
     fn name(&self) -> &'static str {
         self.f.name()
     }
-    fn options(&self) -> Vec<(&'static str, OptionValue)> {
-        let list = self.axes.list().map(|_| ("axes", OptionValue::Axes(self.axes)));
-        list.into_iter().chain([("keep_dims", self.axes.keeps_dims().into())]).collect()
-    }
-    fn hash_options<H: Hasher>(&self, state: &mut H) {
-        let Reduce { f, axes, types: _ } = self;
-        (f, axes).hash(state);
-    }
     fn infer(&self, on: &args::reduce::Shapes<'_>) -> Result<[Shape; 1]> {
         Ok([self.axes.infer(self.name(), on.x, self.f.selects())?])
     }
@@ -116,19 +113,6 @@ impl<T: Num> Op for Reduce<T> {
     }
 }
 
-/// The index of the largest or smallest element along one axis. The first NaN wins; otherwise the lowest index among equal
-/// elements.
-///
-/// Operands: `x` of any shape, with 1 to 2³² elements along the axis; `y` of u32, like `x` without the axis.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct ArgReduce<T> {
-    /// The axis; negative counts from the end.
-    pub axis: isize,
-    /// Whether to find the smallest element instead of the largest.
-    pub smallest: bool,
-    types: PhantomData<T>,
-}
 impl<T> ArgReduce<T> {
     /// The largest element along `axis`.
     pub fn max(axis: isize) -> Self {
@@ -142,13 +126,6 @@ impl<T> ArgReduce<T> {
 impl<T: Num> Op for ArgReduce<T> {
     fn name(&self) -> &'static str {
         if self.smallest { "argmin" } else { "argmax" }
-    }
-    fn options(&self) -> Vec<(&'static str, OptionValue)> {
-        vec![("axis", self.axis.into())]
-    }
-    fn hash_options<H: Hasher>(&self, state: &mut H) {
-        let ArgReduce { axis, smallest, types: _ } = self;
-        (axis, smallest).hash(state);
     }
     fn infer(&self, on: &args::arg_reduce::Shapes<'_>) -> Result<[Shape; 1]> {
         let n = on.x.dims()[on.x.shape().axis(self.axis).about(self.name(), "x")?];
@@ -167,68 +144,29 @@ impl<T: Num> Op for ArgReduce<T> {
     }
 }
 
-/// Writes both methods of each function.
-macro_rules! methods {
-    ($($(#[$what:meta])* $method:ident $into:ident $f:ident $([$bound:path])?, $x:expr => $y:expr;)+) => {$(
+/// Writes the methods of each function; the values appear in the doc example.
+macro_rules! reductions {
+    ($($(#[$what:meta])* $method:ident $into:ident $f:ident $([$($bound:tt)+])?, $x:expr => $y:expr;)+) => { methods! {$(
         $(#[$what])*
         ///
         /// `x` of any shape; `y` of the same type, without these axes or with extent 1 there; see [`Reduce`].
-        ///
-        /// # Errors
-        /// [`Error::Axis`], [`Error::Param`] for an axis given twice, [`Error::Shape`] and any error that the backend reports.
-        ///
-        /// ```
-        /// # use ops_core::{Backend, ops::*};
-        /// # let b = ops_cpu::Cpu::new();
+        example
         #[doc = concat!("let x = b.tensor(&[2, 3], &", stringify!($x), ")?;")]
         #[doc = concat!("let y = b.", stringify!($method), "(&x, -1)?;")]
         #[doc = concat!("assert_eq!(y.to_vec(&b)?, ", stringify!($y), ");")]
-        /// # Ok::<(), ops_core::Error>(())
-        /// ```
-        fn $method(&self, x: impl AsView<Self::Space, T>, axes: impl Into<Axes>) -> Result<TensorOf<Self, T>>
-        $(where T: $bound)?
-        {
-            let (x, op) = (x.view(), Reduce::on_all(ReduceFn::$f, axes));
-            let [shape] = op.infer(&args::reduce::Shapes { x: x.layout(), y: Written })?;
-            let mut y = self.empty(shape)?;
-            self.run(&op, args::reduce::Args { x, y: y.view_mut() })?;
-            Ok(y)
-        }
-        #[doc = concat!("[`", stringify!($method), "`](Self::", stringify!($method), ") into `y`.")]
-        ///
-        /// # Errors
-        /// [`Error::Axis`], [`Error::Param`] for an axis given twice, [`Error::Shape`] and any error that the backend reports.
-        ///
-        /// ```
-        /// # use ops_core::{Backend, ops::*};
-        /// # let b = ops_cpu::Cpu::new();
-        #[doc = concat!("let x = b.tensor(&[2, 3], &", stringify!($x), ")?;")]
-        /// let mut y = b.zeros(&[2, 1])?;
-        #[doc = concat!("b.", stringify!($into), "(&x, &mut y, Axes::from(1).keep_dims())?;")]
-        #[doc = concat!("assert_eq!(y.to_vec(&b)?, ", stringify!($y), ");")]
-        /// # Ok::<(), ops_core::Error>(())
-        /// ```
-        fn $into(
-            &self,
-            x: impl AsView<Self::Space, T>,
-            mut y: impl AsViewMut<Self::Space, T>,
-            axes: impl Into<Axes>,
-        ) -> Result<()>
-        $(where T: $bound)?
-        {
-            self.run(&Reduce::on_all(ReduceFn::$f, axes), args::reduce::Args { x: x.view(), y: y.view_mut() })
-        }
-    )+};
+        fn $method, $into(x: in T; y: T; axes: impl Into<Axes>) $(where [$($bound)+])?
+            = reduce(Reduce::on_all(ReduceFn::$f, axes));
+    )+}};
 }
 
 /// Reductions of `T` over axes. `axes` is one axis, an array of axes or [`Axes::ALL`]; [`Axes::keep_dims`]
 /// keeps them.
 pub trait ReduceOps<T: Num>: Execute<Reduce<T>> + Execute<ArgReduce<T>> {
-    methods! {
+    reductions! {
         /// `y = Σ x` over `axes`; 0 for no elements. Integers wrap.
         sum sum_into Sum, [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0] => [6.0, 15.0];
         /// `y = Σ x / n` over `axes`, where `n` is the number of elements; NaN for none.
-        mean mean_into Mean [Float], [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0] => [2.0, 5.0];
+        mean mean_into Mean [T: Float], [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0] => [2.0, 5.0];
         /// The largest element over `axes`; NaN if any element is NaN. There must be one.
         max max_into Max, [1.0f32, 3.0, 2.0, -4.0, -6.0, -5.0] => [3.0, -4.0];
         /// The smallest element over `axes`; NaN if any element is NaN. There must be one.
@@ -237,93 +175,20 @@ pub trait ReduceOps<T: Num>: Execute<Reduce<T>> + Execute<ArgReduce<T>> {
         prod prod_into Prod, [1, 2, 3, 4, 5, -6] => [6, -120];
     }
 
-    /// The index of the largest element along `axis`: of the first NaN if there is one, otherwise of the
-    /// first among equal elements. The axis must not be empty. `x` of any shape; `y` of u32, without the
-    /// axis.
-    ///
-    /// # Errors
-    /// [`Error::Axis`], [`Error::Shape`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[2, 3], &[1.0f32, 3.0, 3.0, 0.0, f32::NAN, 7.0])?;
-    /// assert_eq!(b.argmax(&x, -1)?.to_vec(&b)?, [1, 1]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn argmax(&self, x: impl AsView<Self::Space, T>, axis: isize) -> Result<TensorOf<Self, u32>> {
-        arg_reduced(self, x, ArgReduce::max(axis))
-    }
-    /// [`argmax`](Self::argmax) into `y`.
-    ///
-    /// # Errors
-    /// [`Error::Axis`], [`Error::Shape`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[2, 3], &[1, 3, 3, 0, 4, 7])?;
-    /// let mut y = b.zeros(&[3])?;
-    /// b.argmax_into(&x, &mut y, 0)?;
-    /// assert_eq!(y.to_vec(&b)?, [0, 1, 1]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn argmax_into(
-        &self,
-        x: impl AsView<Self::Space, T>,
-        mut y: impl AsViewMut<Self::Space, u32>,
-        axis: isize,
-    ) -> Result<()> {
-        self.run(&ArgReduce::max(axis), args::arg_reduce::Args { x: x.view(), y: y.view_mut() })
-    }
-    /// The index of the smallest element along `axis`, by the rules of [`argmax`](Self::argmax).
-    ///
-    /// # Errors
-    /// [`Error::Axis`], [`Error::Shape`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[2, 3], &[3, 1, 1, 4, 7, 0])?;
-    /// assert_eq!(b.argmin(&x, -1)?.to_vec(&b)?, [1, 2]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn argmin(&self, x: impl AsView<Self::Space, T>, axis: isize) -> Result<TensorOf<Self, u32>> {
-        arg_reduced(self, x, ArgReduce::min(axis))
-    }
-    /// [`argmin`](Self::argmin) into `y`.
-    ///
-    /// # Errors
-    /// [`Error::Axis`], [`Error::Shape`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[2, 3], &[3, 1, 1, 4, 7, 0])?;
-    /// let mut y = b.zeros(&[3])?;
-    /// b.argmin_into(&x, &mut y, 0)?;
-    /// assert_eq!(y.to_vec(&b)?, [0, 0, 1]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn argmin_into(
-        &self,
-        x: impl AsView<Self::Space, T>,
-        mut y: impl AsViewMut<Self::Space, u32>,
-        axis: isize,
-    ) -> Result<()> {
-        self.run(&ArgReduce::min(axis), args::arg_reduce::Args { x: x.view(), y: y.view_mut() })
+    methods! {
+        /// The index of the largest element along `axis`: of the first NaN if there is one, otherwise of the
+        /// first among equal elements. The axis must not be empty. `x` of any shape; `y` of u32, without the
+        /// axis.
+        example
+        /// let x = b.tensor(&[2, 3], &[1.0f32, 3.0, 3.0, 0.0, f32::NAN, 7.0])?;
+        /// assert_eq!(b.argmax(&x, -1)?.to_vec(&b)?, [1, 1]);
+        fn argmax, argmax_into(x: in T; y: u32; axis: isize) = arg_reduce(ArgReduce::max(axis));
+
+        /// The index of the smallest element along `axis`, by the rules of [`argmax`](Self::argmax).
+        example
+        /// let x = b.tensor(&[2, 3], &[3, 1, 1, 4, 7, 0])?;
+        /// assert_eq!(b.argmin(&x, -1)?.to_vec(&b)?, [1, 2]);
+        fn argmin, argmin_into(x: in T; y: u32; axis: isize) = arg_reduce(ArgReduce::min(axis));
     }
 }
 impl<T: Num, B: Execute<Reduce<T>> + Execute<ArgReduce<T>>> ReduceOps<T> for B {}
-
-fn arg_reduced<T: Num, B: Execute<ArgReduce<T>>>(
-    b: &B,
-    x: impl AsView<B::Space, T>,
-    op: ArgReduce<T>,
-) -> Result<TensorOf<B, u32>> {
-    let x = x.view();
-    let [shape] = op.infer(&args::arg_reduce::Shapes { x: x.layout(), y: Written })?;
-    let mut y = b.empty(shape)?;
-    b.run(&op, args::arg_reduce::Args { x, y: y.view_mut() })?;
-    Ok(y)
-}

@@ -1,19 +1,9 @@
 //! Rotary position embedding.
 use super::angles::Angles;
-use super::registry::OptionValue;
-use crate::{
-    AsAny, AsView, AsViewMut, Error, Execute, Float, Layout, Op, Operand, Result, Shape, TensorOf, operands,
-};
-use core::hash::{Hash, Hasher};
+use super::declare::{methods, ops};
+use crate::{AsAny, AsViewMut, Error, Execute, Float, Layout, Op, Operand, Result, Shape};
+use core::hash::Hash;
 use core::marker::PhantomData;
-
-pub(super) mod args {
-    use super::*;
-    operands!(pub mod rope: Rope<T: Float> { x: in T, cos: in any, sin: in any, positions: opt any, y: out T });
-    operands!(pub mod rope_inplace: RopeInplace<T: Float> {
-        x: inout T, cos: in any, sin: in any, positions: opt any,
-    });
-}
 
 /// Which features form a pair, and which axis holds the tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,45 +16,45 @@ pub enum RopeForm {
     HalfThd,
 }
 
-/// Rotates pairs of features by an angle that grows with the position:
-/// `(y₁, y₂) = (x₁ cos − x₂ sin, x₁ sin + x₂ cos)`.
-///
-/// Operands:
-/// - `x[b, h, t, d]`, or `x[b, t, h, d]` for [`RopeForm::HalfThd`], with even `d`;
-/// - `cos` and `sin` of any float type: tables `[t', r/2]`, or `[b, t', r/2]` with one table per batch, where `t' ≥ start + t`.
-///   The first `r ≤ d` features are rotated, the others copied;
-/// - `positions[b, t]` or `[1, t]` of an index type, optional: the table's row for each token, instead of the
-///   rows from `start` on. Any position outside the table, including the index type's largest value, is
-///   [`Error::Index`], which the backend reports no later than the next time the queue is waited for;
-/// - `y` like `x`.
-///
-/// Su et al., "RoFormer: Enhanced Transformer with Rotary Position Embedding", 2021.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Rope<T> {
-    /// How features pair up.
-    pub form: RopeForm,
-    /// The row of the tables for the first token.
-    pub start: usize,
-    types: PhantomData<T>,
-}
+ops! {
+    /// Rotates pairs of features by an angle that grows with the position:
+    /// `(y₁, y₂) = (x₁ cos − x₂ sin, x₁ sin + x₂ cos)`.
+    ///
+    /// Operands:
+    /// - `x[b, h, t, d]`, or `x[b, t, h, d]` for [`RopeForm::HalfThd`], with even `d`;
+    /// - `cos` and `sin` of any float type: tables `[t', r/2]`, or `[b, t', r/2]` with one table per batch, where `t' ≥ start + t`.
+    ///   The first `r ≤ d` features are rotated, the others copied;
+    /// - `positions[b, t]` or `[1, t]` of an index type, optional: the table's row for each token, instead of the
+    ///   rows from `start` on. Any position outside the table, including the index type's largest value, is
+    ///   [`Error::Index`], which the backend reports no later than the next time the queue is waited for;
+    /// - `y` like `x`.
+    ///
+    /// Su et al., "RoFormer: Enhanced Transformer with Rotary Position Embedding", 2021.
+    pub struct Rope<T: Float> {
+        /// The row of the tables for the first token.
+        pub start: usize = 0,
+    }
+    variant {
+        /// How features pair up.
+        pub form: RopeForm
+    }
+    /// Rotates in this form, starting at row 0 of the tables.
+    fn new;
+    operands rope { x: in T, cos: in any(floats), sin: in any, positions: opt any(indices), y: out T }
 
-/// [`Rope`] in place: reads and writes `x`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct RopeInplace<T> {
-    /// How features pair up.
-    pub form: RopeForm,
-    /// The row of the tables for the first token.
-    pub start: usize,
-    types: PhantomData<T>,
+    /// [`Rope`] in place: reads and writes `x`.
+    pub struct RopeInplace<T: Float> {
+        /// The row of the tables for the first token.
+        pub start: usize = 0,
+    }
+    variant {
+        /// How features pair up.
+        pub form: RopeForm
+    }
+    operands rope_inplace { x: inout T, cos: in any(floats), sin: in any, positions: opt any(indices) }
 }
 
 impl<T> Rope<T> {
-    /// Rotates in this form, starting at row 0 of the tables.
-    pub fn new(form: RopeForm) -> Self {
-        Rope { form, start: 0, types: PhantomData }
-    }
     /// Starts at row `start` of the tables.
     pub fn start(self, start: usize) -> Self {
         Rope { start, ..self }
@@ -83,13 +73,6 @@ impl<T: Float> Op for Rope<T> {
             RopeForm::HalfThd => "rope_thd",
         }
     }
-    fn options(&self) -> Vec<(&'static str, OptionValue)> {
-        vec![("start", self.start.into())]
-    }
-    fn hash_options<H: Hasher>(&self, state: &mut H) {
-        let Rope { form, start, types: _ } = self;
-        (form, start).hash(state);
-    }
     fn infer(&self, on: &args::rope::Shapes<'_>) -> Result<[Shape; 1]> {
         self.tables(self.name(), on.x, (&on.cos, &on.sin), on.positions.as_ref())?;
         Ok([on.x.shape()])
@@ -102,13 +85,6 @@ impl<T: Float> Op for RopeInplace<T> {
             RopeForm::Interleaved => "rope_i_inplace",
             RopeForm::HalfThd => "rope_thd_inplace",
         }
-    }
-    fn options(&self) -> Vec<(&'static str, OptionValue)> {
-        vec![("start", self.start.into())]
-    }
-    fn hash_options<H: Hasher>(&self, state: &mut H) {
-        let RopeInplace { form, start, types: _ } = self;
-        (form, start).hash(state);
     }
     fn infer(&self, on: &args::rope_inplace::Shapes<'_>) -> Result<[Shape; 0]> {
         let rope = Rope::<T>::new(self.form).start(self.start);
@@ -137,58 +113,15 @@ impl<T: Float> Rope<T> {
 
 /// Rotary position embedding of `T`, with tables of any float type.
 pub trait RopeOps<T: Float>: Execute<Rope<T>> + Execute<RopeInplace<T>> {
-    /// [`Rope`] on `x[b, h, t, d]`, or on `x[b, t, h, d]` for [`RopeForm::HalfThd`].
-    ///
-    /// # Errors
-    /// [`Error::Shape`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[1, 1, 1, 2], &[1.0f32, 2.0])?;
-    /// // A quarter turn: the cosine of its one angle is 0, the sine 1.
-    /// let (cos, sin) = (b.tensor(&[1, 1], &[0.0f32])?, b.tensor(&[1, 1], &[1.0f32])?);
-    /// let y = b.rope(&x, &cos, &sin, Rope::new(RopeForm::Half))?;
-    /// assert_eq!(y.to_vec(&b)?, [-2.0, 1.0]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn rope(
-        &self,
-        x: impl AsView<Self::Space, T>,
-        cos: impl AsAny<Self::Space>,
-        sin: impl AsAny<Self::Space>,
-        op: Rope<T>,
-    ) -> Result<TensorOf<Self, T>> {
-        let mut y = self.empty(x.view().shape())?;
-        self.rope_into(x, cos, sin, &mut y, op)?;
-        Ok(y)
-    }
-    /// [`rope`](Self::rope) into `y`.
-    ///
-    /// # Errors
-    /// [`Error::Shape`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[1, 1, 1, 2], &[1.0f32, 2.0])?;
-    /// // A quarter turn: the cosine of its one angle is 0, the sine 1.
-    /// let (cos, sin) = (b.tensor(&[1, 1], &[0.0f32])?, b.tensor(&[1, 1], &[1.0f32])?);
-    /// let mut y = b.zeros(&[1, 1, 1, 2])?;
-    /// b.rope_into(&x, &cos, &sin, &mut y, Rope::new(RopeForm::Half))?;
-    /// assert_eq!(y.to_vec(&b)?, [-2.0, 1.0]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn rope_into(
-        &self,
-        x: impl AsView<Self::Space, T>,
-        cos: impl AsAny<Self::Space>,
-        sin: impl AsAny<Self::Space>,
-        mut y: impl AsViewMut<Self::Space, T>,
-        op: Rope<T>,
-    ) -> Result<()> {
-        let (cos, sin) = (cos.any_view(), sin.any_view());
-        self.run(&op, args::rope::Args { x: x.view(), cos, sin, positions: None, y: y.view_mut() })
+    methods! {
+        /// [`Rope`] on `x[b, h, t, d]`, or on `x[b, t, h, d]` for [`RopeForm::HalfThd`].
+        example
+        /// let x = b.tensor(&[1, 1, 1, 2], &[1.0f32, 2.0])?;
+        /// // A quarter turn: the cosine of its one angle is 0, the sine 1.
+        /// let (cos, sin) = (b.tensor(&[1, 1], &[0.0f32])?, b.tensor(&[1, 1], &[1.0f32])?);
+        /// let y = b.rope(&x, &cos, &sin, Rope::new(RopeForm::Half))?;
+        /// assert_eq!(y.to_vec(&b)?, [-2.0, 1.0]);
+        fn rope, rope_into(x: in T, cos: in any, sin: in any; y: T; op: Rope<T>) = rope(op, positions: None);
     }
     /// [`rope`](Self::rope) in place: [`RopeInplace`].
     ///
@@ -215,62 +148,18 @@ pub trait RopeOps<T: Float>: Execute<Rope<T>> + Execute<RopeInplace<T>> {
         let (cos, sin) = (cos.any_view(), sin.any_view());
         self.run(&op.inplace(), args::rope_inplace::Args { x: x.view_mut(), cos, sin, positions: None })
     }
-    /// [`Rope`] of tokens at these positions, which are rows of the tables.
-    ///
-    /// # Errors
-    /// [`Error::Shape`], [`Error::Index`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[1, 1, 1, 2], &[1.0f32, 2.0])?;
-    /// // Row 1 is a quarter turn.
-    /// let (cos, sin) = (b.tensor(&[2, 1], &[1.0f32, 0.0])?, b.tensor(&[2, 1], &[0.0f32, 1.0])?);
-    /// let positions = b.tensor(&[1, 1], &[1u32])?;
-    /// let y = b.rope_at(&x, &cos, &sin, &positions, Rope::new(RopeForm::Half))?;
-    /// assert_eq!(y.to_vec(&b)?, [-2.0, 1.0]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn rope_at(
-        &self,
-        x: impl AsView<Self::Space, T>,
-        cos: impl AsAny<Self::Space>,
-        sin: impl AsAny<Self::Space>,
-        positions: impl AsAny<Self::Space>,
-        op: Rope<T>,
-    ) -> Result<TensorOf<Self, T>> {
-        let mut y = self.empty(x.view().shape())?;
-        self.rope_at_into(x, cos, sin, positions, &mut y, op)?;
-        Ok(y)
-    }
-    /// [`Rope`] of tokens at these positions, which are rows of the tables, into `y`.
-    ///
-    /// # Errors
-    /// [`Error::Shape`], [`Error::Index`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[1, 1, 1, 2], &[1.0f32, 2.0])?;
-    /// // Row 1 is a quarter turn.
-    /// let (cos, sin) = (b.tensor(&[2, 1], &[1.0f32, 0.0])?, b.tensor(&[2, 1], &[0.0f32, 1.0])?);
-    /// let positions = b.tensor(&[1, 1], &[1u32])?;
-    /// let mut y = b.zeros(&[1, 1, 1, 2])?;
-    /// b.rope_at_into(&x, &cos, &sin, &positions, &mut y, Rope::new(RopeForm::Half))?;
-    /// assert_eq!(y.to_vec(&b)?, [-2.0, 1.0]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn rope_at_into(
-        &self,
-        x: impl AsView<Self::Space, T>,
-        cos: impl AsAny<Self::Space>,
-        sin: impl AsAny<Self::Space>,
-        positions: impl AsAny<Self::Space>,
-        mut y: impl AsViewMut<Self::Space, T>,
-        op: Rope<T>,
-    ) -> Result<()> {
-        let (cos, sin, positions) = (cos.any_view(), sin.any_view(), Some(positions.any_view()));
-        self.run(&op, args::rope::Args { x: x.view(), cos, sin, positions, y: y.view_mut() })
+    methods! {
+        /// [`Rope`] of tokens at these positions, which are rows of the tables.
+        example
+        /// let x = b.tensor(&[1, 1, 1, 2], &[1.0f32, 2.0])?;
+        /// // Row 1 is a quarter turn.
+        /// let (cos, sin) = (b.tensor(&[2, 1], &[1.0f32, 0.0])?, b.tensor(&[2, 1], &[0.0f32, 1.0])?);
+        /// let positions = b.tensor(&[1, 1], &[1u32])?;
+        /// let y = b.rope_at(&x, &cos, &sin, &positions, Rope::new(RopeForm::Half))?;
+        /// assert_eq!(y.to_vec(&b)?, [-2.0, 1.0]);
+        fn rope_at, rope_at_into(
+            x: in T, cos: in any, sin: in any, positions: some any; y: T; op: Rope<T>
+        ) = rope(op);
     }
     /// [`Rope`] of tokens at these positions, which are rows of the tables, in place.
     ///

@@ -1,61 +1,54 @@
 //! Drawing tokens from logits.
+use super::declare::{methods, ops};
 use super::extents;
-use super::registry::OptionValue;
-use crate::{
-    AsView, AsViewMut, DType, Error, Execute, Float, Op, Operands, Result, Shape, TensorOf, Tolerance,
-    Written, operands,
-};
-use core::hash::{Hash, Hasher};
-use core::marker::PhantomData;
+use crate::{DType, Error, Execute, Float, Op, Operands, Result, Shape, Tolerance};
 
 mod masses;
 
 pub use masses::{Masses, philox4x32};
 
-/// Draws an id from each row of logits.
-///
-/// Operands: `logits[n, v]`, with `v` from 1 to 2³²; `counter[n]` of i64; `ids[n]` of u32.
-///
-/// With temperature 0, the result is the id of the largest logit: of the first NaN if there is one, otherwise
-/// the lowest id among equals. Otherwise, with ids in descending order of logits, the lower id first among
-/// equals:
-///
-/// 1. The first `top_k` ids are kept, or all if there are fewer. Their probabilities are softmax(logits /
-///    temperature).
-/// 2. Of these, the shortest prefix whose probabilities sum to at least `top_p` is kept. It has at least one
-///    id.
-/// 3. `u = (word + ½) · 2⁻³²`, where `word` is the first word of Philox-4×32-10 with the key `seed` and the
-///    counter `(counter, 0)`, low words first. The result is the first id whose cumulative probability,
-///    relative to the sum over all kept ids, exceeds `u`.
-///
-/// Ids whose logit is −∞ are never drawn. If the largest logit is +∞, one of those equal to it is drawn. If
-/// there is a NaN, or if all logits are −∞, the result is the same as with temperature 0.
-///
-/// **Reproducibility.** The result depends only on the row, its counter and the options, not on other rows or
-/// the number of threads. Reference, Cpu and Rocm give the same ids for the same logits, because they sum
-/// probabilities as integers ([`Masses`]). These are within 10⁻⁵ of the exact cumulative probabilities. Where
-/// `u` or `top_p` is that close to one of them, a backend that computes otherwise may take the next id.
-///
-/// Philox: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011. Top-p: Holtzman et al., "The curious case of
-/// neural text degeneration", 2020.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Sample<T> {
-    /// Divides the logits; 0 takes the largest.
-    pub temperature: f64,
-    /// Keeps this many ids; at least 1.
-    pub top_k: Option<usize>,
-    /// Keeps the first ids whose probabilities sum to this, from 0 to 1.
-    pub top_p: Option<f64>,
-    /// The key of the random numbers.
-    pub seed: u64,
-    types: PhantomData<T>,
+ops! {
+    /// Draws an id from each row of logits.
+    ///
+    /// Operands: `logits[n, v]`, with `v` from 1 to 2³²; `counter[n]` of i64; `ids[n]` of u32.
+    ///
+    /// With temperature 0, the result is the id of the largest logit: of the first NaN if there is one, otherwise
+    /// the lowest id among equals. Otherwise, with ids in descending order of logits, the lower id first among
+    /// equals:
+    ///
+    /// 1. The first `top_k` ids are kept, or all if there are fewer. Their probabilities are softmax(logits /
+    ///    temperature).
+    /// 2. Of these, the shortest prefix whose probabilities sum to at least `top_p` is kept. It has at least one
+    ///    id.
+    /// 3. `u = (word + ½) · 2⁻³²`, where `word` is the first word of Philox-4×32-10 with the key `seed` and the
+    ///    counter `(counter, 0)`, low words first. The result is the first id whose cumulative probability,
+    ///    relative to the sum over all kept ids, exceeds `u`.
+    ///
+    /// Ids whose logit is −∞ are never drawn. If the largest logit is +∞, one of those equal to it is drawn. If
+    /// there is a NaN, or if all logits are −∞, the result is the same as with temperature 0.
+    ///
+    /// **Reproducibility.** The result depends only on the row, its counter and the options, not on other rows or
+    /// the number of threads. Reference, Cpu and Rocm give the same ids for the same logits, because they sum
+    /// probabilities as integers ([`Masses`]). These are within 10⁻⁵ of the exact cumulative probabilities. Where
+    /// `u` or `top_p` is that close to one of them, a backend that computes otherwise may take the next id.
+    ///
+    /// Philox: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011. Top-p: Holtzman et al., "The curious case of
+    /// neural text degeneration", 2020.
+    pub struct Sample<T: Float> {
+        /// Divides the logits; 0 takes the largest.
+        pub temperature: f64,
+        /// Keeps this many ids; at least 1.
+        pub top_k: Option<usize> = None,
+        /// Keeps the first ids whose probabilities sum to this, from 0 to 1.
+        pub top_p: Option<f64> = None,
+        /// The key of the random numbers.
+        pub seed: u64 = 0,
+    }
+    /// Draws from softmax(logits / temperature), with seed 0.
+    fn temperature;
+    operands sample { logits: in T [n, v], counter: in i64 [n], ids: out u32 [n] }
 }
 impl<T> Sample<T> {
-    /// Draws from softmax(logits / temperature), with seed 0.
-    pub fn temperature(temperature: f64) -> Self {
-        Sample { temperature, top_k: None, top_p: None, seed: 0, types: PhantomData }
-    }
     /// Takes the largest logit.
     pub fn greedy() -> Self {
         Self::temperature(0.0)
@@ -74,8 +67,7 @@ impl<T> Sample<T> {
     }
     /// The same options for logits of another type.
     pub fn of_type<U>(self) -> Sample<U> {
-        let Sample { temperature, top_k, top_p, seed, types: _ } = self;
-        Sample { temperature, top_k, top_p, seed, types: PhantomData }
+        self.typed()
     }
 
     fn check(&self) -> Result<()> {
@@ -93,25 +85,7 @@ impl<T> Sample<T> {
         }
     }
 }
-pub(super) mod args {
-    use super::*;
-    operands!(pub mod sample: Sample<T: Float> { logits: in T, counter: in i64, ids: out u32 });
-}
 impl<T: Float> Op for Sample<T> {
-    fn name(&self) -> &'static str {
-        "sample"
-    }
-    fn options(&self) -> Vec<(&'static str, OptionValue)> {
-        let Sample { temperature, top_k, top_p, seed, types: _ } = *self;
-        let mut options = vec![("temperature", temperature.into()), ("seed", (seed as usize).into())];
-        options.extend(top_k.map(|k| ("top_k", k.into())));
-        options.extend(top_p.map(|p| ("top_p", p.into())));
-        options
-    }
-    fn hash_options<H: Hasher>(&self, state: &mut H) {
-        let Sample { temperature, top_k, top_p, seed, types: _ } = self;
-        (temperature.to_bits(), top_k, top_p.map(f64::to_bits), seed).hash(state);
-    }
     fn infer(&self, on: &args::sample::Shapes<'_>) -> Result<[Shape; 1]> {
         let want = "[n, v] with v from 1 to 2^32, since ids are u32";
         let wrong = || Error::shape("sample", "logits", on.logits, want);
@@ -130,61 +104,19 @@ impl<T: Float> Op for Sample<T> {
 
 /// Drawing from logits in `T`.
 pub trait SamplingOps<T: Float>: Execute<Sample<T>> {
-    /// [`Sample`] from `logits[n, v]` with `counter[n]`: `ids[n]` of u32.
-    ///
-    /// Count the tokens of each text and pass the count as its counter: the same seed then gives the same
-    /// text, however texts are batched.
-    ///
-    /// # Errors
-    /// [`Error::Param`] for options out of range, [`Error::Shape`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let logits = b.tensor(&[2, 3], &[0.0f32, 1.0, 1.0, 9.0, -9.0, 0.5])?;
-    /// let counter = b.tensor(&[2], &[0i64, 1])?;
-    /// assert_eq!(b.sample(&logits, &counter, Sample::greedy())?.to_vec(&b)?, [1, 0]);
-    ///
-    /// let ids = b.sample(&logits, &counter, Sample::temperature(0.8).top_k(2).top_p(0.95).seed(7))?;
-    /// assert!(ids.to_vec(&b)?[0] != 0, "0 is not among the two most likely ids");
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn sample(
-        &self,
-        logits: impl AsView<Self::Space, T>,
-        counter: impl AsView<Self::Space, i64>,
-        op: Sample<T>,
-    ) -> Result<TensorOf<Self, u32>> {
-        let (logits, counter) = (logits.view(), counter.view());
-        let on = args::sample::Shapes { logits: logits.layout(), counter: counter.layout(), ids: Written };
-        let [ids] = op.infer(&on)?;
-        let mut ids = self.empty(ids)?;
-        self.sample_into(logits, counter, &mut ids, op)?;
-        Ok(ids)
-    }
-    /// [`sample`](Self::sample) into `ids`.
-    ///
-    /// # Errors
-    /// [`Error::Param`] for options out of range, [`Error::Shape`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let logits = b.tensor(&[1, 3], &[f32::NEG_INFINITY, 1.5, f32::NEG_INFINITY])?;
-    /// let mut ids = b.zeros(&[1])?;
-    /// b.sample_into(&logits, &b.tensor(&[1], &[5i64])?, &mut ids, Sample::temperature(1.0))?;
-    /// assert_eq!(ids.to_vec(&b)?, [1]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn sample_into(
-        &self,
-        logits: impl AsView<Self::Space, T>,
-        counter: impl AsView<Self::Space, i64>,
-        mut ids: impl AsViewMut<Self::Space, u32>,
-        op: Sample<T>,
-    ) -> Result<()> {
-        let args = args::sample::Args { logits: logits.view(), counter: counter.view(), ids: ids.view_mut() };
-        self.run(&op, args)
+    methods! {
+        /// [`Sample`] from `logits[n, v]` with `counter[n]`: `ids[n]` of u32.
+        ///
+        /// Count the tokens of each text and pass the count as its counter: the same seed then gives the same
+        /// text, however texts are batched.
+        example
+        /// let logits = b.tensor(&[2, 3], &[0.0f32, 1.0, 1.0, 9.0, -9.0, 0.5])?;
+        /// let counter = b.tensor(&[2], &[0i64, 1])?;
+        /// assert_eq!(b.sample(&logits, &counter, Sample::greedy())?.to_vec(&b)?, [1, 0]);
+        ///
+        /// let ids = b.sample(&logits, &counter, Sample::temperature(0.8).top_k(2).top_p(0.95).seed(7))?;
+        /// assert!(ids.to_vec(&b)?[0] != 0, "0 is not among the two most likely ids");
+        fn sample, sample_into(logits: in T, counter: in i64; ids: u32; op: Sample<T>) = sample(op);
     }
 }
 impl<T: Float, B: Execute<Sample<T>>> SamplingOps<T> for B {}

@@ -1,21 +1,11 @@
 //! Gather and scatter: reading and writing single elements by index.
-use super::registry::OptionValue;
+use super::declare::ops;
 use super::{extents, same_type};
 use crate::error::About;
 use crate::{
     AsAny, AsView, AsViewMut, DType, Element, Error, Execute, Layout, Num, Op, Operand, Operands, Result,
-    Shape, TensorOf, Tolerance, operands,
+    Shape, TensorOf, Tolerance,
 };
-use core::hash::{Hash, Hasher};
-use core::marker::PhantomData;
-
-pub(super) mod args {
-    use super::*;
-    operands!(pub mod gather: Gather { x: in any, ids: in any, y: out any });
-    operands!(pub mod scatter: Scatter { dst: inout any, ids: in any, src: in any });
-    operands!(pub mod scatter_add: ScatterAdd<T: Num> { dst: inout T, ids: in any, src: in T });
-    operands!(pub mod index_add: IndexAdd<T: Num> { dst: inout T, ids: in any, src: in T });
-}
 
 /// Resolves the axis. Checks that `ids` are indices with as many axes as `on`, none longer than in `on`
 /// except along the axis.
@@ -35,33 +25,61 @@ fn within(
     Err(Error::shape(op, "ids", ids.layout, want))
 }
 
-/// `y[i, j, ..] = x[ids[i, j, ..], j, ..]` for axis 0, and likewise for other axes.
-///
-/// Operands: `x` of any shape; `ids` of an index type, with as many axes as `x`, none longer than in `x` except along the axis;
-/// `y` with the extents of `ids`. Indices follow the rules of [`IndexSelect`](super::IndexSelect).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Gather {
-    /// The axis that the indices count along; negative counts from the end.
-    pub axis: isize,
-}
-impl Gather {
-    /// Gathers along `axis`.
-    pub fn axis(axis: isize) -> Self {
-        Gather { axis }
+ops! {
+    /// `y[i, j, ..] = x[ids[i, j, ..], j, ..]` for axis 0, and likewise for other axes.
+    ///
+    /// Operands: `x` of any shape; `ids` of an index type, with as many axes as `x`, none longer than in `x` except along the axis;
+    /// `y` with the extents of `ids`. Indices follow the rules of [`IndexSelect`](super::IndexSelect).
+    #[derive(Eq)]
+    pub struct Gather {
+        /// The axis that the indices count along; negative counts from the end.
+        pub axis: isize [or 0],
     }
+    /// Gathers along `axis`.
+    fn axis;
+    operands gather { x: in any, ids: in any(indices), y: out any }
+
+    /// `dst[ids[i, j, ..], j, ..] = src[i, j, ..]` for axis 0, and likewise for other axes. If several values go
+    /// to one element, the last in row-major order wins.
+    ///
+    /// Operands: `dst`, read and written; `ids` of an index type, with as many axes as `dst`, none longer than in `dst` except along
+    /// the axis; `src` with the extents of `ids`. The largest value of the index type means "no element" and is skipped. Any other
+    /// index outside the axis is [`Error::Index`].
+    #[derive(Eq)]
+    pub struct Scatter {
+        /// The axis that the indices count along; negative counts from the end.
+        pub axis: isize [or 0],
+    }
+    /// Scatters along `axis`.
+    fn axis;
+    operands scatter { dst: inout any, ids: in any(indices), src: in any }
+
+    /// `dst[ids[i, j, ..], j, ..] += src[i, j, ..]` for axis 0, and likewise for other axes. Floats accumulate in
+    /// f32 or wider, and each sum of 16-bit floats is rounded once. Integers wrap. Results do not depend on the
+    /// number of threads.
+    ///
+    /// Operands: as for [`Scatter`].
+    pub struct ScatterAdd<T: Num> {
+        /// The axis that the indices count along; negative counts from the end.
+        pub axis: isize [or 0],
+    }
+    /// Adds along `axis`.
+    fn axis;
+    operands scatter_add { dst: inout T, ids: in any(indices), src: in T }
+
+    /// `dst[.., ids[i], ..] += src[.., i, ..]` along an axis. Sums follow the rules of [`ScatterAdd`].
+    ///
+    /// Operands: `dst`, read and written; `ids[n]` of an index type; `src` like `dst`, with extent `n` along the axis. Indices follow
+    /// the rules of [`Scatter`].
+    pub struct IndexAdd<T: Num> {
+        /// The axis that the indices count along; negative counts from the end.
+        pub axis: isize [or 0],
+    }
+    /// Adds along `axis`.
+    fn axis;
+    operands index_add { dst: inout T, ids: in any(indices), src: in T }
 }
 impl Op for Gather {
-    fn name(&self) -> &'static str {
-        "gather"
-    }
-    fn options(&self) -> Vec<(&'static str, OptionValue)> {
-        vec![("axis", self.axis.into())]
-    }
-    fn hash_options<H: Hasher>(&self, state: &mut H) {
-        let Gather { axis } = self;
-        axis.hash(state);
-    }
     fn infer(&self, on: &args::gather::Shapes<'_>) -> Result<[Shape; 1]> {
         same_type(self.name(), "y", on.y, on.x)?;
         within(self.name(), &on.ids, ("x", on.x.layout), self.axis)?;
@@ -72,35 +90,7 @@ impl Op for Gather {
     }
 }
 
-/// `dst[ids[i, j, ..], j, ..] = src[i, j, ..]` for axis 0, and likewise for other axes. If several values go
-/// to one element, the last in row-major order wins.
-///
-/// Operands: `dst`, read and written; `ids` of an index type, with as many axes as `dst`, none longer than in `dst` except along
-/// the axis; `src` with the extents of `ids`. The largest value of the index type means "no element" and is skipped. Any other
-/// index outside the axis is [`Error::Index`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Scatter {
-    /// The axis that the indices count along; negative counts from the end.
-    pub axis: isize,
-}
-impl Scatter {
-    /// Scatters along `axis`.
-    pub fn axis(axis: isize) -> Self {
-        Scatter { axis }
-    }
-}
 impl Op for Scatter {
-    fn name(&self) -> &'static str {
-        "scatter"
-    }
-    fn options(&self) -> Vec<(&'static str, OptionValue)> {
-        vec![("axis", self.axis.into())]
-    }
-    fn hash_options<H: Hasher>(&self, state: &mut H) {
-        let Scatter { axis } = self;
-        axis.hash(state);
-    }
     fn infer(&self, on: &args::scatter::Shapes<'_>) -> Result<[Shape; 0]> {
         same_type(self.name(), "src", on.src.dtype, on.dst)?;
         within(self.name(), &on.ids, ("dst", on.dst.layout), self.axis)?;
@@ -112,35 +102,7 @@ impl Op for Scatter {
     }
 }
 
-/// `dst[ids[i, j, ..], j, ..] += src[i, j, ..]` for axis 0, and likewise for other axes. Floats accumulate in
-/// f32 or wider, and each sum of 16-bit floats is rounded once. Integers wrap. Results do not depend on the
-/// number of threads.
-///
-/// Operands: as for [`Scatter`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct ScatterAdd<T> {
-    /// The axis that the indices count along; negative counts from the end.
-    pub axis: isize,
-    types: PhantomData<T>,
-}
-impl<T> ScatterAdd<T> {
-    /// Adds along `axis`.
-    pub fn axis(axis: isize) -> Self {
-        ScatterAdd { axis, types: PhantomData }
-    }
-}
 impl<T: Num> Op for ScatterAdd<T> {
-    fn name(&self) -> &'static str {
-        "scatter_add"
-    }
-    fn options(&self) -> Vec<(&'static str, OptionValue)> {
-        vec![("axis", self.axis.into())]
-    }
-    fn hash_options<H: Hasher>(&self, state: &mut H) {
-        let ScatterAdd { axis, types: _ } = self;
-        axis.hash(state);
-    }
     fn infer(&self, on: &args::scatter_add::Shapes<'_>) -> Result<[Shape; 0]> {
         within(self.name(), &on.ids, ("dst", on.dst), self.axis)?;
         extents(self.name(), "src", on.src, on.ids.dims())?;
@@ -151,34 +113,7 @@ impl<T: Num> Op for ScatterAdd<T> {
     }
 }
 
-/// `dst[.., ids[i], ..] += src[.., i, ..]` along an axis. Sums follow the rules of [`ScatterAdd`].
-///
-/// Operands: `dst`, read and written; `ids[n]` of an index type; `src` like `dst`, with extent `n` along the axis. Indices follow
-/// the rules of [`Scatter`].
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct IndexAdd<T> {
-    /// The axis that the indices count along; negative counts from the end.
-    pub axis: isize,
-    types: PhantomData<T>,
-}
-impl<T> IndexAdd<T> {
-    /// Adds along `axis`.
-    pub fn axis(axis: isize) -> Self {
-        IndexAdd { axis, types: PhantomData }
-    }
-}
 impl<T: Num> Op for IndexAdd<T> {
-    fn name(&self) -> &'static str {
-        "index_add"
-    }
-    fn options(&self) -> Vec<(&'static str, OptionValue)> {
-        vec![("axis", self.axis.into())]
-    }
-    fn hash_options<H: Hasher>(&self, state: &mut H) {
-        let IndexAdd { axis, types: _ } = self;
-        axis.hash(state);
-    }
     fn infer(&self, on: &args::index_add::Shapes<'_>) -> Result<[Shape; 0]> {
         let axis = on.dst.shape().axis(self.axis).about(self.name(), "dst")?;
         on.ids.require(self.name(), DType::is_index, "u8, u32, i32 or i64")?;
@@ -228,18 +163,7 @@ pub trait GatherOps<T: Element>: Execute<Gather> + Execute<Scatter> {
     /// [`gather`](Self::gather) into `y`.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::Axis`], [`Error::Index`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[2, 2], &[1, 2, 3, 4])?;
-    /// let ids = b.tensor(&[1, 2], &[1u32, 0])?;
-    /// let mut y = b.zeros(&[1, 2])?;
-    /// b.gather_into(&x, &ids, &mut y, Gather::axis(0))?;
-    /// assert_eq!(y.to_vec(&b)?, [3, 2]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
+    /// As [`gather`](Self::gather), and for an output of another shape.
     fn gather_into(
         &self,
         x: impl AsView<Self::Space, T>,

@@ -1,5 +1,6 @@
 //! Upsampling along the last one or two axes.
-use super::registry::OptionValue;
+use super::options::{Options, Refused, per_axis};
+use crate::option::OptionValue;
 use crate::{
     AsView, AsViewMut, DType, Error, Execute, Float, Layout, MAX_RANK, Op, Operands, Result, Shape, TensorOf,
     Tolerance, Written, operands,
@@ -121,8 +122,27 @@ impl<T> Upsample<T> {
     pub fn size(&self) -> &[usize] {
         &self.size[..self.f.axes()]
     }
+    pub(super) fn typed<U>(self) -> Upsample<U> {
+        Upsample { f: self.f, size: self.size, types: PhantomData }
+    }
 }
-pub(super) mod args {
+impl Upsample<()> {
+    pub(super) fn read<O: Options>(options: &O, f: UpsampleFn) -> core::result::Result<Self, O::Error> {
+        let missing = Refused::Missing("size");
+        let size = match f.axes() {
+            1 => per_axis(options, "size")?.map(|[size]: [usize; 1]| [size, 1]).ok_or(missing)?,
+            _ => per_axis(options, "size")?.ok_or(missing)?,
+        };
+        Ok(match f {
+            UpsampleFn::Nearest1d => Upsample::nearest1d(size[0]),
+            UpsampleFn::Nearest2d => Upsample::nearest2d(size),
+            UpsampleFn::Bilinear2d { .. } => {
+                Upsample::bilinear2d(size, options.flag("align_corners")?.unwrap_or(false))
+            }
+        })
+    }
+}
+pub(in crate::ops) mod args {
     use super::*;
     operands!(pub mod upsample: Upsample<T: Float> { x: in T, y: out T });
 }
@@ -190,17 +210,7 @@ pub trait UpsampleOps<T: Float>: Execute<Upsample<T>> {
     /// [`upsample_nearest1d`](Self::upsample_nearest1d) into `y`, whose last axis gives the size.
     ///
     /// # Errors
-    /// [`Error::Shape`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[1, 3], &[1.0f32, 2.0, 3.0])?;
-    /// let mut y = b.zeros(&[1, 2])?;
-    /// b.upsample_nearest1d_into(&x, &mut y)?;
-    /// assert_eq!(y.to_vec(&b)?, [1.0, 2.0]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
+    /// As [`upsample_nearest1d`](Self::upsample_nearest1d), and for an output of another shape.
     fn upsample_nearest1d_into(
         &self,
         x: impl AsView<Self::Space, T>,
@@ -231,17 +241,7 @@ pub trait UpsampleOps<T: Float>: Execute<Upsample<T>> {
     /// [`upsample_nearest2d`](Self::upsample_nearest2d) into `y`, whose last two axes give the size.
     ///
     /// # Errors
-    /// [`Error::Shape`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[1, 2], &[1.0f32, 2.0])?;
-    /// let mut y = b.zeros(&[2, 2])?;
-    /// b.upsample_nearest2d_into(&x, &mut y)?;
-    /// assert_eq!(y.to_vec(&b)?, [1.0, 2.0, 1.0, 2.0]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
+    /// As [`upsample_nearest2d`](Self::upsample_nearest2d), and for an output of another shape.
     fn upsample_nearest2d_into(
         &self,
         x: impl AsView<Self::Space, T>,
@@ -274,17 +274,7 @@ pub trait UpsampleOps<T: Float>: Execute<Upsample<T>> {
     /// [`upsample_bilinear2d`](Self::upsample_bilinear2d) into `y`, whose last two axes give the size.
     ///
     /// # Errors
-    /// [`Error::Shape`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[1, 2], &[1.0f32, 5.0])?;
-    /// let mut y = b.zeros(&[1, 3])?;
-    /// b.upsample_bilinear2d_into(&x, &mut y, true)?;
-    /// assert_eq!(y.to_vec(&b)?, [1.0, 3.0, 5.0]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
+    /// As [`upsample_bilinear2d`](Self::upsample_bilinear2d), and for an output of another shape.
     fn upsample_bilinear2d_into(
         &self,
         x: impl AsView<Self::Space, T>,

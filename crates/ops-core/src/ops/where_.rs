@@ -1,4 +1,5 @@
 //! Selecting elements from two tensors by a condition.
+use super::options::no_options;
 use super::{extents, same_type};
 use crate::error::About;
 use crate::{
@@ -13,10 +14,11 @@ use core::hash::Hasher;
 /// `on_true`. The methods of [`WhereOps`] broadcast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Where;
-pub(super) mod args {
+pub(in crate::ops) mod args {
     use super::*;
     operands!(pub mod where_: Where { cond: in any, on_true: in any, on_false: in any, y: out any });
 }
+no_options!(Where);
 impl Op for Where {
     fn name(&self) -> &'static str {
         "where"
@@ -66,18 +68,7 @@ pub trait WhereOps<T: Element>: Execute<Where> {
     /// [`where_`](Self::where_) into `y`. The operands are broadcast to the extents of `y`.
     ///
     /// # Errors
-    /// [`Error::Broadcast`](crate::Error::Broadcast) and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let cond = b.tensor(&[2], &[1u8, 0])?;
-    /// let (yes, no) = (b.tensor(&[2], &[1, 2])?, b.tensor(&[1], &[-1])?);
-    /// let mut y = b.zeros(&[2])?;
-    /// b.where_into(&cond, &yes, &no, &mut y)?;
-    /// assert_eq!(y.to_vec(&b)?, [1, -1]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
+    /// As [`where`](Self::where), and for an output of another shape.
     fn where_into(
         &self,
         cond: impl AsAny<Self::Space>,

@@ -1,6 +1,7 @@
 //! Attention over keys and values in the blocks of a paged cache.
 use super::{Attention, is_grouped};
 use crate::ops::extents;
+use crate::ops::options::Options;
 use crate::ops::registry::OptionValue;
 use crate::{DType, Error, Float, Op, Operands, Result, Shape, Tolerance, operands};
 use core::hash::Hasher;
@@ -41,18 +42,23 @@ impl<T> AttentionPaged<T> {
     pub fn of(attention: Attention<T>) -> Self {
         AttentionPaged { attention }
     }
+    pub(in crate::ops) fn typed<U>(self) -> AttentionPaged<U> {
+        AttentionPaged::of(self.attention.typed())
+    }
 }
-pub(super) mod args {
+impl AttentionPaged<()> {
+    pub(in crate::ops) fn read<O: Options>(options: &O, _: ()) -> core::result::Result<Self, O::Error> {
+        Ok(AttentionPaged::of(Attention::read(options, ())?))
+    }
+}
+pub(in crate::ops) mod args {
     use super::*;
     operands!(pub mod attention_paged: AttentionPaged<T: Float> {
-        q: in T, k: in T, v: in T, block_table: in any, lengths: in any, cu_q: in u32, sinks: opt any, alibi: opt any,
-        o: out T, lse: opt_out f32,
+        q: in T [n, h, d], k: in T [p, l, g, d], v: in T [p, l, g, dv], block_table: in any(indices) [b, c], lengths: in any [b],
+        cu_q: in u32 [e], sinks: opt any [h], alibi: opt any(floats) [h], o: out T [n, h, dv], lse: opt_out f32 [n, h],
     });
 }
 impl<T: Float> Op for AttentionPaged<T> {
-    fn name(&self) -> &'static str {
-        "attention_paged"
-    }
     fn options(&self) -> Vec<(&'static str, OptionValue)> {
         self.attention.options()
     }

@@ -1,5 +1,6 @@
 //! The methods for attention over sequences of different lengths.
-use super::args::{attention_paged, attention_varlen};
+use super::paged::args::attention_paged;
+use super::varlen::args::attention_varlen;
 use super::{Attention, AttentionExtras, AttentionPaged, AttentionVarlen, denominators, rows_of_values};
 use crate::{AnyRef, AsAny, AsView, AsViewMut, Error, Execute, Float, Result, Space, TensorMut, TensorOf};
 
@@ -42,20 +43,7 @@ pub trait RaggedAttentionOps<T: Float>: Execute<AttentionVarlen<T>> + Execute<At
     /// [`attention_varlen`](Self::attention_varlen) into `o`.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::Param`], [`Error::Index`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let (q, k) = (b.zeros::<f32>(&[2, 1, 2])?, b.zeros(&[3, 1, 2])?);
-    /// let v = b.tensor(&[3, 1, 1], &[1.0f32, 3.0, 7.0])?;
-    /// let (cu_q, cu_k) = (b.tensor(&[3], &[0u32, 1, 2])?, b.tensor(&[3], &[0u32, 2, 3])?);
-    /// let mut o = b.zeros(&[2, 1, 1])?;
-    /// let extras = AttentionExtras::new();
-    /// b.attention_varlen_into(&q, &k, &v, (&cu_q, &cu_k), extras, &mut o, Attention::causal())?;
-    /// assert_eq!(o.to_vec(&b)?, [2.0, 7.0]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
+    /// As [`attention_varlen`](Self::attention_varlen), and for an output of another shape.
     #[allow(clippy::too_many_arguments)]
     fn attention_varlen_into(
         &self,
@@ -104,23 +92,7 @@ pub trait RaggedAttentionOps<T: Float>: Execute<AttentionVarlen<T>> + Execute<At
     /// [`attention_varlen_lse`](Self::attention_varlen_lse) into `outputs`, which are `o` and `lse[n, h]`.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::Param`], [`Error::Index`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let (q, k) = (b.zeros::<f32>(&[1, 1, 2])?, b.zeros(&[1, 1, 2])?);
-    /// let v = b.tensor(&[1, 1, 1], &[6.0f32])?;
-    /// let cu = b.tensor(&[2], &[0u32, 1])?;
-    /// // The key's score and the sink are both 0: each takes half of the weight.
-    /// let sinks = b.zeros::<f32>(&[1])?;
-    /// let extras = AttentionExtras::new().sinks(sinks.any());
-    /// let (mut o, mut lse) = (b.zeros(&[1, 1, 1])?, b.zeros(&[1, 1])?);
-    /// let (starts, outputs) = ((&cu, &cu), (&mut o, &mut lse));
-    /// b.attention_varlen_lse_into(&q, &k, &v, starts, extras, outputs, Attention::full())?;
-    /// assert_eq!((o.to_vec(&b)?, lse.to_vec(&b)?), (vec![3.0], vec![2.0f32.ln()]));
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
+    /// As [`attention_varlen_lse`](Self::attention_varlen_lse), and for an output of another shape.
     #[allow(clippy::too_many_arguments)]
     fn attention_varlen_lse_into(
         &self,
@@ -169,21 +141,7 @@ pub trait RaggedAttentionOps<T: Float>: Execute<AttentionVarlen<T>> + Execute<At
     /// [`attention_paged`](Self::attention_paged) into `o`.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::DType`], [`Error::Param`], [`Error::Index`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let (q, k) = (b.zeros::<f32>(&[2, 1, 1])?, b.zeros(&[2, 2, 1, 1])?);
-    /// let v = b.tensor(&[2, 2, 1, 1], &[1.0f32, 3.0, 5.0, 7.0])?;
-    /// // Two sequences share block 1, as after a common prompt. What a table holds after the blocks in use is not read.
-    /// let block_table = b.tensor(&[2, 2], &[1i64, 0, 1, 999])?;
-    /// let (lengths, cu_q) = (b.tensor(&[2], &[4i64, 2])?, b.tensor(&[3], &[0u32, 1, 2])?);
-    /// let (pages, mut o) = ((&block_table, &lengths, &cu_q), b.zeros(&[2, 1, 1])?);
-    /// b.attention_paged_into(&q, &k, &v, pages, AttentionExtras::new(), &mut o, Attention::causal())?;
-    /// assert_eq!(o.to_vec(&b)?, [4.0, 6.0]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
+    /// As [`attention_paged`](Self::attention_paged), and for an output of another shape.
     #[allow(clippy::too_many_arguments)]
     fn attention_paged_into(
         &self,
@@ -234,21 +192,7 @@ pub trait RaggedAttentionOps<T: Float>: Execute<AttentionVarlen<T>> + Execute<At
     /// [`attention_paged_lse`](Self::attention_paged_lse) into `outputs`, which are `o` and `lse[n, h]`.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::DType`], [`Error::Param`], [`Error::Index`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let (q, k) = (b.zeros::<f32>(&[1, 1, 1])?, b.zeros(&[2, 2, 1, 1])?);
-    /// let v = b.tensor(&[2, 2, 1, 1], &[1.0f32, 3.0, 5.0, 7.0])?;
-    /// let (block_table, lengths) = (b.tensor(&[1, 1], &[1i32])?, b.tensor(&[1], &[1i32])?);
-    /// let cu_q = b.tensor(&[2], &[0u32, 1])?;
-    /// let (mut o, mut lse) = (b.zeros(&[1, 1, 1])?, b.zeros(&[1, 1])?);
-    /// let (pages, outputs) = ((&block_table, &lengths, &cu_q), (&mut o, &mut lse));
-    /// b.attention_paged_lse_into(&q, &k, &v, pages, AttentionExtras::new(), outputs, Attention::causal())?;
-    /// assert_eq!((o.to_vec(&b)?, lse.to_vec(&b)?), (vec![5.0], vec![0.0]));
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
+    /// As [`attention_paged_lse`](Self::attention_paged_lse), and for an output of another shape.
     #[allow(clippy::too_many_arguments)]
     fn attention_paged_lse_into(
         &self,

@@ -1,6 +1,7 @@
 //! Attention over concatenated sequences.
 use super::{Attention, is_grouped};
 use crate::ops::extents;
+use crate::ops::options::Options;
 use crate::ops::registry::OptionValue;
 use crate::{DType, Error, Float, Op, Operands, Result, Shape, Tolerance, operands};
 use core::hash::Hasher;
@@ -35,17 +36,23 @@ impl<T> AttentionVarlen<T> {
     pub fn of(attention: Attention<T>) -> Self {
         AttentionVarlen { attention }
     }
+    pub(in crate::ops) fn typed<U>(self) -> AttentionVarlen<U> {
+        AttentionVarlen::of(self.attention.typed())
+    }
 }
-pub(super) mod args {
+impl AttentionVarlen<()> {
+    pub(in crate::ops) fn read<O: Options>(options: &O, _: ()) -> core::result::Result<Self, O::Error> {
+        Ok(AttentionVarlen::of(Attention::read(options, ())?))
+    }
+}
+pub(in crate::ops) mod args {
     use super::*;
     operands!(pub mod attention_varlen: AttentionVarlen<T: Float> {
-        q: in T, k: in T, v: in T, cu_q: in u32, cu_k: in u32, sinks: opt any, alibi: opt any, o: out T, lse: opt_out f32,
+        q: in T [n, h, d], k: in T [m, g, d], v: in T [m, g, dv], cu_q: in u32 [e], cu_k: in u32 [e], sinks: opt any [h],
+        alibi: opt any(floats) [h], o: out T [n, h, dv], lse: opt_out f32 [n, h],
     });
 }
 impl<T: Float> Op for AttentionVarlen<T> {
-    fn name(&self) -> &'static str {
-        "attention_varlen"
-    }
     fn options(&self) -> Vec<(&'static str, OptionValue)> {
         self.attention.options()
     }

@@ -1,5 +1,6 @@
 //! The options of convolutions.
 use super::{Conv, ConvForm};
+use crate::ops::options::{Options, Refused};
 use crate::{Error, Layout, Result};
 
 /// One value for each of `N` axes. It is made from an array, or from one value for all axes.
@@ -235,4 +236,24 @@ impl<const N: usize, T> From<ConvTransposeOptions<N>> for Conv<T> {
         let form = if N == 1 { ConvForm::Transpose1d } else { ConvForm::Transpose2d };
         Conv::new(form, axes::<N>(axis), o.groups)
     }
+}
+
+/// Reads the options of the axes.
+pub(super) fn read<O: Options>(options: &O, form: ConvForm) -> core::result::Result<[ConvAxis; 2], O::Error> {
+    let mut axes = [ConvAxis::PLAIN; 2];
+    let mut read = |option, set: fn(&mut ConvAxis, usize)| {
+        let Some(values) = options.counts(option)? else { return Ok(()) };
+        if values.len() != form.axes() {
+            return Err(Refused::Counts { option, got: values.len(), want: form.axes() }.into());
+        }
+        axes[2 - form.axes()..].iter_mut().zip(values).for_each(|(axis, value)| set(axis, value));
+        Ok::<(), O::Error>(())
+    };
+    read("stride", |axis, v| axis.stride = v)?;
+    read("padding", |axis, v| axis.padding = v)?;
+    read("dilation", |axis, v| axis.dilation = v)?;
+    if form.is_transposed() {
+        read("output_padding", |axis, v| axis.output_padding = v)?;
+    }
+    Ok(axes)
 }

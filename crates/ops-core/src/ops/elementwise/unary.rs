@@ -1,6 +1,7 @@
 //! Unary functions.
-use crate::{DType, Float, Num, Op, Operands, Result, Shape, Tolerance, operands};
-use core::hash::{Hash, Hasher};
+use crate::ops::declare::ops;
+use crate::{DType, Float, Num, Op, Operands, Tolerance};
+use core::hash::Hash;
 use core::marker::PhantomData;
 
 /// A function of one element.
@@ -141,13 +142,13 @@ impl UnaryFn {
     }
 }
 
-/// `y = f(x)`, element by element.
-///
-/// Operands: `x` of any shape; `y` like `x`. [`Unary::of`] makes one for floats, [`Unary::of_num`] one for any number type.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Unary<T> {
-    f: UnaryFn,
-    types: PhantomData<T>,
+ops! {
+    /// `y = f(x)`, element by element.
+    ///
+    /// Operands: `x` of any shape; `y` like `x`. [`Unary::of`] makes one for floats, [`Unary::of_num`] one for any number type.
+    pub struct Unary<T: Num> {}
+    variant { f: UnaryFn }
+    operands unary { x: in T [..], y: out T [..] }
 }
 impl<T> Unary<T> {
     /// The function that this op applies.
@@ -171,20 +172,9 @@ impl<T: Num> Unary<T> {
         Unary { f, types: PhantomData }
     }
 }
-pub(in crate::ops) mod args {
-    use super::*;
-    operands!(pub mod unary: Unary<T: Num> { x: in T, y: out T });
-}
 impl<T: Num> Op for Unary<T> {
     fn name(&self) -> &'static str {
         self.f.name()
-    }
-    fn hash_options<H: Hasher>(&self, state: &mut H) {
-        let Unary { f, types: _ } = self;
-        f.hash(state);
-    }
-    fn infer(&self, on: &args::unary::Shapes<'_>) -> Result<[Shape; 1]> {
-        Ok([on.x.shape()])
     }
     fn tolerance(&self, _: &'static str, dtype: DType, _: &dyn Operands) -> Tolerance {
         if self.f.is_exact() { Tolerance::Exact } else { Tolerance::rounded(dtype) }

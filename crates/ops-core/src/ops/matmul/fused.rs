@@ -1,36 +1,26 @@
 //! Products fused with the step that follows them.
 use super::{rows_times, summed_with};
+use crate::ops::declare::{methods, ops};
 use crate::ops::{ActivationOps, CastOps, Glu, GluFn, Linear, LinearOps};
 use crate::parts::PartOperands;
 use crate::{
-    AsAny, AsView, AsViewMut, DType, Error, Execute, Float, Layout, Op, Operands, Packing, Parts, Reason,
-    Result, Role, Shape, TensorOf, Tolerance, operands,
+    AsAny, AsView, DType, Error, Execute, Float, Layout, Op, Operands, Packing, Parts, Reason, Result, Role,
+    Shape, Tolerance,
 };
-use core::hash::Hasher;
-use core::marker::PhantomData;
 
-/// The gated half of a feed-forward block: `y = silu(x · gateᵀ) · (x · upᵀ)`. The products are not rounded to `T`.
-///
-/// Operands: `x[.., k]`; `gate[n, k]` and `up[n, k]`, each of any float type or block format, as the weight of
-/// [`Linear`]; `y[.., n]`.
-///
-/// As parts: two [`Linear`] and a [`Glu`] in `T::Acc`, then a cast. Shazeer, "GLU Variants Improve
-/// Transformer", 2020.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LinearSwiglu<T>(PhantomData<T>);
-impl<T> LinearSwiglu<T> {
-    /// The op; it has no options.
-    pub const OP: Self = LinearSwiglu(PhantomData);
-}
-pub(super) mod args {
-    use super::*;
-    operands!(pub mod linear_swiglu: LinearSwiglu<T: Float> { x: in T, gate: in any, up: in any, y: out T });
+ops! {
+    /// The gated half of a feed-forward block: `y = silu(x · gateᵀ) · (x · upᵀ)`. The products are not rounded to `T`.
+    ///
+    /// Operands: `x[.., k]`; `gate[n, k]` and `up[n, k]`, each of any float type or block format, as the weight of
+    /// [`Linear`]; `y[.., n]`.
+    ///
+    /// As parts: two [`Linear`] and a [`Glu`] in `T::Acc`, then a cast. Shazeer, "GLU Variants Improve
+    /// Transformer", 2020.
+    pub struct LinearSwiglu<T: Float> {}
+    const OP;
+    operands linear_swiglu { x: in T [.., k], gate: in any [n, k], up: in any [n, k], y: out T [.., n] }
 }
 impl<T: Float> Op for LinearSwiglu<T> {
-    fn name(&self) -> &'static str {
-        "linear_swiglu"
-    }
-    fn hash_options<H: Hasher>(&self, _: &mut H) {}
     fn infer(&self, on: &args::linear_swiglu::Shapes<'_>) -> Result<[Shape; 1]> {
         let op = self.name();
         for weight in [on.gate, on.up] {
@@ -122,37 +112,16 @@ impl Operands for Declared<'_> {
 
 /// Products in `T` fused with the step that follows them.
 pub trait FusedOps<T: Float>: Execute<LinearSwiglu<T>> {
-    /// [`LinearSwiglu`]: `silu(x · gateᵀ) · (x · upᵀ)`.
-    ///
-    /// # Errors
-    /// [`Error::Shape`], [`Error::DType`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[1, 2], &[1.0f32, 2.0])?;
-    /// let (gate, up) = (b.tensor(&[1, 2], &[0.0f32, 50.0])?, b.tensor(&[1, 2], &[3.0f32, 4.0])?);
-    /// // silu(100) is 100, and the other product 11.
-    /// assert_eq!(b.linear_swiglu(&x, &gate, &up)?.to_vec(&b)?, [1100.0]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn linear_swiglu(
-        &self,
-        x: impl AsView<Self::Space, T>,
-        gate: impl AsAny<Self::Space>,
-        up: impl AsAny<Self::Space>,
-    ) -> Result<TensorOf<Self, T>> {
-        let (x, gate, up) = (x.view(), gate.any_view(), up.any_view());
-        let on = args::linear_swiglu::Shapes {
-            x: crate::View::layout(&x),
-            gate: gate.operand("gate"),
-            up: up.operand("up"),
-            y: crate::Written,
-        };
-        let [shape] = LinearSwiglu::<T>::OP.infer(&on)?;
-        let mut y = self.empty(shape)?;
-        self.linear_swiglu_into(x, gate, up, &mut y)?;
-        Ok(y)
+    methods! {
+        /// [`LinearSwiglu`]: `silu(x · gateᵀ) · (x · upᵀ)`.
+        example
+        /// let x = b.tensor(&[1, 2], &[1.0f32, 2.0])?;
+        /// let (gate, up) = (b.tensor(&[1, 2], &[0.0f32, 50.0])?, b.tensor(&[1, 2], &[3.0f32, 4.0])?);
+        /// // silu(100) is 100, and the other product 11.
+        /// assert_eq!(b.linear_swiglu(&x, &gate, &up)?.to_vec(&b)?, [1100.0]);
+        fn linear_swiglu, linear_swiglu_into(
+            x: in T, gate: in any, up: in any; y: T
+        ) = linear_swiglu(LinearSwiglu::OP);
     }
     /// Whether a single kernel computes [`LinearSwiglu`] of these operands. If not, a model may as well call
     /// the parts in `T`, which round in between: they are at least as fast.
@@ -177,31 +146,6 @@ pub trait FusedOps<T: Float>: Execute<LinearSwiglu<T>> {
         let y = PartOperands::<4>::made("y", Role::Out, T::DTYPE, &y);
         let on = PartOperands([x.operand("x"), gate.operand("gate"), up.operand("up"), y]);
         self.fuses(&LinearSwiglu::OP, &on)
-    }
-    /// [`linear_swiglu`](Self::linear_swiglu) into `y`.
-    ///
-    /// # Errors
-    /// [`Error::Shape`], [`Error::DType`] and any error that the backend reports.
-    ///
-    /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[1, 2], &[1.0f32, 2.0])?;
-    /// let (gate, up) = (b.tensor(&[1, 2], &[0.0f32, 50.0])?, b.tensor(&[1, 2], &[3.0f32, 4.0])?);
-    /// let mut y = b.zeros(&[1, 1])?;
-    /// b.linear_swiglu_into(&x, &gate, &up, &mut y)?;
-    /// assert_eq!(y.to_vec(&b)?, [1100.0]);
-    /// # Ok::<(), ops_core::Error>(())
-    /// ```
-    fn linear_swiglu_into(
-        &self,
-        x: impl AsView<Self::Space, T>,
-        gate: impl AsAny<Self::Space>,
-        up: impl AsAny<Self::Space>,
-        mut y: impl AsViewMut<Self::Space, T>,
-    ) -> Result<()> {
-        let (gate, up) = (gate.any_view(), up.any_view());
-        self.run(&LinearSwiglu::OP, args::linear_swiglu::Args { x: x.view(), gate, up, y: y.view_mut() })
     }
 }
 impl<T: Float, B: Execute<LinearSwiglu<T>>> FusedOps<T> for B {}

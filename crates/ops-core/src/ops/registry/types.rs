@@ -109,6 +109,13 @@ impl Group {
             Group::Single => with_type!(single members),
         }
     }
+    /// Whether a type is in the group, and the group in the words of errors. For the groups that declarations of operands name.
+    pub(crate) fn requirement(self) -> (fn(DType) -> bool, &'static str) {
+        match self {
+            Group::Indices => (DType::is_index, "u8, u32, i32 or i64"),
+            _ => (DType::is_computed, "f16, bf16, f32 or f64"),
+        }
+    }
 }
 
 /// The element type with this name.
