@@ -55,7 +55,9 @@ mod file_names;
 mod process_libraries;
 mod search;
 mod symbol;
+mod version;
 
 pub use error::{Attempt, LoadError, LoadErrorKind, MissingSymbol, Outcome};
-pub use loader::{Functions, Library, Version};
+pub use loader::{Functions, Library};
 pub use search::{Search, rocm_version};
+pub use version::Version;

@@ -1,6 +1,5 @@
 //! Opens libraries and resolves their functions. `rocblas-sys`, `hipblaslt-sys` and `miopen-sys` also build on this module.
 
-use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -14,6 +13,7 @@ use crate::{Attempt, LoadError, LoadErrorKind, Outcome};
 
 #[doc(hidden)]
 pub use crate::symbol::address;
+pub use crate::version::Version;
 #[doc(hidden)]
 pub use libloading;
 
@@ -114,38 +114,6 @@ impl<F> Deref for Library<F> {
 
     fn deref(&self) -> &F {
         &self.inner.functions
-    }
-}
-
-/// A library's version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Version {
-    /// Major number.
-    pub major: u32,
-    /// Minor number.
-    pub minor: u32,
-    /// Patch number; for HIP its build number.
-    pub patch: u32,
-}
-
-impl Version {
-    /// A version from its three numbers.
-    pub const fn new(major: u32, minor: u32, patch: u32) -> Version {
-        Version { major, minor, patch }
-    }
-
-    /// Parses text such as `4.4.1.ab12cd`. Missing numbers are 0, and anything after the third is ignored.
-    pub fn parse(text: &str) -> Option<Version> {
-        let mut parts = text.trim().split(['.', '-', '+', ' ']).map(|part| part.parse::<u32>().ok());
-        let major = parts.next()??;
-        let mut next = || parts.next().flatten().unwrap_or(0);
-        Some(Version::new(major, next(), next()))
-    }
-}
-
-impl fmt::Display for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}.{}", self.major, self.minor, self.patch)
     }
 }
 

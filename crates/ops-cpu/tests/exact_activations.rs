@@ -19,7 +19,7 @@ fn values(n: usize) -> Vec<f32> {
 fn weight(format: &'static BlockInfo, [n, k]: [usize; 2]) -> AnyTensor<Host> {
     let cpu = Cpu::new();
     if format.encodes() {
-        return cpu.quantize(&cpu.tensor(&[n, k], &values(n * k)).unwrap(), DType::Block(format)).unwrap();
+        return cpu.quantize(cpu.tensor(&[n, k], &values(n * k)).unwrap(), DType::Block(format)).unwrap();
     }
     // The other formats begin with their scale.
     let mut bytes: Vec<u8> =
@@ -47,7 +47,7 @@ fn of_linear<T: Float>(cpu: &Cpu, packed_by: &Cpu, format: &'static BlockInfo, r
     let x: Vec<T> = values(rows * shape[1]).into_iter().map(|v| T::from_f64(v.into())).collect();
     let x = cpu.tensor(&[rows, shape[1]], &x).unwrap();
     let f32s = |y: Vec<T>| y.into_iter().map(|v| v.to_f64() as f32).collect::<Vec<_>>();
-    let want = f32s(Reference::new().linear(&x, &weight(format, shape)).unwrap().to_vec(cpu).unwrap());
+    let want = f32s(Reference::new().linear(&x, weight(format, shape)).unwrap().to_vec(cpu).unwrap());
     let packed = LinearOps::<T>::pack_weight(packed_by, weight(format, shape)).unwrap();
     [weight(format, shape), packed]
         .map(|w| error(&f32s(cpu.linear(&x, &w).unwrap().to_vec(cpu).unwrap()), &want))

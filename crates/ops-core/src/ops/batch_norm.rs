@@ -49,7 +49,7 @@ pub trait BatchNormOps<T: Float>: Execute<BatchNorm<T>> {
     /// [`BatchNorm`] of `x[b, c, ..]`.
     ///
     /// # Errors
-    /// [`Error::Shape`], [`Error::DType`] and any error that the backend reports.
+    /// [`Error::Shape`](crate::Error::Shape), [`Error::DType`](crate::Error::DType) and any error that the backend reports.
     ///
     /// ```
     /// # use ops_core::{Backend, ops::*};

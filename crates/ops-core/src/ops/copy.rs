@@ -101,7 +101,7 @@ pub trait CopyOps<T: Element>: Execute<TensorCopy> + Execute<Fill<T>> {
     /// Copies `x` into `y`, which has the same extents: [`TensorCopy`].
     ///
     /// # Errors
-    /// As [`copy`](Self::copy), and for an output of another shape.
+    /// As [`contiguous`](Self::contiguous), and for an output of another shape.
     fn copy_into(&self, x: impl AsView<Self::Space, T>, mut y: impl AsViewMut<Self::Space, T>) -> Result<()> {
         self.run(&TensorCopy, args::copy::Args { x: x.view().any(), y: y.view_mut().any() })
     }

@@ -68,7 +68,7 @@ pub trait WhereOps<T: Element>: Execute<Where> {
     /// [`where_`](Self::where_) into `y`. The operands are broadcast to the extents of `y`.
     ///
     /// # Errors
-    /// As [`where`](Self::where), and for an output of another shape.
+    /// As [`where_`](Self::where_), and for an output of another shape.
     fn where_into(
         &self,
         cond: impl AsAny<Self::Space>,

@@ -5,8 +5,8 @@
 use regex::Regex;
 
 use crate::error::{Error, Result};
-pub(super) use rules::Rules;
 use rules::{AFMOE_GROUPS, CASCADE, CUTS, GROUPS};
+pub(super) use rules::{LISTED, Rules};
 
 mod rules;
 

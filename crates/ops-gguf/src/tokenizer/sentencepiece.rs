@@ -8,6 +8,7 @@ use tokenizers::models::bpe::BPE;
 
 use super::byte_level::{self, MERGES, text_tokens};
 use super::matcher::Matcher;
+use super::pretokenizer::LISTED;
 use super::vocab::{TokenKind, Vocab};
 use crate::error::{Error, Result};
 use crate::metadata::Metadata;
@@ -29,10 +30,6 @@ pub(super) struct SentencePiece {
     /// Whether every character has a token, by byte fallback or as the unknown token.
     total: bool,
 }
-
-/// Rules of model "gpt2" whose vocabularies are in UTF-8 with `▁` for spaces and merges in order, without words: a text is encoded
-/// as a whole.
-pub(super) const LISTED: [&str; 3] = ["gemma4", "granite-embed-multi-311m", "sarvam-moe"];
 
 /// Whether a vocabulary is of this kind, although its model is not "llama".
 pub(super) fn is_listed(model: &str, pre: &str) -> bool {

@@ -2,7 +2,6 @@
 
 use super::{Pattern, Splitter};
 use crate::error::{Error, Result};
-use crate::tokenizer::sentencepiece::LISTED;
 
 /// The rules for splitting, and other settings that depend on the pre-tokenizer's name.
 pub(in super::super) struct Rules {
@@ -25,6 +24,10 @@ const LLAMA3: &str = concat!(
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*",
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"
 );
+
+/// Rules of model "gpt2" whose vocabularies are in UTF-8 with `▁` for spaces and merges in order, without words: a text is encoded
+/// as a whole.
+pub(in crate::tokenizer) const LISTED: [&str; 3] = ["gemma4", "granite-embed-multi-311m", "sarvam-moe"];
 
 /// Runs of spaces in pieces of these sizes, each followed by another space or the end; single ones otherwise.
 pub(super) const CASCADE: &str = concat!(

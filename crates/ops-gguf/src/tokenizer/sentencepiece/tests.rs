@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::LISTED;
+use crate::tokenizer::pretokenizer::LISTED;
 use crate::{EncodeOptions, Metadata, Tokenizer};
 
 /// A vocabulary as Gemma 4 has it: characters, spaces as `▁`, bytes, and merges that also join words and newlines.
