@@ -1,7 +1,8 @@
 //! The configuration of an encoder.
+use super::families;
 use crate::folder::origin;
 use crate::keys::Keys;
-use crate::{Activation, Error, Result};
+use crate::{Activation, Config, Error, Result};
 use ops_gguf::Metadata;
 
 /// Keys of the metadata, after the name of the architecture. Extents have the same keys as for decoders.
@@ -14,14 +15,35 @@ pub(crate) mod key {
     pub(crate) const MAX_TOKENS: &str = "max_sequence_length";
     /// Whether embeddings have length 1.
     pub(crate) const NORMALIZE: &str = "normalize_embeddings";
+    /// The name of the text that is put before others unless the caller chooses one. Only folders have it.
+    pub(crate) const DEFAULT_PROMPT: &str = "default_prompt_name";
+    /// Texts to put before others, each after its name. Only folders have them.
+    pub(crate) const PROMPTS: &str = "prompts";
     /// The number of a [`Pooling`](super::Pooling).
     pub(crate) const POOLING: &str = "pooling_type";
     /// Rows of the table of token types.
     pub(crate) const TOKEN_TYPES: &str = "token_type_count";
 }
 
-/// The architectures that this module runs.
-const ARCHITECTURES: [&str; 1] = ["bert"];
+/// Keys of every family.
+const COMMON: [&str; 16] = [
+    key::ACTIVATION,
+    key::DEFAULT_PROMPT,
+    key::PROMPTS,
+    key::LOWER_CASE,
+    key::MAX_TOKENS,
+    key::NORMALIZE,
+    key::POOLING,
+    key::TOKEN_TYPES,
+    "attention.causal",
+    "attention.head_count",
+    "attention.layer_norm_epsilon",
+    "block_count",
+    "context_length",
+    "embedding_length",
+    "feed_forward_length",
+    "vocab_size",
+];
 
 /// Functions of the feed-forward block by their names in `config.json`.
 pub(crate) const ACTIVATIONS: [(&str, Activation); 4] = [
@@ -39,6 +61,8 @@ pub enum Pooling {
     Mean,
     /// The first token's.
     First,
+    /// The last token's.
+    Last,
 }
 
 impl Pooling {
@@ -47,6 +71,7 @@ impl Pooling {
         match self {
             Pooling::Mean => 1,
             Pooling::First => 2,
+            Pooling::Last => 3,
         }
     }
 }
@@ -57,7 +82,7 @@ impl Pooling {
 pub struct EncoderConfig {
     /// The family's name, `general.architecture`.
     pub architecture: String,
-    /// Width of the residual stream, and of an embedding.
+    /// Width of the residual stream, and of an embedding unless matrices follow pooling.
     pub dim: usize,
     /// Number of layers.
     pub layers: usize,
@@ -79,8 +104,33 @@ pub struct EncoderConfig {
     pub normalize: bool,
     /// Whether texts must be converted to lower case before tokenization.
     pub lower_case: bool,
-    /// Rows of the table of token types.
-    pub(super) token_types: usize,
+    /// Texts to put before others, such as queries, each with its name. The caller does so.
+    pub prompts: Vec<(String, String)>,
+    /// The name of the one that is put before all texts unless the caller chooses another.
+    pub default_prompt: Option<String>,
+    /// Whether the model is a decoder, which [`Config`] describes.
+    pub(super) is_decoder: bool,
+    /// Rows of the table of token types, if there is one.
+    pub(super) token_types: Option<usize>,
+    /// Whether there is a table of positions; otherwise queries and keys are rotated.
+    pub(super) has_positions: bool,
+    /// Base of the rotary frequencies of layers without a window.
+    pub(super) rope_base: f64,
+    /// Layers with a window.
+    pub(super) window: Option<Neighbours>,
+    /// Whether norms are before attention and feed-forward, and not after what these add to their input.
+    pub(super) pre_norm: bool,
+}
+
+/// Layers in which a token sees only the tokens around it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Neighbours {
+    /// Tokens to each side.
+    pub(super) each_side: usize,
+    /// The first layer and every `period`-th after it see the whole text.
+    pub(super) period: usize,
+    /// Base of the rotary frequencies of layers with a window.
+    pub(super) rope_base: f64,
 }
 
 impl EncoderConfig {
@@ -95,38 +145,129 @@ impl EncoderConfig {
 
     fn read(metadata: &Metadata) -> Result<Self> {
         let keys = Keys::new(metadata)?;
-        let architecture = keys.architecture().to_owned();
-        if !ARCHITECTURES.contains(&&*architecture) {
-            return Err(Error::Family { got: architecture, known: ARCHITECTURES.to_vec() });
-        }
+        let Some(family) = families::find(keys.architecture()) else {
+            return Self::of_decoder(metadata, &keys);
+        };
         let (dim, heads) = (keys.count("embedding_length")?, keys.count("attention.head_count")?);
         if dim % heads != 0 {
             return Err(keys.wrong("attention.head_count", heads, format!("a divisor of the width, {dim}")));
         }
         keys.refuse("attention.causal")?;
+        keys.only(&[&COMMON, family.keys])?;
         let context = keys.count("context_length")?;
-        let max_tokens = keys.count_or(key::MAX_TOKENS, context)?.min(context);
-        if max_tokens < 2 {
-            // A text has a token before and one after it.
-            return Err(keys.wrong(key::MAX_TOKENS, max_tokens, "at least 2"));
-        }
-        Ok(EncoderConfig {
-            architecture,
+        let mut config = EncoderConfig {
+            architecture: keys.architecture().to_owned(),
             dim,
             layers: keys.count("block_count")?,
             heads,
             ffn: keys.count("feed_forward_length")?,
             context,
-            max_tokens,
+            max_tokens: max_tokens(&keys, context)?,
             norm_eps: metadata.arch_f32("attention.layer_norm_epsilon")?.into(),
             activation: activation(&keys)?,
             pooling: pooling(&keys)?,
-            // Folders say. Programs that embed with GGUF files, which rarely do, normalize.
-            normalize: keys.find::<bool>(key::NORMALIZE)?.unwrap_or(true),
-            lower_case: keys.find::<bool>(key::LOWER_CASE)?.unwrap_or(false),
-            token_types: keys.count_or(key::TOKEN_TYPES, token_types(metadata)?)?,
+            normalize: normalize(&keys)?,
+            lower_case: lower_case(&keys)?,
+            prompts: prompts(metadata, &keys)?,
+            default_prompt: default_prompt(&keys)?,
+            is_decoder: false,
+            token_types: Some(keys.count_or(key::TOKEN_TYPES, token_types(metadata)?)?),
+            has_positions: true,
+            rope_base: keys.float("rope.freq_base")?.unwrap_or(10_000.0),
+            window: None,
+            pre_norm: false,
+        };
+        (family.adjust)(&keys, &mut config)?;
+        Ok(config)
+    }
+
+    /// A decoder is an encoder if its file says how to pool the states of its tokens, or if it can't generate.
+    fn of_decoder(metadata: &Metadata, keys: &Keys<'_>) -> Result<Self> {
+        let known = families::names().chain(crate::families::encoders());
+        let unknown = || Error::Family { got: keys.architecture().to_owned(), known: known.collect() };
+        let pools = keys.find::<u32>(key::POOLING)?.is_some_and(|code| code != 0);
+        let config = match Config::new(metadata) {
+            Ok(config) if pools || !config.causal => config,
+            Ok(_) | Err(Error::Family { .. }) => return Err(unknown()),
+            Err(other) => return Err(other),
+        };
+        Ok(EncoderConfig {
+            dim: config.dim,
+            layers: config.layers,
+            heads: config.heads,
+            ffn: config.ffn,
+            context: config.context,
+            max_tokens: max_tokens(keys, config.context)?,
+            norm_eps: config.norm_eps,
+            activation: config.activation,
+            pooling: pooling(keys)?,
+            normalize: normalize(keys)?,
+            lower_case: lower_case(keys)?,
+            prompts: prompts(metadata, keys)?,
+            default_prompt: default_prompt(keys)?,
+            is_decoder: true,
+            token_types: None,
+            has_positions: false,
+            rope_base: config.rope_base,
+            window: None,
+            pre_norm: true,
+            architecture: config.architecture,
         })
     }
+
+    /// Changes to queries and keys that are rotated instead of a table of positions.
+    pub(super) fn rotates(&mut self, keys: &Keys<'_>) -> Result<()> {
+        self.has_positions = false;
+        let features = self.dim / self.heads;
+        for key in ["attention.key_length", "attention.value_length"] {
+            let said = keys.count_or(key, features)?;
+            if said != features {
+                return Err(keys.wrong(
+                    key,
+                    said,
+                    format!("{features}, the width divided by the number of heads"),
+                ));
+            }
+        }
+        if features % 2 != 0 {
+            let wanted = "a number of heads with an even number of features each";
+            return Err(keys.wrong("attention.head_count", self.heads, wanted));
+        }
+        Ok(())
+    }
+
+    /// Whether tokens of this layer see only those around them.
+    pub(super) fn neighbours(&self, layer: usize) -> Option<Neighbours> {
+        self.window.filter(|window| !layer.is_multiple_of(window.period))
+    }
+}
+
+fn max_tokens(keys: &Keys<'_>, context: usize) -> Result<usize> {
+    let max_tokens = keys.count_or(key::MAX_TOKENS, context)?.min(context);
+    // A text has a token before and one after it.
+    if max_tokens < 2 { Err(keys.wrong(key::MAX_TOKENS, max_tokens, "at least 2")) } else { Ok(max_tokens) }
+}
+
+/// Folders say. Programs that embed with GGUF files, which rarely do, normalize.
+fn normalize(keys: &Keys<'_>) -> Result<bool> {
+    Ok(keys.find::<bool>(key::NORMALIZE)?.unwrap_or(true))
+}
+
+fn lower_case(keys: &Keys<'_>) -> Result<bool> {
+    Ok(keys.find::<bool>(key::LOWER_CASE)?.unwrap_or(false))
+}
+
+fn prompts(metadata: &Metadata, keys: &Keys<'_>) -> Result<Vec<(String, String)>> {
+    let name = format!("{}.{}", keys.architecture(), key::PROMPTS);
+    if metadata.value(&name).is_none() {
+        return Ok(Vec::new());
+    }
+    let all: Vec<&str> = metadata.strings(&name)?.iter().collect();
+    Ok(all.chunks_exact(2).map(|one| (one[0].to_owned(), one[1].to_owned())).collect())
+}
+
+fn default_prompt(keys: &Keys<'_>) -> Result<Option<String>> {
+    Ok(keys.find::<&str>(key::DEFAULT_PROMPT)?.map(str::to_owned))
 }
 
 /// The rows of the table of token types that a GGUF file has.
@@ -143,7 +284,7 @@ fn activation(keys: &Keys<'_>) -> Result<Activation> {
 
 fn pooling(keys: &Keys<'_>) -> Result<Pooling> {
     let code = keys.find::<u32>(key::POOLING)?.unwrap_or(Pooling::Mean.code());
-    let known = [Pooling::Mean, Pooling::First];
+    let known = [Pooling::Mean, Pooling::First, Pooling::Last];
     let found = known.into_iter().find(|pooling| pooling.code() == code);
-    found.ok_or_else(|| keys.wrong(key::POOLING, code, "1 (mean) or 2 (the first token)"))
+    found.ok_or_else(|| keys.wrong(key::POOLING, code, "1 (mean), 2 (the first token) or 3 (the last)"))
 }
