@@ -117,11 +117,9 @@ fn pieces(meta: &Metadata, vocab: &Vocab, special: &SpecialIds) -> Result<Value>
         (false, _) => {}
         // The table makes spaces of line breaks.
         (true, false) => splits.insert(0, json!({ "type": "WhitespaceSplit" })),
-        // Without one, only spaces are white.
+        // Without one, only spaces are white. The `tokenizer.json` of such models keeps one at the end of a text.
         (true, true) => {
-            for (spaces, content) in [(" {2,}", " "), ("\\A | \\z", "")] {
-                steps.push(json!({ "type": "Replace", "pattern": { "Regex": spaces }, "content": content }));
-            }
+            steps.push(json!({ "type": "Replace", "pattern": { "Regex": " {2,}" }, "content": " " }));
         }
     }
     Ok(json!({
