@@ -5,16 +5,16 @@ use examples_shared::backend::{Activations, Computing, On, Type};
 use rocm_ops::Determinism;
 use std::path::PathBuf;
 
-/// Turn sentences into vectors with a BERT-style encoder.
+/// Turn sentences into vectors with an encoder, such as BERT, or with a decoder that was trained for it.
 ///
 /// Sentences with similar meaning get vectors with a cosine near 1. Texts come from --prompt, from the lines of a file, or from the
 /// lines of standard input; the vectors go to standard output and a summary to standard error.
 #[derive(Parser)]
 #[command(after_long_help = MODELS)]
 pub(crate) struct Args {
-    /// The model: a folder with config.json, safetensors files and tokenizer.json, as on the Hugging Face
+    /// The model: a GGUF file, or a folder with config.json, safetensors files and tokenizer.json, as on the Hugging Face
     /// Hub.
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "PATH")]
     pub(crate) model: PathBuf,
     /// Map the model's files into memory instead of reading them: starts at once and shares memory with other
     /// programs. The files must not be changed or truncated while this runs.
@@ -31,6 +31,20 @@ pub(crate) struct Args {
     /// option and without --prompt, standard input is read.
     #[arg(long, value_name = "FILE", conflicts_with = "prompt")]
     pub(crate) prompts: Option<PathBuf>,
+    /// Embed texts given as token ids, such as `2,17,3`, each as it is: nothing is added to them. Needs no tokenizer.
+    #[arg(long, value_name = "IDS", num_args = 1.., conflicts_with_all = ["prompt", "prompts", "prompt_name"])]
+    pub(crate) prompt_ids: Vec<String>,
+    /// Turn the text of control tokens, such as `[SEP]`, into these tokens. Use it only for trusted text: without it, such text is text.
+    #[arg(long, conflicts_with = "prompt_ids")]
+    pub(crate) parse_special: bool,
+    /// Put one of the model's prompts before each text, by its name in config_sentence_transformers.json: models that search have one
+    /// for queries and one for documents. Without this option, the model's default prompt is used, if it has one.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) prompt_name: Option<String>,
+    /// Keep only the first numbers of each vector, for models that were trained for shorter ones. If the model's vectors are
+    /// normalised, the shorter ones are, too.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) dims: Option<u32>,
     /// Print how similar the texts are, as the cosine of each pair of vectors, instead of the vectors.
     #[arg(long)]
     pub(crate) similarity: bool,
@@ -38,6 +52,9 @@ pub(crate) struct Args {
     /// the first few.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Write all vectors to a file that NumPy reads, an array of f32 with a row for each text, instead of printing them.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "similarity"])]
+    pub(crate) npy: Option<PathBuf>,
     /// Number of tokens that go through the model together. Larger values suit GPUs; on the CPU, choose as
     /// many as fit its caches.
     #[arg(long, value_name = "TOKENS", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]
@@ -75,13 +92,14 @@ impl Args {
 }
 
 const MODELS: &str = "\
-Models that run: folders of model_type bert, in f32, f16 or bf16, such as all-MiniLM-L6-v2 and bge-small-en. The \
-steps that sentence-transformers runs after the encoder are applied too: modules.json says whether vectors are the mean over the \
-tokens or the first token's, and whether they are normalised; sentence_bert_config.json has the maximum length in tokens, to which \
-longer texts are truncated. Without these files: the mean, not normalised. Anything else is an error that names the option, tensor or module at \
-fault. See docs/run-your-model.md.
+Models that run: BERT (all-MiniLM-L6-v2, bge-small-en), XLM-RoBERTa (bge-m3, multilingual-e5), Nomic BERT, ModernBERT, Jina v3, \
+EmbeddingGemma, and decoders whose files say how to pool, such as Qwen3-Embedding. The steps that sentence-transformers runs after the \
+encoder are applied too: modules.json says whether vectors are the mean over the tokens, or the first or last token's, and whether they \
+are normalised; sentence_bert_config.json has the maximum length in tokens, to which longer texts are truncated. Without these files: \
+the mean, not normalised. Anything else is an error that names the option, tensor or module at fault. See docs/run-your-model.md.
 
 Examples:
   embed --model all-MiniLM-L6-v2 --prompt 'A cat sleeps.' 'A dog is asleep.' 'Shares fell.' --similarity
   embed --model all-MiniLM-L6-v2 --prompts sentences.txt --json > vectors.jsonl
+  embed --model nomic-embed-text-v1.5 --prompt-name query --dims 256 --prompt 'Who wrote Faust?' --json
   cut -f 2 table.tsv | embed --model bge-small-en-v1.5 --backend rocm --batch 16384 --json";

@@ -2,7 +2,7 @@
 use crate::args::Args;
 use examples_shared::command::stderr;
 use examples_shared::{Result, open, prompts, tokenizer};
-use rocm_ops::gguf::{Gguf, Tokenizer};
+use rocm_ops::gguf::{EncodeOptions, Gguf, Tokenizer};
 use rocm_ops::models::{self, EncoderConfig};
 use std::io::Read;
 use std::path::Path;
@@ -27,9 +27,15 @@ impl<'a> Input<'a> {
     pub(crate) fn new(args: &'a Args, standard: &mut dyn Read) -> Result<Self> {
         let model = open(&args.model, args.opening())?;
         let config = EncoderConfig::new(model.metadata())?;
-        let tokenizer = tokenizer(&args.model, &model)?;
-        let texts = texts(args, standard)?.into_iter().map(|text| tokenize(text, &tokenizer, &config));
-        let texts: Vec<Text> = texts.collect::<Result<_>>()?;
+        let texts: Vec<Text> = if args.prompt_ids.is_empty() {
+            let before = prompt(args, &config)?;
+            let tokenizer = tokenizer(&args.model, &model)?;
+            let options = EncodeOptions { special: args.parse_special, ..EncodeOptions::default() };
+            let texts = texts(args, standard)?.into_iter();
+            texts.map(|text| tokenize((before, text), &tokenizer, options, &config)).collect::<Result<_>>()?
+        } else {
+            args.prompt_ids.iter().map(|text| given(text, &config)).collect::<Result<_>>()?
+        };
         let cut = texts.iter().filter(|text| text.truncated).count();
         if cut > 0 {
             let (all, max) = (texts.len(), config.max_tokens);
@@ -50,11 +56,39 @@ fn texts(args: &Args, standard: &mut dyn Read) -> Result<Vec<String>> {
     Ok(prompts(file, standard)?.into_iter().map(|(_, text)| text).collect())
 }
 
-fn tokenize(text: String, tokenizer: &Tokenizer, config: &EncoderConfig) -> Result<Text> {
-    let mut ids = match config.lower_case {
-        true => tokenizer.encode(&text.to_lowercase())?,
-        false => tokenizer.encode(&text)?,
-    };
+/// The text to put before all others.
+fn prompt<'c>(args: &Args, config: &'c EncoderConfig) -> Result<&'c str> {
+    let Some(name) = args.prompt_name.as_ref().or(config.default_prompt.as_ref()) else { return Ok("") };
+    let found = config.prompts.iter().find(|(known, _)| known == name);
+    found.map(|(_, text)| text.as_str()).ok_or_else(|| {
+        let known: Vec<&str> = config.prompts.iter().map(|(name, _)| name.as_str()).collect();
+        let known = if known.is_empty() { "no prompts".to_owned() } else { known.join(", ") };
+        format!("--prompt-name {name}: the model has {known} (config_sentence_transformers.json of its folder); put the text before yours instead")
+            .into()
+    })
+}
+
+fn tokenize(
+    (before, text): (&str, String),
+    tokenizer: &Tokenizer,
+    options: EncodeOptions,
+    config: &EncoderConfig,
+) -> Result<Text> {
+    let mut whole = format!("{before}{text}");
+    if config.lower_case {
+        whole = whole.to_lowercase();
+    }
+    let mut ids = tokenizer.encode_with(&whole, options)?;
     let truncated = models::truncate(&mut ids, config.max_tokens);
     Ok(Text { text, ids, truncated })
+}
+
+/// A text of these ids.
+fn given(text: &str, config: &EncoderConfig) -> Result<Text> {
+    let wrong =
+        |part: &str| format!("--prompt-ids {text}: got {part:?}, wanted ids of tokens, such as 2,17,3");
+    let id = |part: &str| part.trim().parse().map_err(|_| wrong(part));
+    let mut ids: Vec<u32> = text.split(',').map(id).collect::<std::result::Result<_, _>>()?;
+    let truncated = models::truncate(&mut ids, config.max_tokens);
+    Ok(Text { text: text.to_owned(), ids, truncated })
 }

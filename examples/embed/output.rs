@@ -3,6 +3,7 @@ use crate::input::Input;
 use examples_shared::Result;
 use serde_json::json;
 use std::io::Write;
+use std::path::Path;
 
 /// How many numbers of a vector a table shows.
 const SHOWN: usize = 4;
@@ -10,11 +11,29 @@ const SHOWN: usize = 4;
 const WIDTH: usize = 60;
 
 pub(crate) fn print(input: &Input<'_>, embeddings: &[Vec<f32>], out: &mut dyn Write) -> Result<()> {
+    if let Some(file) = &input.args.npy {
+        return npy(embeddings, file);
+    }
     match (input.args.json, input.args.similarity) {
         (true, similarity) => json(input, embeddings, similarity, out),
         (false, true) => similarities(input, embeddings, out),
         (false, false) => vectors(input, embeddings, out),
     }
+}
+
+/// Writes the array file that `numpy.load` reads: <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>.
+fn npy(embeddings: &[Vec<f32>], file: &Path) -> Result<()> {
+    let shape = (embeddings.len(), embeddings.first().map_or(0, Vec::len));
+    let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': {shape:?}, }}");
+    // Magic, version, the header's length, and the header with a newline are together a multiple of 64 bytes.
+    let before = 10;
+    let padded = (before + header.len() + 1).next_multiple_of(64) - before;
+    header = format!("{header:<width$}\n", width = padded - 1);
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((padded as u16).to_le_bytes());
+    bytes.extend(header.bytes());
+    bytes.extend(embeddings.iter().flatten().flat_map(|number| number.to_le_bytes()));
+    std::fs::write(file, bytes).map_err(|e| format!("cannot write {}: {e}", file.display()).into())
 }
 
 /// One object per text.

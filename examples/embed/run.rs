@@ -30,15 +30,22 @@ pub(crate) fn embed<T: Float, B: Transformer<T>>(
     let mut embeddings = vec![Vec::new(); texts.len()];
     let mut fastest = Duration::MAX;
     for _ in 0..args.repeat {
-        let begin = Instant::now();
+        let (begin, mut progress, mut done) = (Instant::now(), Progress::of("embedding", "texts"), 0);
         for batch in &batches {
             for (text, embedding) in batch.iter().zip(one(batch)?) {
                 embeddings[*text] = embedding;
             }
+            done += batch.len();
+            progress.step(done, texts.len());
         }
         fastest = fastest.min(begin.elapsed());
     }
     embeddings.iter().zip(1..).try_for_each(|(embedding, text)| check(embedding, text))?;
+    if let Some(dims) = args.dims {
+        embeddings
+            .iter_mut()
+            .try_for_each(|embedding| cut(embedding, dims as usize, encoder.config().normalize))?;
+    }
     let (tokens, seconds) = (lengths.iter().sum::<usize>(), fastest.as_secs_f64());
     writeln!(
         stderr(),
@@ -52,6 +59,23 @@ pub(crate) fn embed<T: Float, B: Transformer<T>>(
         writeln!(stderr(), "loading {:.2} s", loaded.as_secs_f64());
     }
     Ok(embeddings)
+}
+
+/// Keeps the first numbers.
+fn cut(embedding: &mut Vec<f32>, dims: usize, normalize: bool) -> Result<()> {
+    if dims > embedding.len() {
+        return Err(format!(
+            "--dims {dims}: wanted at most {}, the width of this model's vectors",
+            embedding.len()
+        )
+        .into());
+    }
+    embedding.truncate(dims);
+    let length = embedding.iter().map(|number| f64::from(*number).powi(2)).sum::<f64>().sqrt();
+    if normalize && length > 0.0 {
+        embedding.iter_mut().for_each(|number| *number = (f64::from(*number) / length) as f32);
+    }
+    Ok(())
 }
 
 /// Neither JSON nor a similarity has a use for NaN and infinity.

@@ -110,6 +110,71 @@ fn every_backend_and_type_gives_nearly_the_same() {
     }
 }
 
+#[test]
+fn ids_are_texts_and_vectors_are_an_array() {
+    let expected = expected();
+    let given: Vec<String> = expected["ids"].as_array().unwrap()[..3]
+        .iter()
+        .map(|row| row.as_array().unwrap().iter().map(Value::to_string).collect::<Vec<_>>().join(","))
+        .collect();
+    let given: Vec<&str> = given.iter().map(String::as_str).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("vectors.npy");
+    let words = [&["--npy", file.to_str().unwrap(), "--prompt-ids"], &given[..]].concat();
+    assert_eq!(printed(&words, b"").unwrap(), "");
+    let bytes = std::fs::read(&file).unwrap();
+    let data = bytes.len() - 3 * 64 * 4;
+    assert!(data % 64 == 0 && bytes.starts_with(b"\x93NUMPY\x01\x00") && bytes[data - 1] == b'\n');
+    assert_eq!(usize::from(u16::from_le_bytes([bytes[8], bytes[9]])), data - 10);
+    let header = std::str::from_utf8(&bytes[10..data]).unwrap();
+    assert!(header.contains("'descr': '<f4'") && header.contains("'shape': (3, 64)"), "{header}");
+    for (i, number) in bytes[data..].chunks_exact(4).enumerate() {
+        let got = f32::from_le_bytes(number.try_into().unwrap());
+        let want = expected["embeddings"][i / 64][i % 64].as_f64().unwrap();
+        assert!((f64::from(got) - want).abs() < 1e-5);
+    }
+    let error = printed(&["--prompt-ids", "2,x"], b"").unwrap_err();
+    assert!(error.contains("--prompt-ids 2,x") && error.contains("\"x\""), "{error}");
+}
+
+#[test]
+fn text_of_a_control_token_is_text_unless_it_is_to_be_parsed() {
+    let tokens = |more: &[&str]| {
+        let words = [&["--json", "--prompt", "now [SEP] here"], more].concat();
+        objects(&printed(&words, b"").unwrap())[0]["tokens"].as_u64().unwrap()
+    };
+    let (plain, parsed) = (tokens(&[]), tokens(&["--parse-special"]));
+    assert!(plain > parsed, "{plain} and {parsed}");
+}
+
+#[test]
+fn prompts_and_shorter_vectors_are_those_of_the_model() {
+    let path = tempfile::tempdir().unwrap();
+    with_nan(0, path.path());
+    let own =
+        serde_json::json!({"prompts": {"query": "Hello ", "document": ""}, "default_prompt_name": "query"});
+    std::fs::write(path.path().join("config_sentence_transformers.json"), own.to_string()).unwrap();
+    let model = ["--model", path.path().to_str().unwrap(), "--json", "--prompt"];
+    let vector = |words: &[&str]| {
+        let printed = printed(&[&model[..], words].concat(), b"").unwrap();
+        floats(&objects(&printed)[0]["embedding"])
+    };
+    let (plain, whole) = (["--prompt-name", "document"], "Hello world");
+    let want = vector(&[&[whole][..], &plain].concat());
+    assert_eq!(vector(&["world"]), want);
+    assert_eq!(vector(&["world", "--prompt-name", "query"]), want);
+    assert_ne!(vector(&[whole]), want);
+    let short = vector(&[&[whole, "--dims", "8"][..], &plain].concat());
+    let length = want[..8].iter().map(|v| v * v).sum::<f64>().sqrt();
+    assert_eq!(short.len(), 8);
+    short.iter().zip(&want).for_each(|(got, want)| assert!((got - want / length).abs() < 1e-6));
+    for (words, named) in [(["--prompt-name", "title"], "document, query"), (["--dims", "65"], "at most 64")]
+    {
+        let error = printed(&[&model[..], &["x"], &words].concat(), b"").unwrap_err();
+        assert!(error.contains(named), "{error}");
+    }
+}
+
 /// A copy of an encoder in which the embedding of this token is NaN.
 fn with_nan(id: usize, to: &std::path::Path) {
     std::fs::create_dir_all(to).unwrap();

@@ -48,6 +48,16 @@ fn families_are_those_of_the_library() {
     assert_eq!(pairs[0], pairs[1], "README.md names the families of docs/run-your-model.md, in order");
 }
 
+#[test]
+fn encoders_are_those_of_the_library() {
+    let page = read("docs/run-your-model.md");
+    let table: Vec<_> = rows(&page).into_iter().skip_while(|row| row[0] != "encoder").skip(2).collect();
+    let table: Vec<_> = table.iter().take_while(|row| row.len() == 4).collect();
+    // The last rows are encoders that share the decoder's layers, which have no list of their own.
+    let kinds: BTreeSet<_> = table[..table.len() - 2].iter().map(|row| row[2]).collect();
+    assert_eq!(kinds, models::encoder_families().collect(), "docs/run-your-model.md: types of folders");
+}
+
 /// README's section "On an AMD GPU".
 #[test]
 fn providers_come_in_the_order_that_the_readme_says() {

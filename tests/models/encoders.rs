@@ -8,10 +8,13 @@ use rocm_ops::{Checked, Cpu, Reference, f16};
 use serde_json::{Value, json};
 use std::path::Path;
 
+mod kinds;
+
 #[test]
 fn embeddings_are_those_of_float64_on_the_cpu() {
     ENCODERS.iter().for_each(|name| check(&Cpu::new(), name));
-    assert_eq!(models::encoder_families().collect::<Vec<_>>(), ["bert"]);
+    let known = ["bert", "xlm-roberta", "nomic_bert", "modernbert", "jina_embeddings_v3"];
+    assert_eq!(models::encoder_families().collect::<Vec<_>>(), known);
 }
 
 #[test]
@@ -108,8 +111,14 @@ fn what_is_not_understood_is_an_error_that_names_it() {
         ("config.json", "type_vocab_size", json!(3), "token_type_embeddings"),
         ("sentence_bert_config.json", "max_seq_length", json!(1), "max_sequence_length"),
         ("sentence_bert_config.json", "prefix", json!("query: "), "prefix"),
-        ("1_Pooling/config.json", "pooling_mode_cls_token", json!(true), "both"),
-        ("1_Pooling/config.json", "pooling_mode_mean_tokens", json!(false), "neither"),
+        (
+            "1_Pooling/config.json",
+            "pooling_mode_cls_token",
+            json!(true),
+            "pooling_mode_mean_tokens and pooling_mode_cls_token",
+        ),
+        ("1_Pooling/config.json", "pooling_mode_mean_tokens", json!(false), "got none, wanted one of"),
+        ("1_Pooling/config.json", "include_prompt", json!(false), "include_prompt"),
         ("1_Pooling/config.json", "pooling_mode_max_tokens", json!(true), "pooling_mode_max_tokens"),
         ("1_Pooling/config.json", "word_embedding_dimension", json!(65), "65"),
     ] {
@@ -124,7 +133,8 @@ fn modules_that_this_program_does_not_have_are_refused() {
     let path = modules.0.join("modules.json");
     let text = std::fs::read_to_string(&path).unwrap();
     for (from, to, named) in [
-        ("models.Normalize", "models.Dense", "Dense"),
+        ("models.Normalize", "models.LSTM", "LSTM"),
+        ("models.Normalize", "models.Dense", "2_Normalize/config.json"),
         ("\"path\": \"\"", "\"path\": \"0_Transformer\"", "0_Transformer"),
         ("1_Pooling", "../bert/1_Pooling", "../bert/1_Pooling"),
         ("[", "", "JSON"),
@@ -134,10 +144,18 @@ fn modules_that_this_program_does_not_have_are_refused() {
         assert!(message.contains(named), "{message}");
     }
     let prompted = Copy::new("bert", "prompted");
-    let own = json!({"prompts": {"query": "query: "}, "default_prompt_name": "query"});
-    std::fs::write(prompted.0.join("config_sentence_transformers.json"), own.to_string()).unwrap();
+    let prompts = |default: &str| {
+        let own = json!({"prompts": {"query": "query: ", "document": ""}, "default_prompt_name": default});
+        std::fs::write(prompted.0.join("config_sentence_transformers.json"), own.to_string()).unwrap();
+    };
+    prompts("question");
     let message = refused(&prompted);
     assert!(message.contains("default_prompt_name"), "{message}");
+    prompts("query");
+    let config = models::EncoderConfig::new(models::open(&prompted.0).unwrap().metadata()).unwrap();
+    let pair = |name: &str, text: &str| (name.to_owned(), text.to_owned());
+    assert_eq!(config.prompts, [pair("document", ""), pair("query", "query: ")]);
+    assert_eq!(config.default_prompt.as_deref(), Some("query"));
 }
 
 #[test]

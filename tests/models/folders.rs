@@ -198,7 +198,7 @@ impl Copy {
     }
 }
 
-fn copy_all(from: &Path, to: &Path) {
+pub(crate) fn copy_all(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
         let (path, to) = entry.map(|entry| (entry.path(), to.join(entry.file_name()))).unwrap();

@@ -68,3 +68,61 @@ pub fn check_model<B: Transformer<f32>>(b: &B, name: &str, model: &Gguf) {
         }
     }
 }
+
+/// The encoders in `tests/data/encoders`: each a GGUF file by llama.cpp's converter, a folder, or both. Their vectors are those of
+/// `transformers` in float64.
+pub const FILES: [&str; 12] = [
+    "bert-f16.gguf",
+    "bert",
+    "nomic_bert-f16.gguf",
+    "nomic_bert",
+    "xlm_roberta-f16.gguf",
+    "modernbert-f16.gguf",
+    "modernbert",
+    "qwen3_embedding-f16.gguf",
+    "qwen3_embedding",
+    "embeddinggemma-f16.gguf",
+    "embeddinggemma",
+    "jina_v3",
+];
+
+/// The path of one of [`FILES`].
+pub fn file(name: &str) -> String {
+    format!("{}/data/encoders/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The numbers of one of [`FILES`].
+pub fn numbers(name: &str) -> Value {
+    let stem = name.strip_suffix(".gguf").unwrap_or(name);
+    let read = |stem: &str| std::fs::read_to_string(format!("{}.json", file(stem)));
+    let text = read(stem).or_else(|_| read(&format!("{stem}-f16"))).unwrap_or_else(|e| panic!("{name}: {e}"));
+    serde_json::from_str(&text).unwrap()
+}
+
+/// Ids in a list of the numbers.
+pub fn ids(row: &Value) -> Vec<u32> {
+    row.as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect()
+}
+
+/// The largest difference of a vector from the expected one.
+pub fn largest_difference(got: &[f32], want: &Value) -> f64 {
+    let want = want.as_array().unwrap();
+    assert_eq!(got.len(), want.len());
+    got.iter().zip(want).map(|(g, w)| (f64::from(*g) - w.as_f64().unwrap()).abs()).fold(0.0, f64::max)
+}
+
+/// The vectors of one of [`FILES`]: of each text alone, of all in a batch, and of several copies of one, which have one length.
+pub fn check_file<B: Transformer<f32>>(b: &B, name: &str, model: &Gguf) {
+    let encoder = Encoder::<f32, B>::load(b, model).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let numbers = numbers(name);
+    let texts: Vec<Vec<u32>> = numbers["texts"].as_array().unwrap().iter().map(ids).collect();
+    let all: Vec<&[u32]> = texts.iter().map(Vec::as_slice).collect();
+    let together = encoder.embed(b, &all).unwrap();
+    for (i, text) in all.iter().enumerate() {
+        let twice = encoder.embed(b, &[text, text]).unwrap();
+        for got in [&encoder.embed(b, &[text]).unwrap()[0], &twice[1], &together[i]] {
+            let off = largest_difference(got, &numbers["embeddings"][i]);
+            assert!(off <= 2e-5, "{name}, a text of {} tokens on {}: {off}", text.len(), b.name());
+        }
+    }
+}

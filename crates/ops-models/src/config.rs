@@ -23,6 +23,8 @@ pub struct Config {
     pub layers: usize,
     /// Further layers in the file that are not used, because they predict more than the next token.
     pub(crate) passed_over: usize,
+    /// Whether a token sees only those before it. Models for which this is false are encoders.
+    pub(crate) causal: bool,
     /// Number of query heads.
     pub heads: usize,
     /// Number of key and value heads; divides `heads`.
@@ -133,6 +135,8 @@ pub enum Activation {
     },
     /// `gelu(gate) · up`, in the tanh form.
     Geglu,
+    /// `gelu(gate) · up`, in the form of the error function.
+    GegluErf,
     /// `gelu(up)`, in the tanh form; there is no gate.
     Gelu,
     /// `gelu(up)`, in the form of the error function; there is no gate.
@@ -193,6 +197,7 @@ impl Config {
             dim,
             layers,
             passed_over: 0,
+            causal: true,
             heads,
             kv_heads,
             kv_heads_by_layer,

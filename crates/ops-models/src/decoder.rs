@@ -178,7 +178,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         context: usize,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self> {
-        origin::in_words_of(gguf, load::load(backend, gguf, config, context, progress))
+        origin::in_words_of(gguf, load::generator(backend, gguf, config, context, progress))
     }
 
     /// The model's configuration.
@@ -305,7 +305,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     }
 
     /// The normed output of the last layer, `[tokens of all texts, dim]`.
-    fn hidden(&self, b: &B, rows: &mut [Row<'_, B::Space, T>]) -> Result<TensorOf<B, T>> {
+    pub(crate) fn hidden(&self, b: &B, rows: &mut [Row<'_, B::Space, T>]) -> Result<TensorOf<B, T>> {
         rows.iter().try_for_each(|(state, tokens)| state.check(tokens.len()))?;
         rows.iter_mut().for_each(|(state, _)| state.begin());
         let tokens: Vec<u32> = rows.iter().flat_map(|(_, tokens)| *tokens).copied().collect();

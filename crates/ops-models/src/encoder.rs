@@ -1,35 +1,37 @@
 //! Encoders: models that read a whole text at once and turn it into one vector.
-use crate::Result;
-use crate::decoder::feed_forward::Dense;
-use crate::decoder::{Linear, Norm};
+use crate::decoder::Linear;
 use crate::folder::origin;
+use crate::{Decoder, Result};
 use batch::Batch;
-use ops_core::model::{Transformer, Weight};
+use ops_core::model::Transformer;
 use ops_core::ops::*;
-use ops_core::{Backend, Float, Ref, Shape, TensorOf, View};
+use ops_core::{Backend, Float, Ref, TensorOf, View};
 use ops_gguf::Gguf;
+use stack::Stack;
 
 mod batch;
-mod config;
+pub(crate) mod config;
+mod families;
 mod load;
+mod read;
+mod stack;
 
 pub use batch::{batches, truncate};
 pub(crate) use config::{ACTIVATIONS, key};
 pub use config::{EncoderConfig, Pooling};
+pub(crate) use families::folders;
 
-/// One layer: attention and feed-forward, each added to its input and normed.
-struct Layer<B: Backend> {
-    /// Query, key and value in one matrix.
-    query_key_value: Linear<B>,
-    output: Linear<B>,
-    attention_norm: Norm<B>,
-    feed: Dense<B>,
-    feed_norm: Norm<B>,
+/// The most matrices that pooled vectors are multiplied by.
+pub(crate) const MOST_DENSE: usize = 2;
+
+/// The names of these matrices in files, without their endings.
+pub(crate) fn dense_name(i: usize) -> String {
+    format!("dense_{}", i + 2)
 }
 
-/// A BERT-style encoder in a backend's memory: embeddings of word, position and token type, then layers in
-/// which every token of a text sees every other. Its matrices are packed for the backend. Devlin et al.,
-/// "BERT", 2018; Reimers and Gurevych, "Sentence-BERT", 2019.
+/// An encoder in a backend's memory: layers in which every token of a text sees the others, or a decoder whose file says how the
+/// states of its tokens become one vector. Its matrices are packed for the backend. Devlin et al., "BERT", 2018; Reimers and
+/// Gurevych, "Sentence-BERT", 2019.
 ///
 /// All tokens have type 0, as in a single text.
 ///
@@ -44,13 +46,15 @@ struct Layer<B: Backend> {
 /// ```
 pub struct Encoder<T: Float, B: Backend> {
     config: EncoderConfig,
-    /// Not packed, because it is used for lookups.
-    words: Weight<B::Space>,
-    /// Added to the word at each position, `[max_tokens, dim]`: the embeddings of the position and of token
-    /// type 0.
-    positions: TensorOf<B, T>,
-    norm: Norm<B>,
-    layers: Vec<Layer<B>>,
+    layers: Layers<T, B>,
+    /// Applied to pooled vectors, one after the other.
+    dense: Vec<Linear<B>>,
+}
+
+/// What gives each token a state.
+enum Layers<T: Float, B: Backend> {
+    Stack(Box<Stack<T, B>>),
+    Decoder(Box<Decoder<T, B>>),
 }
 
 impl<T: Float, B: Transformer<T>> Encoder<T, B> {
@@ -87,53 +91,13 @@ impl<T: Float, B: Transformer<T>> Encoder<T, B> {
             return Ok(Vec::new());
         }
         let batch = Batch::new(b, texts, self.config.max_tokens)?;
-        let hidden = self.hidden(b, &batch)?;
-        let embeddings = self.pool(b, &batch, hidden)?.to_vec(b)?;
-        Ok(embeddings.chunks_exact(self.config.dim).map(<[f32]>::to_vec).collect())
-    }
-
-    /// The output of the last layer, `[tokens, dim]`.
-    fn hidden(&self, b: &B, batch: &Batch<B>) -> Result<TensorOf<B, T>> {
-        let words: TensorOf<B, T> = b.embedding(&self.words, &batch.ids)?;
-        let positions = b.index_select(&self.positions, &batch.places, IndexSelect::axis(0))?;
-        let mut x = self.norm.apply(b, b.add(&words, &positions)?.as_ref())?;
-        for layer in &self.layers {
-            let attended = self.attend(b, layer, batch, &x)?;
-            let (h, _) = layer.attention_norm.after_adding(b, &attended, &x)?;
-            let fed = layer.feed.apply(b, self.config.activation, h.as_ref())?;
-            (x, _) = layer.feed_norm.after_adding(b, &fed, &h)?;
-        }
-        Ok(x)
-    }
-
-    /// Attention of every token to all tokens of its own text.
-    fn attend(
-        &self,
-        b: &B,
-        layer: &Layer<B>,
-        batch: &Batch<B>,
-        x: &TensorOf<B, T>,
-    ) -> Result<TensorOf<B, T>> {
-        let EncoderConfig { dim, heads, .. } = self.config;
-        let all = layer.query_key_value.apply(b, x.as_ref())?;
-        let mut o = b.empty(Shape::new(x.dims())?)?;
-        let (extras, op) = (AttentionExtras::new(), Attention::full());
-        if let Some(len) = batch.common_length {
-            let by_head = |heads: usize| [batch.count, len, heads, dim / self.config.heads];
-            // The heads of query, key and value are interleaved; views [texts, heads, tokens, features] need no copy.
-            let part = |i: usize| {
-                let all = all.as_ref().reshape(&by_head(3 * heads))?.transpose(1, 2)?;
-                all.narrow(1, i * heads, heads)
-            };
-            let rows = o.as_mut().reshape(&by_head(heads))?.transpose(1, 2)?;
-            b.attention_with_into(part(0)?, part(1)?, part(2)?, extras, rows, op)?;
-        } else {
-            let by_head = |heads: usize| [x.dims()[0], heads, dim / self.config.heads];
-            let part = |i: usize| all.as_ref().reshape(&by_head(3 * heads))?.narrow(1, i * heads, heads);
-            let (rows, starts) = (o.as_mut().reshape(&by_head(heads))?, (&batch.starts, &batch.starts));
-            b.attention_varlen_into(part(0)?, part(1)?, part(2)?, starts, extras, rows, op)?;
-        }
-        layer.output.apply(b, o.as_ref())
+        let hidden = match &self.layers {
+            Layers::Stack(stack) => stack.hidden(b, &self.config, &batch)?,
+            Layers::Decoder(decoder) => states(decoder, b, texts)?,
+        };
+        let embeddings = self.pool(b, &batch, hidden)?;
+        let width = embeddings.dims()[1].max(1);
+        Ok(embeddings.to_vec(b)?.chunks_exact(width).map(<[f32]>::to_vec).collect())
     }
 
     /// One vector for each text, `[texts, dim]`.
@@ -142,6 +106,8 @@ impl<T: Float, B: Transformer<T>> Encoder<T, B> {
             // A query of zeros scores all tokens of its text the same, so it gets their mean.
             Pooling::Mean => {
                 let EncoderConfig { dim, heads, .. } = self.config;
+                // Heads of a decoder need not divide its width.
+                let heads = if dim % heads == 0 { heads } else { 1 };
                 let by_head = |rows: usize| [rows, heads, dim / heads];
                 let (tokens, query) = (hidden.dims()[0], b.zeros::<T>(&by_head(batch.count))?);
                 let all = hidden.as_ref().reshape(&by_head(tokens))?;
@@ -149,15 +115,27 @@ impl<T: Float, B: Transformer<T>> Encoder<T, B> {
                 let mean = b.attention_varlen(&query, all, all, starts, extras, Attention::full())?;
                 self.finish(b, mean.as_ref().reshape(&[batch.count, dim])?)
             }
-            Pooling::First => {
-                let firsts = batch.starts.as_ref().narrow(0, 0, batch.count)?;
-                let first: TensorOf<B, T> = b.index_select(&hidden, firsts, IndexSelect::axis(0))?;
-                self.finish(b, first.as_ref())
-            }
+            Pooling::First => self.rows(b, &hidden, batch.starts.as_ref().narrow(0, 0, batch.count)?),
+            Pooling::Last => self.rows(b, &hidden, batch.lasts.as_ref()),
         }
     }
 
+    /// The vectors of these tokens.
+    fn rows(&self, b: &B, hidden: &TensorOf<B, T>, rows: Ref<'_, B, u32>) -> Result<TensorOf<B, f32>> {
+        let rows: TensorOf<B, T> = b.index_select(hidden, rows, IndexSelect::axis(0))?;
+        self.finish(b, rows.as_ref())
+    }
+
     fn finish(&self, b: &B, pooled: Ref<'_, B, T>) -> Result<TensorOf<B, f32>> {
+        let [first, rest @ ..] = &self.dense[..] else { return self.normalized(b, pooled) };
+        let mut x = first.apply(b, pooled)?;
+        for matrix in rest {
+            x = matrix.apply(b, x.as_ref())?;
+        }
+        self.normalized(b, x.as_ref())
+    }
+
+    fn normalized(&self, b: &B, pooled: Ref<'_, B, T>) -> Result<TensorOf<B, f32>> {
         if !self.config.normalize {
             return Ok(b.cast(pooled.any())?);
         }
@@ -165,4 +143,16 @@ impl<T: Float, B: Transformer<T>> Encoder<T, B> {
         let normalized: TensorOf<B, T> = b.l2_norm(pooled, L2Norm::eps(1e-24))?;
         Ok(b.cast(&normalized)?)
     }
+}
+
+/// The states of all texts' tokens after a decoder's last norm, `[tokens, dim]`.
+fn states<T: Float, B: Transformer<T>>(
+    decoder: &Decoder<T, B>,
+    b: &B,
+    texts: &[&[u32]],
+) -> Result<TensorOf<B, T>> {
+    let empty = |text: &&[u32]| decoder.state(b, text.len());
+    let mut states = texts.iter().map(empty).collect::<Result<Vec<_>>>()?;
+    let mut rows: Vec<_> = states.iter_mut().zip(texts).map(|(state, text)| (state, *text)).collect();
+    decoder.hidden(b, &mut rows)
 }

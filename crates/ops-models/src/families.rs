@@ -32,6 +32,8 @@ struct Family {
     /// Changes what differs from the common configuration: root mean square norms, rotation of halves,
     /// swiglu.
     adjust: fn(&Keys<'_>, &mut Config) -> Result<()>,
+    /// Whether its models generate texts; others are encoders that share the decoder's layers.
+    generates: bool,
     /// The kinds of folder that hold such models.
     folders: &'static [Folder],
     /// The models of which converters drop the window, so that a file looks as if it had none, if this may be one.
@@ -39,10 +41,11 @@ struct Family {
 }
 
 /// What most families have.
-const PLAIN: Family = Family { name: "", adjust: |_, _| Ok(()), folders: &[], lost_window: |_, _| None };
+const PLAIN: Family =
+    Family { name: "", adjust: |_, _| Ok(()), generates: true, folders: &[], lost_window: |_, _| None };
 
 /// This is the only list of families.
-static LIST: [Family; 21] = [
+static LIST: [Family; 22] = [
     llama::FAMILY,
     qwen2::FAMILY,
     qwen3::FAMILY,
@@ -53,6 +56,7 @@ static LIST: [Family; 21] = [
     gemma::FAMILY,
     gemma2::FAMILY,
     gemma3::FAMILY,
+    gemma3::EMBEDDING,
     gemma4::FAMILY,
     phi3::FAMILY,
     starcoder2::FAMILY,
@@ -72,7 +76,12 @@ static LIST: [Family; 21] = [
 /// assert!(ops_models::families().any(|name| name == "qwen3"));
 /// ```
 pub fn families() -> impl Iterator<Item = &'static str> {
-    LIST.iter().map(|family| family.name)
+    LIST.iter().filter(|family| family.generates).map(|family| family.name)
+}
+
+/// The architectures of encoders that share the decoder's layers.
+pub(crate) fn encoders() -> impl Iterator<Item = &'static str> {
+    LIST.iter().filter(|family| !family.generates).map(|family| family.name)
 }
 
 fn find(architecture: &str) -> Result<&'static Family> {
@@ -92,6 +101,19 @@ pub(crate) fn lost_window(model: &Gguf, keys: &Keys<'_>) -> Option<&'static str>
 }
 
 impl Config {
+    /// Refuses a model whose tokens see those after them.
+    pub(crate) fn check_generates(&self, model: &Gguf) -> Result<()> {
+        if self.causal {
+            return Ok(());
+        }
+        let keys = Keys::new(model.metadata())?;
+        Err(keys.wrong(
+            "attention.causal",
+            false,
+            "true to generate text: this is an encoder, which `Encoder` and `embed` run",
+        ))
+    }
+
     /// Reads the configuration from a file's metadata.
     ///
     /// # Errors

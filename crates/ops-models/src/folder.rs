@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 pub use encoder::encoder_families;
 
 mod config;
-mod encoder;
+pub(crate) mod encoder;
 mod images;
 mod names;
 mod neutral;
 pub(crate) mod options;
 pub(crate) mod origin;
 pub(crate) mod parts;
-mod rope;
+pub(crate) mod rope;
 mod tensors;
 mod tokenizer;
 
@@ -147,13 +147,13 @@ impl OpenOptions {
         let mut translated = config::translate(&path.join("config.json"), notes)?;
         let mut metadata = std::mem::take(&mut translated.metadata);
         origin::set_folder(&mut metadata, path)?;
-        if translated.folder.encoder {
+        if translated.folder.encoder.is_some() {
             EncoderConfig::new(&metadata)?;
         } else {
             Config::new(&metadata)?;
         }
         tokenizer::add(&mut metadata, path)?;
-        if !translated.folder.encoder && path.join("modules.json").is_file() {
+        if translated.folder.encoder.is_none() && path.join("modules.json").is_file() {
             translated.notes.warn(format!(
                 "{}: {}",
                 path.join("modules.json").display(),

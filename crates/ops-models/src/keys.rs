@@ -63,6 +63,23 @@ impl<'a> Keys<'a> {
         }
     }
 
+    /// Refuses keys of this architecture that are on none of these lists.
+    pub(crate) fn only(&self, known: &[&[&str]]) -> Result<()> {
+        let own = self.metadata.iter().filter_map(|(key, value)| {
+            let key = key.strip_prefix(self.architecture)?.strip_prefix('.')?;
+            Some((key, value))
+        });
+        let is_known = |key: &str| known.iter().any(|list| list.contains(&key));
+        match own.into_iter().find(|(key, value)| !is_known(key) && !is_neutral(&value.to_string())) {
+            Some((key, value)) => Err(self.wrong(
+                key,
+                value,
+                "no such key: this program does not know its effect on this family",
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// How positions map to angles.
     pub(crate) fn rope_scaling(&self) -> Result<RopeScaling> {
         let factor = match self.float("rope.scaling.factor")? {

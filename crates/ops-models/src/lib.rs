@@ -7,7 +7,8 @@
 //! Each text has its own [`State`]. Many texts at once can share [`Pages`]: blocks of a cache that texts
 //! take as they grow, and share if they have a common beginning.
 //!
-//! [`Encoder`] turns a text into one vector: BERT models, as `sentence-transformers` uses them.
+//! [`Encoder`] turns a text into one vector: BERT and its relatives, whose families are files in `encoder/families/`, and decoders
+//! whose files say how to pool.
 //!
 //! [`open`] reads GGUF files, split ones, and Hugging Face folders, all with the same result.
 //!
@@ -56,8 +57,11 @@
 //!
 //! Texts of a batch are concatenated without padding: `attention_varlen` keeps them apart, or `attention` if all have one length. The
 //! mean over a text's tokens is attention by a query of zeros, which weights all of them equally. The embedding of token type 0 is added
-//! to those of positions when they are loaded. Pooling and normalisation are metadata too, from the files of `sentence-transformers`.
-//! Decoder and encoder share the loader, the norms and the feed-forward block.
+//! to those of positions when they are loaded. Families without a table of positions rotate queries and keys, which are one view of the
+//! fused product, in place. Pooling, normalisation and prompts are metadata too, from the files of `sentence-transformers`.
+//! Decoder and encoder share the loader, the norms and the feed-forward block. Of a decoder that embeds, the states after its last norm
+//! are pooled; each text gets a state of its length for the call. EmbeddingGemma is a decoder whose attention is not causal, which
+//! [`Decoder::load`] refuses.
 //!
 //! # Folders
 //!

@@ -112,8 +112,16 @@ fn pieces(meta: &Metadata, vocab: &Vocab, special: &SpecialIds) -> Result<Value>
     let marks =
         json!({ "type": "Metaspace", "replacement": "\u{2581}", "prepend_scheme": prefix, "split": true });
     let extra = meta.find("tokenizer.ggml.remove_extra_whitespaces")?.unwrap_or(false);
-    let splits =
-        if extra { vec![json!({ "type": "WhitespaceSplit" }), marks.clone()] } else { vec![marks.clone()] };
+    let mut splits = vec![marks.clone()];
+    match (extra, steps.is_empty()) {
+        (false, _) => {}
+        // The table makes spaces of line breaks.
+        (true, false) => splits.insert(0, json!({ "type": "WhitespaceSplit" })),
+        // Without one, only spaces are white. The `tokenizer.json` of such models keeps one at the end of a text.
+        (true, true) => {
+            steps.push(json!({ "type": "Replace", "pattern": { "Regex": " {2,}" }, "content": " " }));
+        }
+    }
     Ok(json!({
         "normalizer": { "type": "Sequence", "normalizers": steps },
         "pre_tokenizer": { "type": "Sequence", "pretokenizers": splits },

@@ -174,7 +174,8 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     }
 
     fn scores(&self, i: usize) -> Attention<T> {
-        let mut op = Attention::causal();
+        let causal = self.config.causal;
+        let mut op = if causal { Attention::causal() } else { Attention::full() };
         if let Some(scale) = self.config.score_scale {
             op = op.scale(scale);
         }
@@ -183,7 +184,10 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         }
         match &self.config.window {
             // A window counts the token's own position.
-            Some(window) if self.config.is_windowed(i) => op.window(Some(window.size - 1), None),
+            Some(window) if self.config.is_windowed(i) => {
+                let side = Some(window.size - 1);
+                op.window(side, side.filter(|_| !causal))
+            }
             _ => op,
         }
     }

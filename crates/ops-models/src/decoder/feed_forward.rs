@@ -118,6 +118,7 @@ fn activate<T: Float, B: Transformer<T>>(
     Ok(match (activation, gate) {
         (Activation::Swiglu, Some(gate)) => b.swiglu(gate, up)?,
         (Activation::Geglu, Some(gate)) => b.geglu(gate, up)?,
+        (Activation::GegluErf, Some(gate)) => b.mul(&b.gelu_erf(gate)?, up)?,
         (Activation::SwigluClamped { alpha, limit }, Some(gate)) => {
             b.swiglu_clamped(gate, up, SwigluClamped::new(alpha, limit))?
         }

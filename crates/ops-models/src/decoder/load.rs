@@ -47,6 +47,11 @@ impl<'g, T: Float, B: Transformer<T>, C> Loader<'g, B, T, C> {
         self.used.borrow_mut().insert(name.to_owned());
     }
 
+    /// The tensors that were read.
+    pub(crate) fn used(&self) -> HashSet<String> {
+        self.used.borrow().clone()
+    }
+
     pub(crate) fn vector(&self, name: &str, len: usize) -> Result<TensorOf<B, f32>> {
         self.mark(name);
         Ok(self.weights.vector(name, len)?)
@@ -73,6 +78,28 @@ impl<'g, T: Float, B: Transformer<T>, C> Loader<'g, B, T, C> {
         let weight = self.weights.packed::<T>(&name, dims)?;
         Ok(Linear { weight, bias: self.optional(&format!("{part}.bias"), dims[0])? })
     }
+    /// Rows of a tensor as a separate matrix.
+    pub(crate) fn rows(&self, part: &str, dims: &[usize], rows: Range<usize>) -> Result<Linear<B>> {
+        self.row_groups(part, dims, std::slice::from_ref(&rows))
+    }
+    /// The same for groups of rows, which are concatenated.
+    pub(crate) fn row_groups(
+        &self,
+        part: &str,
+        dims: &[usize],
+        groups: &[Range<usize>],
+    ) -> Result<Linear<B>> {
+        let name = format!("{part}.weight");
+        self.mark(&name);
+        let bias = format!("{part}.bias");
+        if self.has(&bias) {
+            let wanted = "no bias on a matrix that combines several".to_owned();
+            return Err(Error::Tensor { name: bias, got: "a bias".into(), wanted });
+        }
+        let weight = self.weights.row_groups(&name, dims, groups)?;
+        Ok(Linear { weight: LinearOps::<T>::pack_weight(self.backend, weight)?, bias: None })
+    }
+
     /// A matrix for ops that need it in the type that the model computes in.
     pub(crate) fn matrix_in_t(&self, name: &str, dims: [usize; 2]) -> Result<TensorOf<B, T>> {
         self.mark(name);
@@ -128,28 +155,6 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
             ElementwiseOps::<f32>::affine_inplace(self.backend, &mut norm.weight, 1.0 / unit, 0.0)?;
         }
         Ok(norm)
-    }
-
-    /// Rows of a tensor as a separate matrix.
-    fn rows(&self, part: &str, dims: &[usize], rows: Range<usize>) -> Result<Linear<B>> {
-        self.row_groups(part, dims, std::slice::from_ref(&rows))
-    }
-    /// The same for groups of rows, which are concatenated.
-    pub(super) fn row_groups(
-        &self,
-        part: &str,
-        dims: &[usize],
-        groups: &[Range<usize>],
-    ) -> Result<Linear<B>> {
-        let name = format!("{part}.weight");
-        self.mark(&name);
-        let bias = format!("{part}.bias");
-        if self.has(&bias) {
-            let wanted = "no bias on a matrix that combines several".to_owned();
-            return Err(Error::Tensor { name: bias, got: "a bias".into(), wanted });
-        }
-        let weight = self.weights.row_groups(&name, dims, groups)?;
-        Ok(Linear { weight: LinearOps::<T>::pack_weight(self.backend, weight)?, bias: None })
     }
 
     fn layer(&self, i: usize) -> Result<Layer<T, B>> {
@@ -305,14 +310,29 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
     }
 }
 
-pub(super) fn load<T: Float, B: Transformer<T>>(
+/// Loads a decoder that generates text.
+pub(super) fn generator<T: Float, B: Transformer<T>>(
     backend: &B,
     gguf: &Gguf,
     config: Config,
     context: usize,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Decoder<T, B>> {
+    config.check_generates(gguf)?;
+    load(backend, gguf, config, context, HashSet::new(), progress)
+}
+
+/// Loads a decoder from a file of which the caller has used some tensors already.
+pub(crate) fn load<T: Float, B: Transformer<T>>(
+    backend: &B,
+    gguf: &Gguf,
+    config: Config,
+    context: usize,
+    used: HashSet<String>,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<Decoder<T, B>> {
     let loader = Loader::new(backend, gguf, &config)?;
+    loader.used.replace(used);
     let dims = gguf.tensor("token_embd.weight")?.dims();
     let &[vocabulary, _] = dims else {
         let (got, wanted) = (format!("dimensions {dims:?}"), format!("[vocabulary, {}]", config.dim));

@@ -58,6 +58,8 @@ pub(super) struct Batch<B: Backend> {
     pub(super) places: TensorOf<B, u32>,
     /// The first token of each text, then the total number of tokens.
     pub(super) starts: TensorOf<B, u32>,
+    /// The last token of each text.
+    pub(super) lasts: TensorOf<B, u32>,
     /// The number of each text, then the number of texts.
     pub(super) numbers: TensorOf<B, u32>,
     /// The number of tokens of every text, if all are equal.
@@ -78,6 +80,7 @@ impl<B: Backend> Batch<B> {
             Some(*end)
         });
         let starts: Vec<u32> = std::iter::once(0).chain(ends).collect();
+        let lasts: Vec<u32> = starts.iter().skip(1).map(|end| end - 1).collect();
         let numbers: Vec<u32> = (0..=texts.len() as u32).collect();
         let tensor = |values: &[u32]| b.tensor(&[values.len()], values);
         Ok(Batch {
@@ -85,6 +88,7 @@ impl<B: Backend> Batch<B> {
             ids: tensor(&ids)?,
             places: tensor(&places)?,
             starts: tensor(&starts)?,
+            lasts: tensor(&lasts)?,
             numbers: tensor(&numbers)?,
             common_length: lengths.first().copied().filter(|len| lengths.iter().all(|own| own == len)),
         })

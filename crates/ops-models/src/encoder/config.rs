@@ -1,8 +1,6 @@
 //! The configuration of an encoder.
-use crate::folder::origin;
 use crate::keys::Keys;
-use crate::{Activation, Error, Result};
-use ops_gguf::Metadata;
+use crate::{Activation, Result};
 
 /// Keys of the metadata, after the name of the architecture. Extents have the same keys as for decoders.
 pub(crate) mod key {
@@ -14,14 +12,35 @@ pub(crate) mod key {
     pub(crate) const MAX_TOKENS: &str = "max_sequence_length";
     /// Whether embeddings have length 1.
     pub(crate) const NORMALIZE: &str = "normalize_embeddings";
+    /// The name of the text that is put before others unless the caller chooses one. Only folders have it.
+    pub(crate) const DEFAULT_PROMPT: &str = "default_prompt_name";
+    /// Texts to put before others, each after its name. Only folders have them.
+    pub(crate) const PROMPTS: &str = "prompts";
     /// The number of a [`Pooling`](super::Pooling).
     pub(crate) const POOLING: &str = "pooling_type";
     /// Rows of the table of token types.
     pub(crate) const TOKEN_TYPES: &str = "token_type_count";
 }
 
-/// The architectures that this module runs.
-const ARCHITECTURES: [&str; 1] = ["bert"];
+/// Keys of every family.
+pub(super) const COMMON: [&str; 16] = [
+    key::ACTIVATION,
+    key::DEFAULT_PROMPT,
+    key::PROMPTS,
+    key::LOWER_CASE,
+    key::MAX_TOKENS,
+    key::NORMALIZE,
+    key::POOLING,
+    key::TOKEN_TYPES,
+    "attention.causal",
+    "attention.head_count",
+    "attention.layer_norm_epsilon",
+    "block_count",
+    "context_length",
+    "embedding_length",
+    "feed_forward_length",
+    "vocab_size",
+];
 
 /// Functions of the feed-forward block by their names in `config.json`.
 pub(crate) const ACTIVATIONS: [(&str, Activation); 4] = [
@@ -39,6 +58,8 @@ pub enum Pooling {
     Mean,
     /// The first token's.
     First,
+    /// The last token's.
+    Last,
 }
 
 impl Pooling {
@@ -47,6 +68,7 @@ impl Pooling {
         match self {
             Pooling::Mean => 1,
             Pooling::First => 2,
+            Pooling::Last => 3,
         }
     }
 }
@@ -57,7 +79,7 @@ impl Pooling {
 pub struct EncoderConfig {
     /// The family's name, `general.architecture`.
     pub architecture: String,
-    /// Width of the residual stream, and of an embedding.
+    /// Width of the residual stream, and of an embedding unless matrices follow pooling.
     pub dim: usize,
     /// Number of layers.
     pub layers: usize,
@@ -79,71 +101,59 @@ pub struct EncoderConfig {
     pub normalize: bool,
     /// Whether texts must be converted to lower case before tokenization.
     pub lower_case: bool,
-    /// Rows of the table of token types.
-    pub(super) token_types: usize,
+    /// Texts to put before others, such as queries, each with its name. The caller does so.
+    pub prompts: Vec<(String, String)>,
+    /// The name of the one that is put before all texts unless the caller chooses another.
+    pub default_prompt: Option<String>,
+    /// Whether the model is a decoder, which [`Config`] describes.
+    pub(super) is_decoder: bool,
+    /// Rows of the table of token types, if there is one.
+    pub(super) token_types: Option<usize>,
+    /// Whether there is a table of positions; otherwise queries and keys are rotated.
+    pub(super) has_positions: bool,
+    /// Base of the rotary frequencies of layers without a window.
+    pub(super) rope_base: f64,
+    /// Layers with a window.
+    pub(super) window: Option<Neighbours>,
+    /// Whether norms are before attention and feed-forward, and not after what these add to their input.
+    pub(super) pre_norm: bool,
+}
+
+/// Layers in which a token sees only the tokens around it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Neighbours {
+    /// Tokens to each side.
+    pub(super) each_side: usize,
+    /// The first layer and every `period`-th after it see the whole text.
+    pub(super) period: usize,
+    /// Base of the rotary frequencies of layers with a window.
+    pub(super) rope_base: f64,
 }
 
 impl EncoderConfig {
-    /// Reads the configuration from a model's metadata.
-    ///
-    /// # Errors
-    /// [`Error::Family`] for an unknown architecture, [`Error::Key`] for a value that cannot be honoured, [`Error::File`] for a
-    /// missing key.
-    pub fn new(metadata: &Metadata) -> Result<Self> {
-        Self::read(metadata).map_err(|error| origin::named(error, metadata))
+    /// Changes to queries and keys that are rotated instead of a table of positions.
+    pub(super) fn rotates(&mut self, keys: &Keys<'_>) -> Result<()> {
+        self.has_positions = false;
+        let features = self.dim / self.heads;
+        for key in ["attention.key_length", "attention.value_length"] {
+            let said = keys.count_or(key, features)?;
+            if said != features {
+                return Err(keys.wrong(
+                    key,
+                    said,
+                    format!("{features}, the width divided by the number of heads"),
+                ));
+            }
+        }
+        if !features.is_multiple_of(2) {
+            let wanted = "a number of heads with an even number of features each";
+            return Err(keys.wrong("attention.head_count", self.heads, wanted));
+        }
+        Ok(())
     }
 
-    fn read(metadata: &Metadata) -> Result<Self> {
-        let keys = Keys::new(metadata)?;
-        let architecture = keys.architecture().to_owned();
-        if !ARCHITECTURES.contains(&&*architecture) {
-            return Err(Error::Family { got: architecture, known: ARCHITECTURES.to_vec() });
-        }
-        let (dim, heads) = (keys.count("embedding_length")?, keys.count("attention.head_count")?);
-        if dim % heads != 0 {
-            return Err(keys.wrong("attention.head_count", heads, format!("a divisor of the width, {dim}")));
-        }
-        keys.refuse("attention.causal")?;
-        let context = keys.count("context_length")?;
-        let max_tokens = keys.count_or(key::MAX_TOKENS, context)?.min(context);
-        if max_tokens < 2 {
-            // A text has a token before and one after it.
-            return Err(keys.wrong(key::MAX_TOKENS, max_tokens, "at least 2"));
-        }
-        Ok(EncoderConfig {
-            architecture,
-            dim,
-            layers: keys.count("block_count")?,
-            heads,
-            ffn: keys.count("feed_forward_length")?,
-            context,
-            max_tokens,
-            norm_eps: metadata.arch_f32("attention.layer_norm_epsilon")?.into(),
-            activation: activation(&keys)?,
-            pooling: pooling(&keys)?,
-            // Folders say. Programs that embed with GGUF files, which rarely do, normalize.
-            normalize: keys.find::<bool>(key::NORMALIZE)?.unwrap_or(true),
-            lower_case: keys.find::<bool>(key::LOWER_CASE)?.unwrap_or(false),
-            token_types: keys.count_or(key::TOKEN_TYPES, token_types(metadata)?)?,
-        })
+    /// Whether tokens of this layer see only those around them.
+    pub(super) fn neighbours(&self, layer: usize) -> Option<Neighbours> {
+        self.window.filter(|window| !layer.is_multiple_of(window.period))
     }
-}
-
-/// The rows of the table of token types that a GGUF file has.
-fn token_types(metadata: &Metadata) -> Result<usize> {
-    Ok(metadata.find::<u32>("tokenizer.ggml.token_type_count")?.map_or(2, |count| count as usize))
-}
-
-fn activation(keys: &Keys<'_>) -> Result<Activation> {
-    let name = keys.find::<&str>(key::ACTIVATION)?.unwrap_or("gelu");
-    let known = || ACTIVATIONS.map(|(name, _)| name).join(", ");
-    let found = ACTIVATIONS.iter().find(|(known, _)| *known == name).map(|(_, activation)| *activation);
-    found.ok_or_else(|| keys.wrong(key::ACTIVATION, name, format!("one of {}", known())))
-}
-
-fn pooling(keys: &Keys<'_>) -> Result<Pooling> {
-    let code = keys.find::<u32>(key::POOLING)?.unwrap_or(Pooling::Mean.code());
-    let known = [Pooling::Mean, Pooling::First];
-    let found = known.into_iter().find(|pooling| pooling.code() == code);
-    found.ok_or_else(|| keys.wrong(key::POOLING, code, "1 (mean) or 2 (the first token)"))
 }

@@ -1,10 +1,12 @@
 //! Reads an encoder's tensors.
-use super::{Encoder, EncoderConfig, Layer};
+use super::stack::{Added, Layer, Rotations, Stack, Tables};
+use super::{Encoder, EncoderConfig, Layers, MOST_DENSE, dense_name};
 use crate::decoder::feed_forward::Dense;
-use crate::decoder::load::Loader;
+use crate::decoder::load::{self, Loader};
 use crate::decoder::{Linear, Norm};
-use crate::{NormKind, Result};
-use ops_core::model::{Transformer, Weight};
+use crate::keys::Keys;
+use crate::{Activation, Config, NormKind, Result};
+use ops_core::model::{RopeScaling, RopeTables, Transformer, Weight};
 use ops_core::ops::LinearOps;
 use ops_core::{Float, TensorOf};
 use ops_gguf::Gguf;
@@ -16,20 +18,58 @@ pub(super) fn load<T: Float, B: Transformer<T>>(
 ) -> Result<Encoder<T, B>> {
     let config = EncoderConfig::new(gguf.metadata())?;
     let loader: Loader<'_, B, T, _> = Loader::new(backend, gguf, &config)?;
-    let words = loader.words()?;
-    let positions = loader.positions()?;
-    let norm = loader.layer_norm("token_embd_norm")?;
-    let layers = (0..config.layers).map(|i| {
-        progress(i, config.layers);
-        loader.encoder_layer(i)
-    });
-    let layers = layers.collect::<Result<_>>()?;
-    progress(config.layers, config.layers);
-    loader.check_all_used(&config.architecture)?;
-    Ok(Encoder { words, positions, norm, layers, config })
+    let dense = loader.dense_after()?;
+    let layers = if config.is_decoder {
+        Layers::Decoder(Box::new(load::load(
+            backend,
+            gguf,
+            Config::new(gguf.metadata())?,
+            config.max_tokens,
+            loader.used(),
+            progress,
+        )?))
+    } else {
+        let stack = loader.stack(progress)?;
+        loader.check_all_used(&config.architecture)?;
+        Layers::Stack(Box::new(stack))
+    };
+    Ok(Encoder { config, layers, dense })
 }
 
 impl<T: Float, B: Transformer<T>> Loader<'_, B, T, EncoderConfig> {
+    /// The matrices that pooled vectors are multiplied by.
+    fn dense_after(&self) -> Result<Vec<Linear<B>>> {
+        let (keys, mut width) = (Keys::new(self.gguf.metadata())?, self.config.dim);
+        let mut all = Vec::new();
+        for name in (0..MOST_DENSE).map(dense_name).take_while(|name| self.has(&format!("{name}.weight"))) {
+            let rows = self.gguf.tensor(&format!("{name}.weight"))?.dims().first().copied().unwrap_or(0);
+            for (key, wanted) in [("in", width), ("out", rows)] {
+                let key = format!("{name}_feat_{key}");
+                let said = keys.count_or(&key, wanted)?;
+                if said != wanted {
+                    return Err(keys.wrong(&key, said, format!("{wanted}, as the matrices {name} have")));
+                }
+            }
+            all.push(self.linear(&name, [rows, width])?);
+            width = rows;
+        }
+        Ok(all)
+    }
+
+    fn stack(&self, progress: &mut dyn FnMut(usize, usize)) -> Result<Stack<T, B>> {
+        let EncoderConfig { layers: count, pre_norm, .. } = *self.config;
+        let (words, added, norm) = (self.words()?, self.added()?, self.layer_norm("token_embd_norm")?);
+        let rotations = (!self.config.has_positions).then(|| self.rotations()).transpose()?;
+        let layers = (0..count).map(|i| {
+            progress(i, count);
+            self.encoder_layer(i)
+        });
+        let layers = layers.collect::<Result<_>>()?;
+        progress(count, count);
+        let output_norm = pre_norm.then(|| self.layer_norm("output_norm")).transpose()?;
+        Ok(Stack { words, added, norm, rotations, layers, output_norm })
+    }
+
     /// The word table. Its number of rows is the vocabulary.
     fn words(&self) -> Result<Weight<B::Space>> {
         let name = "token_embd.weight";
@@ -39,16 +79,33 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T, EncoderConfig> {
     }
 
     /// Every text consists of token type 0 only, so its row is added to that of each position once, here.
-    fn positions(&self) -> Result<TensorOf<B, T>> {
-        let EncoderConfig { dim, context, max_tokens, token_types, .. } = *self.config;
+    fn added(&self) -> Result<Added<B, T>> {
+        let EncoderConfig { dim, context, max_tokens, token_types, has_positions, .. } = *self.config;
+        let kind = token_types.map(|rows| self.table("token_types.weight", [rows, dim])).transpose()?;
+        let kind = kind.as_ref().and_then(|table| table.get(..dim));
+        let upload = |rows: usize, values: &[f32]| -> Result<TensorOf<B, T>> {
+            let values: TensorOf<B, f32> = self.backend.tensor(&[rows, dim], values)?;
+            Ok(self.backend.cast(&values)?)
+        };
+        if !has_positions {
+            return kind.map_or(Ok(Added::Nothing), |row| Ok(Added::Type(upload(1, row)?)));
+        }
         let mut positions = self.table("position_embd.weight", [context, dim])?;
-        let types = self.table("token_types.weight", [token_types, dim])?;
         positions.truncate(max_tokens * dim);
         for row in positions.chunks_exact_mut(dim) {
-            row.iter_mut().zip(&types).for_each(|(position, kind)| *position += kind);
+            row.iter_mut().zip(kind.into_iter().flatten()).for_each(|(position, kind)| *position += kind);
         }
-        let sums: TensorOf<B, f32> = self.backend.tensor(&[max_tokens, dim], &positions)?;
-        Ok(self.backend.cast(&sums)?)
+        Ok(Added::Position(upload(max_tokens, &positions)?))
+    }
+
+    fn rotations(&self) -> Result<Rotations<B>> {
+        let EncoderConfig { dim, heads, max_tokens, rope_base, window, .. } = *self.config;
+        let tables = |base| -> Result<Tables<B>> {
+            let tables = RopeTables::new(max_tokens, dim / heads, base, &RopeScaling::None)?;
+            Ok(tables.upload(self.backend)?)
+        };
+        let windowed = window.map(|window| tables(window.rope_base)).transpose()?;
+        Ok(Rotations { all: tables(rope_base)?, windowed })
     }
 
     /// A table in f32, on the host.
@@ -63,24 +120,43 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T, EncoderConfig> {
     }
 
     fn encoder_layer(&self, i: usize) -> Result<Layer<B>> {
-        let EncoderConfig { dim, ffn, .. } = *self.config;
+        let EncoderConfig { dim, pre_norm, .. } = *self.config;
         let part = |name: &str| format!("blk.{i}.{name}");
+        let (attention, feed) =
+            if pre_norm { ("attn_norm", "ffn_norm") } else { ("attn_output_norm", "layer_output_norm") };
+        // The input of a first layer is normed already.
+        let without = pre_norm && i == 0 && !self.has(&part("attn_norm.weight"));
         Ok(Layer {
             query_key_value: self.query_key_value(i)?,
             output: self.linear(&part("attn_output"), [dim, dim])?,
-            attention_norm: self.layer_norm(&part("attn_output_norm"))?,
-            feed: Dense {
-                gate: None,
-                up: self.linear(&part("ffn_up"), [ffn, dim])?,
-                down: self.linear(&part("ffn_down"), [dim, ffn])?,
-            },
-            feed_norm: self.layer_norm(&part("layer_output_norm"))?,
+            attention_norm: (!without).then(|| self.layer_norm(&part(attention))).transpose()?,
+            feed: self.feed(&part("ffn_"))?,
+            feed_norm: self.layer_norm(&part(feed))?,
         })
+    }
+
+    fn feed(&self, prefix: &str) -> Result<Dense<B>> {
+        let EncoderConfig { dim, ffn, activation, .. } = *self.config;
+        let part = |name: &str| format!("{prefix}{name}");
+        let gated = matches!(activation, Activation::Swiglu | Activation::GegluErf);
+        if gated && !self.has(&part("gate.weight")) {
+            // Gate and up are in one matrix, in this order.
+            let (both, dims) = (part("up"), [2 * ffn, dim]);
+            let [gate, up] = [0..ffn, ffn..2 * ffn].map(|rows| self.rows(&both, &dims, rows));
+            return Ok(Dense { gate: Some(gate?), up: up?, down: self.linear(&part("down"), [dim, ffn])? });
+        }
+        let gate = gated.then(|| self.linear(&part("gate"), [ffn, dim])).transpose()?;
+        let up = self.linear(&part("up"), [ffn, dim])?;
+        Ok(Dense { gate, up, down: self.linear(&part("down"), [dim, ffn])? })
     }
 
     /// Query, key and value as one matrix, so that their input is read once.
     fn query_key_value(&self, i: usize) -> Result<Linear<B>> {
         let dim = self.config.dim;
+        let fused = format!("blk.{i}.attn_qkv");
+        if self.has(&format!("{fused}.weight")) {
+            return self.linear(&fused, [3 * dim, dim]);
+        }
         let names = |kind: &str| ["q", "k", "v"].map(|part| format!("blk.{i}.attn_{part}.{kind}"));
         let (weights, biases) = (names("weight"), names("bias"));
         weights.iter().for_each(|name| self.mark(name));

@@ -18,7 +18,15 @@ pub(super) const GEMMA: Folder = Folder {
 
 pub(super) const FAMILY: Family = Family {
     name: "gemma2",
-    folders: &[Folder { model_type: "gemma2", windows: Windows::ButEvery(2), ..GEMMA }],
+    folders: &[Folder {
+        model_type: "gemma2",
+        windows: Windows::ButEvery(2),
+        translate: |options, keys| {
+            options.only("use_bidirectional_attention", "false", |value| value.as_bool() == Some(false))?;
+            gemma(options, keys)
+        },
+        ..GEMMA
+    }],
     adjust: |keys, config| {
         config.activation = Activation::Geglu;
         config.post_norms = true;
@@ -43,6 +51,5 @@ fn gemma(options: &Options, keys: &mut Keys) -> Result<Split> {
     let scalar = options.number("query_pre_attn_scalar")?;
     let scalar = options.required("query_pre_attn_scalar", scalar)?;
     keys.set("attention.scale", (1.0 / scalar.sqrt()) as f32)?;
-    options.only("use_bidirectional_attention", "false", |value| value.as_bool() == Some(false))?;
     Ok(Split::None)
 }

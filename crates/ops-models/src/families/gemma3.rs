@@ -3,7 +3,8 @@
 use super::gemma2::GEMMA;
 use super::{Family, PLAIN};
 use crate::folder::parts::{Folder, Images, Windows};
-use crate::{Activation, Window};
+use crate::keys::Keys;
+use crate::{Activation, Config, Result, Window};
 use serde_json::json;
 
 pub(super) const FAMILY: Family = Family {
@@ -23,21 +24,45 @@ pub(super) const FAMILY: Family = Family {
                 })
             },
         }),
+        translate: |options, keys| {
+            keys.set_if("attention.causal", options.flag(BOTH_SIDES)?.map(|both| !both))?;
+            (GEMMA.translate)(options, keys)
+        },
         ..GEMMA
     }],
+    adjust,
+    ..PLAIN
+};
+
+/// EmbeddingGemma, an encoder: half of each window is on either side of a token. Vera et al., 2025.
+pub(super) const EMBEDDING: Family = Family {
+    name: "gemma-embedding",
+    generates: false,
     adjust: |keys, config| {
-        config.activation = Activation::Geglu;
-        config.post_norms = true;
-        config.embedding_scale = (config.dim as f64).sqrt();
-        config.logit_softcap = keys.float("final_logit_softcapping")?.filter(|cap| *cap != 0.0);
-        // The 27B model (62 layers) scales its scores by its width, not by that of a head; files have no key for it.
-        if config.layers == 62 && config.score_scale.is_none() {
-            config.score_scale = Some((config.dim as f64 / config.heads as f64).sqrt().recip());
-        }
-        let rope_base = Some(keys.float("rope.freq_base_swa")?.unwrap_or(10_000.0));
-        let size = keys.count("attention.sliding_window")?;
-        config.window = Some(Window { rope_base, ..Window::but_every(6, size) });
-        Ok(())
+        config.causal = false;
+        adjust(keys, config)
     },
     ..PLAIN
 };
+
+/// Whether attention sees both sides of a token, in folders.
+const BOTH_SIDES: &str = "use_bidirectional_attention";
+
+fn adjust(keys: &Keys<'_>, config: &mut Config) -> Result<()> {
+    // Folders of encoders have it.
+    config.causal &= keys.find::<bool>("attention.causal")?.unwrap_or(true);
+    config.activation = Activation::Geglu;
+    config.post_norms = true;
+    config.embedding_scale = (config.dim as f64).sqrt();
+    config.logit_softcap = keys.float("final_logit_softcapping")?.filter(|cap| *cap != 0.0);
+    // The 27B model (62 layers) scales its scores by its width, not by that of a head; files have no key for it.
+    if config.layers == 62 && config.score_scale.is_none() {
+        config.score_scale = Some((config.dim as f64 / config.heads as f64).sqrt().recip());
+    }
+    let rope_base = Some(keys.float("rope.freq_base_swa")?.unwrap_or(10_000.0));
+    let size = keys.count("attention.sliding_window")?;
+    // That of an encoder is on both sides of a token.
+    let size = if config.causal { size } else { size / 2 + 1 };
+    config.window = Some(Window { rope_base, ..Window::but_every(6, size) });
+    Ok(())
+}

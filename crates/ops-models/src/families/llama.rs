@@ -37,6 +37,7 @@ pub(super) const FAMILY: Family = Family {
         }
         Ok(())
     },
+    generates: true,
     lost_window: |model, keys| is_mistral(model, keys).then_some("Mistral 7B 0.1"),
 };
 

@@ -20,6 +20,7 @@ pub(super) const FAMILY: Family = Family {
         config.activation = Activation::Gelu;
         Ok(())
     },
+    generates: true,
     lost_window: |_, _| Some("StarCoder 2"),
 };
 

@@ -1,5 +1,6 @@
 //! `config.json` as the metadata that a GGUF file of the same model has, so that a model is described in only
 //! one way.
+use super::encoder::Sentences;
 use super::neutral::{self, HARMLESS};
 use super::options::{Notes, Options, wrong};
 use super::parts::{Folder, Keys, Translated, Windows};
@@ -19,7 +20,9 @@ pub(super) fn translate(path: &Path, notes: Notes) -> Result<Translated> {
     let has_images = text.is_some();
     let whole = text.is_some().then_some(&options);
     let options = text.as_ref().unwrap_or(&options);
-    let (architecture, folder) = find(options)?;
+    let parent = path.parent().unwrap_or(Path::new(""));
+    let embeds = encoder::embeds(parent);
+    let (architecture, folder) = find(options, embeds)?;
     if let Some(whole) = whole {
         neutral::check(whole, folder)?;
         whole.finish(&[&HARMLESS[..], &images::OF_IMAGES].concat())?;
@@ -31,25 +34,41 @@ pub(super) fn translate(path: &Path, notes: Notes) -> Result<Translated> {
     let long_factors = rope::translate(options, folder, &mut keys)?;
     choices(options, folder)?;
     let split = (folder.translate)(options, &mut keys)?;
-    let tied = options.flag("tie_word_embeddings")?.unwrap_or(folder.tied);
+    // A model that embeds needs no output matrix.
+    let tied = options.flag("tie_word_embeddings")?.unwrap_or(folder.tied) || embeds;
     neutral::check(options, folder)?;
     options.finish(&HARMLESS)?;
+    let sentences = if embeds { encoder::sentences(parent, &mut keys)? } else { Sentences::default() };
     let layers = keys.metadata.arch_u32("block_count")? as usize;
     let vocab_size = keys.metadata.arch_u32("vocab_size")? as usize;
     let notes = Rc::clone(&options.notes);
     let metadata = keys.metadata;
-    Ok(Translated { folder, has_images, metadata, tied, layers, vocab_size, split, long_factors, notes })
+    Ok(Translated {
+        folder,
+        has_images,
+        embeds,
+        metadata,
+        tied,
+        layers,
+        vocab_size,
+        split,
+        long_factors,
+        dense: sentences.dense,
+        notes,
+    })
 }
 
 /// The family's name in GGUF, and what it says about folders of this kind.
-fn find(options: &Options) -> Result<(&'static str, &'static Folder)> {
+fn find(options: &Options, embeds: bool) -> Result<(&'static str, &'static Folder)> {
     let model_type = options.required("model_type", options.text("model_type")?)?;
     let known = || folder_families().chain(encoder_families()).collect();
     let found = families::folders().find(|(_, folder)| folder.model_type == model_type);
     let found = found.ok_or_else(|| Error::Family { got: model_type.to_owned(), known: known() })?;
     options.only("architectures", "a class for text generation, ..ForCausalLM", |value| {
         let names = value.as_array().map(Vec::as_slice).unwrap_or_default();
-        names.iter().all(|name| name.as_str().is_some_and(|name| name.ends_with("ForCausalLM")))
+        // Of a model that embeds, the output matrix may be left out.
+        let fits = |name: &str| name.ends_with("ForCausalLM") || embeds && name.ends_with("Model");
+        names.iter().all(|name| name.as_str().is_some_and(fits))
     })?;
     Ok(found)
 }

@@ -1,7 +1,8 @@
 //! Where a model that was read from a folder comes from, so that errors name options and tensors of the folder instead of the
 //! GGUF keys and tensors that stand for them.
+use super::names;
 use super::options::wrong;
-use super::{encoder, names};
+use crate::encoder::folders;
 use crate::{Error, Result};
 use ops_gguf::{Gguf, Metadata};
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ const WARNINGS: &str = "folder.warnings";
 const TENSORS: &str = "folder.tensors";
 
 /// Keys, after the name of the architecture, and the options that they stand for.
-const OPTIONS: [(&str, &str); 35] = [
+const OPTIONS: [(&str, &str); 36] = [
     ("embedding_length", "hidden_size"),
     ("attention.head_count", "num_attention_heads"),
     ("attention.head_count_kv", "num_key_value_heads"),
@@ -23,6 +24,7 @@ const OPTIONS: [(&str, &str); 35] = [
     ("attention.kv_lora_rank", "kv_lora_rank"),
     ("attention.q_lora_rank", "q_lora_rank"),
     ("attention.sliding_window", "sliding_window"),
+    ("attention.causal", "use_bidirectional_attention"),
     ("attention.recurrent_layers", "layer_types"),
     ("attention.layer_norm_rms_epsilon", "rms_norm_eps"),
     ("attention.layer_norm_epsilon", "layer_norm_eps"),
@@ -129,9 +131,11 @@ fn tensor(metadata: &Metadata, ours: &str, folder: &Path) -> (String, PathBuf) {
         Some(one) => (one[1].to_owned(), PathBuf::from(one[2])),
         None => {
             let post_normed = known.iter().any(|name| name.ends_with("post_attention_norm.weight"));
-            let theirs = match metadata.architecture() {
-                Ok("bert") => encoder::names::theirs(ours),
-                _ => names::theirs(ours, post_normed),
+            let architecture = metadata.architecture().unwrap_or_default();
+            let of_encoder = folders().find(|(name, _)| *name == architecture);
+            let theirs = match of_encoder.and_then(|(_, folder)| folder.encoder) {
+                Some(names) => names.theirs(ours),
+                None => names::theirs(ours, post_normed),
             };
             (theirs.unwrap_or_else(|| ours.to_owned()), folder.to_owned())
         }

@@ -1,4 +1,5 @@
 //! What families say about their folders, and what the modules here share: metadata, and tensors on their way to GGUF.
+use super::encoder::Names;
 use super::options::{Notes, Options, wrong};
 use crate::Result;
 use ops_core::{bf16, f16};
@@ -6,14 +7,14 @@ use ops_gguf::{Assembly, Bytes, GgmlType, Metadata, Value};
 use safetensors::Dtype;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 /// A kind of folder: a family, or a member of one, as `config.json` describes it.
 pub(crate) struct Folder {
     pub(crate) model_type: &'static str,
-    /// Whether it is an encoder, with its own options and tensor names.
-    pub(crate) encoder: bool,
+    /// The names of an encoder's tensors; `None` for a decoder.
+    pub(crate) encoder: Option<&'static Names>,
     /// The model with images of which this is the text model.
     pub(crate) images: Option<Images>,
     /// Whether there are dense blocks, whose width the file must give.
@@ -92,7 +93,7 @@ pub(crate) struct Images {
 /// What most kinds have; each says what differs.
 pub(crate) const COMMON: Folder = Folder {
     model_type: "",
-    encoder: false,
+    encoder: None,
     images: None,
     dense: true,
     eps: "rms_norm_eps",
@@ -164,6 +165,8 @@ pub(crate) struct Translated {
     pub(crate) folder: &'static Folder,
     /// Whether the text model's tensors have a prefix, and others are for images.
     pub(crate) has_images: bool,
+    /// Whether files say how the states of a text's tokens become one vector.
+    pub(crate) embeds: bool,
     pub(crate) metadata: Metadata,
     pub(crate) tied: bool,
     pub(crate) layers: usize,
@@ -171,6 +174,8 @@ pub(crate) struct Translated {
     pub(crate) split: Split,
     /// Factors of rotary frequencies, which are tensors in GGUF.
     pub(crate) long_factors: Option<LongFactors>,
+    /// The folders of the matrices that pooled vectors are multiplied by.
+    pub(crate) dense: Vec<PathBuf>,
     pub(crate) notes: Rc<Notes>,
 }
 

@@ -3,7 +3,7 @@ use super::options::Options;
 use super::parts::{Folder, Keys, LongFactors};
 use crate::Result;
 
-pub(super) fn translate(options: &Options, folder: &Folder, keys: &mut Keys) -> Result<Option<LongFactors>> {
+pub(crate) fn translate(options: &Options, folder: &Folder, keys: &mut Keys) -> Result<Option<LongFactors>> {
     let scaling = match (options.object("rope_parameters")?, options.object("rope_scaling")?) {
         (Some(new), Some(old)) => {
             new.common(&old).into_iter().try_for_each(|option| new.agree_on(option, &old))?;

@@ -1,9 +1,10 @@
 //! Tensors of safetensors files, in place.
+use super::images;
 use super::names::{Place, place};
 use super::options::{Options, wrong};
 use super::parts::{FLOATS, Found, Piece, Translated, Waiting, float_type, widened};
-use super::{encoder, images};
 use crate::Result;
+use crate::encoder::dense_name;
 use ops_gguf::{Assembly, Bytes, ForeignFile, GgmlType};
 use safetensors::{Dtype, SafeTensors};
 use std::collections::BTreeMap;
@@ -78,13 +79,59 @@ pub(super) fn add(
         for name in about.offset_keys() {
             let Some(info) = about.info(&name) else { continue };
             let text = if translated.has_images { images::text_tensor(&name) } else { Some(name) };
+            let bare = translated.embeds && translated.folder.encoder.is_none();
+            let text = text.map(|name| if bare { in_decoder(name) } else { name });
             let Some(name) = text else { continue };
             let (from, to) = info.data_offsets;
             let piece = (bytes.clone(), start + from..start + to);
             all.tensor(&file, &name, (info.dtype, &info.shape), piece)?;
         }
     }
+    dense(&mut all, read)?;
     all.finish(folder)
+}
+
+/// The name of a tensor in a model with an output matrix, of which models that embed leave out the beginning.
+fn in_decoder(name: String) -> String {
+    let whole = name.starts_with("model.") || name.starts_with("lm_head.");
+    if whole { name } else { format!("model.{name}") }
+}
+
+/// Adds the matrices that pooled vectors are multiplied by.
+fn dense(all: &mut Collection<'_>, read: Read<'_>) -> Result<()> {
+    for (i, folder) in all.translated.dense.iter().enumerate() {
+        let file = folder.join(SINGLE);
+        let bytes = read(&file)?;
+        let (header, about) = SafeTensors::read_metadata(&bytes)
+            .map_err(|e| wrong(&file, "contents", e, "a whole safetensors file"))?;
+        for name in about.offset_keys() {
+            let Some(info) = about.info(&name) else { continue };
+            let what = || format!("tensor {name}");
+            let Some(kind) = name.strip_prefix("linear.").filter(|kind| ["weight", "bias"].contains(kind))
+            else {
+                return Err(wrong(
+                    &file,
+                    what(),
+                    "a name that this program does not know",
+                    "linear.weight or linear.bias",
+                ));
+            };
+            let ty = float_type(info.dtype)
+                .ok_or_else(|| wrong(&file, what(), format!("type {:?}", info.dtype), FLOATS))?;
+            let (from, to) = info.data_offsets;
+            let piece = (bytes.clone(), 8 + header + from..8 + header + to);
+            let ours = format!("{}.{kind}", dense_name(i));
+            all.names.insert(ours.clone(), (name.clone(), file.clone()));
+            if info.shape.len() == 1 {
+                let widened = widened(ty, &piece.0[piece.1], |value| value);
+                let whole = 0..widened.len();
+                all.model.tensor(&ours, GgmlType::F32, &info.shape, &[(widened.into(), whole)])?;
+            } else {
+                all.model.tensor(&ours, ty, &info.shape, &[piece])?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The files, and the tensors that each contains according to the index.
@@ -123,8 +170,8 @@ impl Collection<'_> {
         }
         let what = || format!("tensor {name}");
         let place = match folder.encoder {
-            true => encoder::place(name),
-            false => place(name, folder.post_attention_norm),
+            Some(names) => names.place(name),
+            None => place(name, folder.post_attention_norm),
         };
         let place = place.ok_or_else(|| {
             let got = "a name that this program does not know";
@@ -206,7 +253,7 @@ impl Collection<'_> {
             let has =
                 |layer: usize| self.names.contains_key(&ours.replacen("blk.0.", &format!("blk.{layer}."), 1));
             if let Some(layer) = (1..layers).find(|layer| !has(*layer)) {
-                let before = if self.translated.folder.encoder { encoder::LAYERS } else { "model.layers." };
+                let before = self.translated.folder.encoder.map_or("model.layers.", |names| names.layers);
                 let name = theirs.replacen(&format!("{before}0."), &format!("{before}{layer}."), 1);
                 return Err(wrong(
                     folder,

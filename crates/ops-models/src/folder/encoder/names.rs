@@ -1,74 +1,78 @@
 //! Names of an encoder's tensors in `transformers` and in GGUF.
 use crate::folder::names::Place;
 
-/// The prefix before the number of a layer.
-pub(in crate::folder) const LAYERS: &str = "encoder.layer.";
-
-/// Parts of a layer: `encoder.layer.N.THEIRS`, `blk.N.OURS`.
-const LAYER: [(&str, &str); 8] = [
-    ("attention.self.query", "attn_q"),
-    ("attention.self.key", "attn_k"),
-    ("attention.self.value", "attn_v"),
-    ("attention.output.dense", "attn_output"),
-    ("attention.output.LayerNorm", "attn_output_norm"),
-    ("intermediate.dense", "ffn_up"),
-    ("output.dense", "ffn_down"),
-    ("output.LayerNorm", "layer_output_norm"),
-];
-
-const WHOLE: [(&str, &str); 4] = [
-    ("embeddings.word_embeddings", "token_embd"),
-    ("embeddings.position_embeddings", "position_embd"),
-    ("embeddings.token_type_embeddings", "token_types"),
-    ("embeddings.LayerNorm", "token_embd_norm"),
-];
-
-/// Heads that embeddings do not use: next sentence prediction, and masked words.
-const HEADS: [&str; 2] = ["pooler.", "cls."];
-
-/// The role of a tensor; `None` for a name that no encoder has.
-pub(in crate::folder) fn place(name: &str) -> Option<Place> {
-    // If there is a head, the encoder is only a part of the model.
-    let name = name.strip_prefix("bert.").unwrap_or(name);
-    if HEADS.iter().any(|head| name.starts_with(head)) || name == "embeddings.position_ids" {
-        return Some(Place::Ignored);
-    }
-    let (part, kind) = name.rsplit_once('.')?;
-    let kind = match kind {
-        "weight" | "gamma" => "weight",
-        "bias" | "beta" => "bias",
-        _ => return None,
-    };
-    let find = |table: &[(&str, &'static str)], part: &str| {
-        table.iter().find(|(theirs, _)| *theirs == part).map(|(_, ours)| *ours)
-    };
-    if let Some(ours) = find(&WHOLE, part) {
-        return Some(Place::Tensor(format!("{ours}.{kind}")));
-    }
-    let (layer, part) = part.strip_prefix(LAYERS)?.split_once('.')?;
-    let layer: usize = layer.parse().ok()?;
-    Some(Place::Tensor(format!("blk.{layer}.{}.{kind}", find(&LAYER, part)?)))
+/// Names of tensors, classes and options in the folders of a kind of encoder.
+pub(crate) struct Names {
+    /// Classes of `transformers` in which the encoder is the whole model, or is followed by a head that
+    /// embeddings do not use.
+    pub(crate) classes: &'static [&'static str],
+    /// Options that have no effect on results and that only this kind has.
+    pub(crate) harmless: &'static [&'static str],
+    /// What names begin with if there is a head, so that the encoder is only a part of the model.
+    pub(crate) prefix: &'static str,
+    /// Beginnings of the names of what embeddings do not use: heads of the training, and tables that repeat the configuration.
+    pub(crate) ignored: &'static [&'static str],
+    /// Whole names of tensors that have another form in GGUF.
+    pub(crate) changed: &'static [&'static str],
+    /// The prefix before the number of a layer.
+    pub(crate) layers: &'static str,
+    /// Parts of a layer: `LAYERS.N.THEIRS`, `blk.N.OURS`.
+    pub(crate) layer: &'static [(&'static str, &'static str)],
+    /// Parts outside of layers.
+    pub(crate) whole: &'static [(&'static str, &'static str)],
 }
 
-/// The name in `transformers` of a GGUF tensor, `None` if no name is known.
-pub(in crate::folder) fn theirs(ours: &str) -> Option<String> {
-    let (part, kind) = ours.rsplit_once('.')?;
-    let find = |table: &[(&'static str, &str)], part: &str| {
-        table.iter().find(|(_, ours)| *ours == part).map(|(theirs, _)| *theirs)
-    };
-    let Some(rest) = part.strip_prefix("blk.") else {
-        return Some(format!("{}.{kind}", find(&WHOLE, part)?));
-    };
-    let (layer, part) = rest.split_once('.')?;
-    Some(format!("{LAYERS}{layer}.{}.{kind}", find(&LAYER, part)?))
+impl Names {
+    /// The role of a tensor; `None` for a name that this kind does not have.
+    pub(in crate::folder) fn place(&self, name: &str) -> Option<Place> {
+        let name = name.strip_prefix(self.prefix).unwrap_or(name);
+        if self.ignored.iter().any(|head| name.starts_with(head)) {
+            return Some(Place::Ignored);
+        }
+        if let Some(changed) = self.changed.iter().find(|changed| **changed == name) {
+            return Some(Place::Changed(0, changed));
+        }
+        let (part, kind) = name.rsplit_once('.')?;
+        let kind = match kind {
+            "weight" | "gamma" => "weight",
+            "bias" | "beta" => "bias",
+            _ => return None,
+        };
+        let find = |table: &[(&str, &'static str)], part: &str| {
+            table.iter().find(|(theirs, _)| *theirs == part).map(|(_, ours)| *ours)
+        };
+        if let Some(ours) = find(self.whole, part) {
+            return Some(Place::Tensor(format!("{ours}.{kind}")));
+        }
+        let (layer, part) = part.strip_prefix(self.layers)?.split_once('.')?;
+        let layer: usize = layer.parse().ok()?;
+        Some(Place::Tensor(format!("blk.{layer}.{}.{kind}", find(self.layer, part)?)))
+    }
+
+    /// The name in `transformers` of a GGUF tensor, `None` if no name is known.
+    pub(in crate::folder) fn theirs(&self, ours: &str) -> Option<String> {
+        let (part, kind) = ours.rsplit_once('.')?;
+        let find = |table: &[(&'static str, &str)], part: &str| {
+            table.iter().find(|(_, ours)| *ours == part).map(|(theirs, _)| *theirs)
+        };
+        let Some(rest) = part.strip_prefix("blk.") else {
+            return Some(format!("{}.{kind}", find(self.whole, part)?));
+        };
+        let (layer, part) = rest.split_once('.')?;
+        Some(format!("{}{layer}.{}.{kind}", self.layers, find(self.layer, part)?))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::encoder::folders;
 
     #[test]
     fn names_have_their_place() {
+        let bert =
+            folders().find_map(|(_, folder)| folder.encoder.filter(|_| folder.model_type == "bert")).unwrap();
+        let place = |name: &str| bert.place(name);
         let tensor = |name: &str| Some(Place::Tensor(name.to_owned()));
         assert_eq!(place("bert.embeddings.LayerNorm.gamma"), tensor("token_embd_norm.weight"));
         assert_eq!(place("encoder.layer.11.attention.self.query.bias"), tensor("blk.11.attn_q.bias"));
