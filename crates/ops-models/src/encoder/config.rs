@@ -229,7 +229,7 @@ impl EncoderConfig {
                 ));
             }
         }
-        if features % 2 != 0 {
+        if !features.is_multiple_of(2) {
             let wanted = "a number of heads with an even number of features each";
             return Err(keys.wrong("attention.head_count", self.heads, wanted));
         }
