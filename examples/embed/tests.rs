@@ -124,7 +124,7 @@ fn ids_are_texts_and_vectors_are_an_array() {
     assert_eq!(printed(&words, b"").unwrap(), "");
     let bytes = std::fs::read(&file).unwrap();
     let data = bytes.len() - 3 * 64 * 4;
-    assert!(data % 64 == 0 && bytes.starts_with(b"\x93NUMPY\x01\x00") && bytes[data - 1] == b'\n');
+    assert!(data.is_multiple_of(64) && bytes.starts_with(b"\x93NUMPY\x01\x00") && bytes[data - 1] == b'\n');
     assert_eq!(usize::from(u16::from_le_bytes([bytes[8], bytes[9]])), data - 10);
     let header = std::str::from_utf8(&bytes[10..data]).unwrap();
     assert!(header.contains("'descr': '<f4'") && header.contains("'shape': (3, 64)"), "{header}");

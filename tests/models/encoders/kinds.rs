@@ -78,8 +78,10 @@ fn change(folder: &Path, option: &str, value: Value) {
 }
 
 fn refused(model: models::Result<Gguf>) -> String {
-    let loaded = model.and_then(|model| Encoder::<f32, Cpu>::load(&Cpu::new(), &model));
-    loaded.err().expect("refused").to_string()
+    match model {
+        Err(error) => error.to_string(),
+        Ok(model) => Encoder::<f32, Cpu>::load(&Cpu::new(), &model).err().expect("refused").to_string(),
+    }
 }
 
 #[test]
