@@ -243,7 +243,7 @@ fn what_is_not_understood_is_an_error_that_names_it() {
         ("gemma3", "_sliding_window_pattern", json!(4)),
         ("gemma3", "rope_parameters.sliding_attention.rope_type", json!("linear")),
         ("llama", "rope_parameters.rope_type", json!("longrope")),
-        ("gemma3_images", "text_config.use_bidirectional_attention", json!("vision")),
+        ("gemma3_images", "text_config.use_bidirectional_attention", json!(true)),
         ("gemma3_images", "text_config.model_type", json!("gemma2")),
         ("gemma3_images", "text_config", json!(null)),
         ("gemma3_images", "quantization_config", json!({"quant_method": "gptq"})),

@@ -13,7 +13,6 @@ mod batch;
 pub(crate) mod config;
 mod families;
 mod load;
-mod read;
 mod stack;
 
 pub use batch::{batches, truncate};

@@ -147,7 +147,8 @@ impl OpenOptions {
         let mut translated = config::translate(&path.join("config.json"), notes)?;
         let mut metadata = std::mem::take(&mut translated.metadata);
         origin::set_folder(&mut metadata, path)?;
-        if translated.folder.encoder.is_some() {
+        if let Some(names) = translated.folder.encoder {
+            origin::set_names(&mut metadata, names)?;
             EncoderConfig::new(&metadata)?;
         } else {
             Config::new(&metadata)?;

@@ -79,8 +79,8 @@ fn change(folder: &Path, option: &str, value: Value) {
 
 fn refused(model: models::Result<Gguf>) -> String {
     match model {
-        Ok(model) => Encoder::<f32, Cpu>::load(&Cpu::new(), &model).err().expect("refused").to_string(),
         Err(error) => error.to_string(),
+        Ok(model) => Encoder::<f32, Cpu>::load(&Cpu::new(), &model).err().expect("refused").to_string(),
     }
 }
 

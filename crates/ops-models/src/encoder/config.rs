@@ -1,6 +1,7 @@
 //! The configuration of an encoder.
 use crate::keys::Keys;
 use crate::{Activation, Result};
+use ops_gguf::Metadata;
 
 /// Keys of the metadata, after the name of the architecture. Extents have the same keys as for decoders.
 pub(crate) mod key {
@@ -156,4 +157,51 @@ impl EncoderConfig {
     pub(super) fn neighbours(&self, layer: usize) -> Option<Neighbours> {
         self.window.filter(|window| !layer.is_multiple_of(window.period))
     }
+}
+
+pub(super) fn max_tokens(keys: &Keys<'_>, context: usize) -> Result<usize> {
+    let max_tokens = keys.count_or(key::MAX_TOKENS, context)?.min(context);
+    // A text has a token before and one after it.
+    if max_tokens < 2 { Err(keys.wrong(key::MAX_TOKENS, max_tokens, "at least 2")) } else { Ok(max_tokens) }
+}
+
+/// Folders say. Programs that embed with GGUF files, which rarely do, normalize.
+pub(super) fn normalize(keys: &Keys<'_>) -> Result<bool> {
+    Ok(keys.find::<bool>(key::NORMALIZE)?.unwrap_or(true))
+}
+
+pub(super) fn lower_case(keys: &Keys<'_>) -> Result<bool> {
+    Ok(keys.find::<bool>(key::LOWER_CASE)?.unwrap_or(false))
+}
+
+pub(super) fn prompts(metadata: &Metadata, keys: &Keys<'_>) -> Result<Vec<(String, String)>> {
+    let name = format!("{}.{}", keys.architecture(), key::PROMPTS);
+    if metadata.value(&name).is_none() {
+        return Ok(Vec::new());
+    }
+    let all: Vec<&str> = metadata.strings(&name)?.iter().collect();
+    Ok(all.chunks_exact(2).map(|one| (one[0].to_owned(), one[1].to_owned())).collect())
+}
+
+pub(super) fn default_prompt(keys: &Keys<'_>) -> Result<Option<String>> {
+    Ok(keys.find::<&str>(key::DEFAULT_PROMPT)?.map(str::to_owned))
+}
+
+/// The rows of the table of token types that a GGUF file has.
+pub(super) fn token_types(metadata: &Metadata) -> Result<usize> {
+    Ok(metadata.find::<u32>("tokenizer.ggml.token_type_count")?.map_or(2, |count| count as usize))
+}
+
+pub(super) fn activation(keys: &Keys<'_>) -> Result<Activation> {
+    let name = keys.find::<&str>(key::ACTIVATION)?.unwrap_or("gelu");
+    let known = || ACTIVATIONS.map(|(name, _)| name).join(", ");
+    let found = ACTIVATIONS.iter().find(|(known, _)| *known == name).map(|(_, activation)| *activation);
+    found.ok_or_else(|| keys.wrong(key::ACTIVATION, name, format!("one of {}", known())))
+}
+
+pub(super) fn pooling(keys: &Keys<'_>) -> Result<Pooling> {
+    let code = keys.find::<u32>(key::POOLING)?.unwrap_or(Pooling::Mean.code());
+    let known = [Pooling::Mean, Pooling::First, Pooling::Last];
+    let found = known.into_iter().find(|pooling| pooling.code() == code);
+    found.ok_or_else(|| keys.wrong(key::POOLING, code, "1 (mean), 2 (the first token) or 3 (the last)"))
 }

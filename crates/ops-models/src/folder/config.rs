@@ -34,6 +34,10 @@ pub(super) fn translate(path: &Path, notes: Notes) -> Result<Translated> {
     let long_factors = rope::translate(options, folder, &mut keys)?;
     choices(options, folder)?;
     let split = (folder.translate)(options, &mut keys)?;
+    if !embeds {
+        let wanted = "false, or a folder with modules.json, as encoders have";
+        options.only("use_bidirectional_attention", wanted, |value| value.as_bool() == Some(false))?;
+    }
     // A model that embeds needs no output matrix.
     let tied = options.flag("tie_word_embeddings")?.unwrap_or(folder.tied) || embeds;
     neutral::check(options, folder)?;

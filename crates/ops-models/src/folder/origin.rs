@@ -1,8 +1,8 @@
 //! Where a model that was read from a folder comes from, so that errors name options and tensors of the folder instead of the
 //! GGUF keys and tensors that stand for them.
+use super::encoder::Names;
 use super::names;
 use super::options::wrong;
-use crate::encoder::folders;
 use crate::{Error, Result};
 use ops_gguf::{Gguf, Metadata};
 use std::path::{Path, PathBuf};
@@ -11,9 +11,11 @@ const FOLDER: &str = "folder.path";
 const WARNINGS: &str = "folder.warnings";
 /// Three strings for each tensor: its name in GGUF, its name in the folder, and its file.
 const TENSORS: &str = "folder.tensors";
+const NAMES: &str = "folder.names";
+const IN_LAYER: &str = "blk.";
 
 /// Keys, after the name of the architecture, and the options that they stand for.
-const OPTIONS: [(&str, &str); 36] = [
+const OPTIONS: [(&str, &str); 35] = [
     ("embedding_length", "hidden_size"),
     ("attention.head_count", "num_attention_heads"),
     ("attention.head_count_kv", "num_key_value_heads"),
@@ -24,7 +26,6 @@ const OPTIONS: [(&str, &str); 36] = [
     ("attention.kv_lora_rank", "kv_lora_rank"),
     ("attention.q_lora_rank", "q_lora_rank"),
     ("attention.sliding_window", "sliding_window"),
-    ("attention.causal", "use_bidirectional_attention"),
     ("attention.recurrent_layers", "layer_types"),
     ("attention.layer_norm_rms_epsilon", "rms_norm_eps"),
     ("attention.layer_norm_epsilon", "layer_norm_eps"),
@@ -62,6 +63,28 @@ pub(super) fn set_warnings(metadata: &mut Metadata, warnings: &[String]) -> Resu
         metadata.set(WARNINGS, warnings)?;
     }
     Ok(())
+}
+
+/// Remembers the names of an encoder's tensors: what comes before the number of a layer, then pairs of theirs and ours.
+pub(super) fn set_names(metadata: &mut Metadata, names: &Names) -> Result<()> {
+    let in_layers =
+        names.layer.iter().map(|(theirs, ours)| [(*theirs).to_owned(), format!("{IN_LAYER}{ours}")]);
+    let whole = names.whole.iter().map(|(theirs, ours)| [(*theirs).to_owned(), (*ours).to_owned()]);
+    let all: Vec<String> =
+        std::iter::once(names.layers.to_owned()).chain(in_layers.chain(whole).flatten()).collect();
+    metadata.set(NAMES, all.as_slice())?;
+    Ok(())
+}
+
+/// The name that a GGUF tensor has in the folder of an encoder; `None` if no name is known, or if it is not an encoder's.
+fn theirs_of_encoder(metadata: &Metadata, ours: &str) -> Option<String> {
+    let all: Vec<&str> = metadata.strings(NAMES).ok()?.iter().collect();
+    let (layers, pairs) = all.split_first()?;
+    let (part, kind) = ours.rsplit_once('.')?;
+    let find = |ours: &str| pairs.chunks_exact(2).find(|pair| pair[1] == ours).map(|pair| pair[0]);
+    let Some(rest) = part.strip_prefix(IN_LAYER) else { return Some(format!("{}.{kind}", find(part)?)) };
+    let (layer, part) = rest.split_once('.')?;
+    Some(format!("{layers}{layer}.{}.{kind}", find(&format!("{IN_LAYER}{part}"))?))
 }
 
 /// Remembers name and file of each tensor, by its name in GGUF.
@@ -131,12 +154,7 @@ fn tensor(metadata: &Metadata, ours: &str, folder: &Path) -> (String, PathBuf) {
         Some(one) => (one[1].to_owned(), PathBuf::from(one[2])),
         None => {
             let post_normed = known.iter().any(|name| name.ends_with("post_attention_norm.weight"));
-            let architecture = metadata.architecture().unwrap_or_default();
-            let of_encoder = folders().find(|(name, _)| *name == architecture);
-            let theirs = match of_encoder.and_then(|(_, folder)| folder.encoder) {
-                Some(names) => names.theirs(ours),
-                None => names::theirs(ours, post_normed),
-            };
+            let theirs = theirs_of_encoder(metadata, ours).or_else(|| names::theirs(ours, post_normed));
             (theirs.unwrap_or_else(|| ours.to_owned()), folder.to_owned())
         }
     }

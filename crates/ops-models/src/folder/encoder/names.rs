@@ -48,19 +48,6 @@ impl Names {
         let layer: usize = layer.parse().ok()?;
         Some(Place::Tensor(format!("blk.{layer}.{}.{kind}", find(self.layer, part)?)))
     }
-
-    /// The name in `transformers` of a GGUF tensor, `None` if no name is known.
-    pub(in crate::folder) fn theirs(&self, ours: &str) -> Option<String> {
-        let (part, kind) = ours.rsplit_once('.')?;
-        let find = |table: &[(&'static str, &str)], part: &str| {
-            table.iter().find(|(_, ours)| *ours == part).map(|(theirs, _)| *theirs)
-        };
-        let Some(rest) = part.strip_prefix("blk.") else {
-            return Some(format!("{}.{kind}", find(self.whole, part)?));
-        };
-        let (layer, part) = rest.split_once('.')?;
-        Some(format!("{}{layer}.{}.{kind}", self.layers, find(self.layer, part)?))
-    }
 }
 
 #[cfg(test)]
