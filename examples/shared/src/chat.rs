@@ -312,12 +312,12 @@ mod tests {
         ),
     ];
 
-    /// Each of these would take minutes of steps.
+    /// Each of these would take minutes, in few steps.
     #[test]
     fn the_thread_of_a_template_ends_soon_after_its_time() {
         let large =
             "{% set x = range(99999) | list %}{% set y = range(99999) | list %}{% for i in range(99999) %}";
-        for step in ["{% set z = x %}", "{{ x == y }}", "{{ x | length if x.index(99998) }}"] {
+        for step in ["{{ x == y }}", "{{ x | length if x.index(99998) }}"] {
             let (begin, time) = (std::time::Instant::now(), std::time::Duration::from_millis(100));
             let template = format!("{large}{step}{{% endfor %}}");
             let (rendered, thread) = limits::start(time, job(template, Vec::new(), Vec::new(), 0)).unwrap();

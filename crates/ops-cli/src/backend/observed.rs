@@ -51,6 +51,10 @@ impl<O: Op, B: Candidates<O>> Intercept<O> for Observed<B> {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = self.inner.candidates(op, on);
         self.inner.support(op, on)
     }
+    /// Every fused op that the backend supports is called as such: a trace is replayed on other backends, too.
+    fn fuses(&self, op: &O, on: &dyn Operands) -> bool {
+        self.inner.support(op, on).is_ok()
+    }
     fn execute(&self, call: Call<'_, '_, O, B::Space>) -> Result<()> {
         self.inner.execute(call)
     }
