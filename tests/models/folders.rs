@@ -374,6 +374,25 @@ pub(crate) fn replace(path: &Path, from: &str, to: &str) {
     std::fs::write(path, bytes).unwrap();
 }
 
+/// Published folders of GLM 4.5 and DeepSeek V3 have a layer after the last one that predicts further tokens.
+#[test]
+fn layers_that_predict_further_tokens_are_passed_over() {
+    for name in ["glm4_moe", "deepseek_v3"] {
+        let copy = Copy::changed(name, "num_nextn_predict_layers", json!(1));
+        let path = copy.0.join("config.json");
+        let mut config: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        let layers = config["num_hidden_layers"].as_u64().unwrap() - 1;
+        config["num_hidden_layers"] = json!(layers);
+        std::fs::write(&path, config.to_string()).unwrap();
+        let model = models::open(&copy.0).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let decoder = Decoder::<f32, Cpu>::load(&Cpu::new(), &model, 8).unwrap();
+        assert_eq!(decoder.config().layers as u64, layers);
+        config["num_nextn_predict_layers"] = json!(0);
+        std::fs::write(&path, config.to_string()).unwrap();
+        assert!(copy.refused().contains(&format!("layers.{layers}.")), "{name}: {}", copy.refused());
+    }
+}
+
 #[test]
 fn a_batch_is_its_texts() {
     for name in ["llama", "gemma3", "qwen3moe", "qwen3_next"] {

@@ -40,6 +40,7 @@ pub(super) fn translate(path: &Path, notes: Notes) -> Result<Translated> {
     }
     // A model that embeds needs no output matrix.
     let tied = options.flag("tie_word_embeddings")?.unwrap_or(folder.tied) || embeds;
+    let further_layers = options.count("num_nextn_predict_layers")?.unwrap_or(0) as usize;
     neutral::check(options, folder)?;
     options.finish(&HARMLESS)?;
     let sentences = if embeds { encoder::sentences(parent, &mut keys)? } else { Sentences::default() };
@@ -54,6 +55,7 @@ pub(super) fn translate(path: &Path, notes: Notes) -> Result<Translated> {
         metadata,
         tied,
         layers,
+        further_layers,
         vocab_size,
         split,
         long_factors,

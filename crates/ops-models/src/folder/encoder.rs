@@ -54,6 +54,7 @@ pub(super) fn translate(options: &Options, path: &Path) -> Result<Option<Transla
         metadata: keys.metadata,
         tied: true,
         layers,
+        further_layers: 0,
         vocab_size,
         split,
         long_factors: None,

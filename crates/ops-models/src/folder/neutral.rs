@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 /// Options that do not affect results. Biases and tied matrices are visible in the tensors, dropout and the
 /// like concern training, and sampling is the caller's choice.
-pub(super) const HARMLESS: [&str; 97] = [
+pub(super) const HARMLESS: [&str; 96] = [
     "_attn_implementation",
     "_attn_implementation_autoset",
     "_attn_implementation_internal",
@@ -58,7 +58,6 @@ pub(super) const HARMLESS: [&str; 97] = [
     "no_repeat_ngram_size",
     "num_beam_groups",
     "num_beams",
-    "num_nextn_predict_layers",
     "num_return_sequences",
     "original_max_position_embeddings",
     "output_attentions",

@@ -170,6 +170,8 @@ pub(crate) struct Translated {
     pub(crate) metadata: Metadata,
     pub(crate) tied: bool,
     pub(crate) layers: usize,
+    /// Layers after these that predict further tokens. They are passed over, as in `transformers`.
+    pub(crate) further_layers: usize,
     pub(crate) vocab_size: usize,
     pub(crate) split: Split,
     /// Factors of rotary frequencies, which are tensors in GGUF.

@@ -165,7 +165,12 @@ impl Collection<'_> {
         piece: Piece,
     ) -> Result<()> {
         let folder = self.translated.folder;
-        if folder.ignored.is_some_and(|prefix| name.starts_with(prefix)) {
+        let Translated { layers, further_layers, .. } = *self.translated;
+        let further = layers..layers.saturating_add(further_layers);
+        let layer = name.strip_prefix("model.layers.").and_then(|rest| rest.split('.').next()?.parse().ok());
+        if folder.ignored.is_some_and(|prefix| name.starts_with(prefix))
+            || layer.is_some_and(|layer| further.contains(&layer))
+        {
             return Ok(());
         }
         let what = || format!("tensor {name}");
