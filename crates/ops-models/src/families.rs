@@ -3,6 +3,7 @@ use crate::folder::origin;
 use crate::folder::parts::Folder;
 use crate::keys::Keys;
 use crate::{Config, Error, NormKind, Result};
+use ops_core::ops::RopeForm;
 use ops_gguf::{Gguf, Metadata};
 
 mod deepseek2;
@@ -88,6 +89,14 @@ fn find(architecture: &str) -> Result<&'static Family> {
     LIST.iter()
         .find(|family| family.name == architecture)
         .ok_or_else(|| Error::Family { got: architecture.to_owned(), known: families().collect() })
+}
+
+/// GGUF files of some families have the rows of queries and keys in pairs; folders have them in halves, and a key says so.
+fn rows_in_pairs(keys: &Keys<'_>, config: &mut Config) -> Result<()> {
+    if !keys.find::<bool>("rope.halves")?.unwrap_or(false) {
+        config.rope = RopeForm::Interleaved;
+    }
+    Ok(())
 }
 
 /// All kinds of folder, each with the name of its family in GGUF.

@@ -143,9 +143,7 @@ impl<B: Backend> Mixture<B> {
         }
         Ok(b.add(&y, &all)?)
     }
-}
 
-impl<B: Backend> Mixture<B> {
     /// The weights and ids of the experts of each row, by the router's view `u` of it.
     fn choose<T: Float>(&self, b: &B, u: Ref<'_, B, T>) -> Result<Chosen<B>>
     where

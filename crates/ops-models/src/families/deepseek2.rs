@@ -96,6 +96,15 @@ fn translate(options: &Options, is_v3: bool, keys: &mut Keys) -> Result<Expansio
     keys.set("rope.dimension_count", rope)?;
     options.only("rope_interleave", "true", |value| value.as_bool() == Some(true))?;
 
+    experts(options, keys)?;
+    options.only("moe_layer_freq", "1: experts in every layer", |value| value.as_u64() == Some(1))?;
+    routing(options, is_v3, keys)?;
+    let heads = keys.metadata.arch_u32("attention.head_count")?;
+    Ok(Expansion { heads: heads as usize, nope: nope as usize, value: value as usize })
+}
+
+/// The numbers of experts, which GLM 4.5 has as well.
+pub(super) fn experts(options: &Options, keys: &mut Keys) -> Result<()> {
     for (option, key) in [
         ("n_routed_experts", "expert_count"),
         ("num_experts_per_tok", "expert_used_count"),
@@ -103,14 +112,10 @@ fn translate(options: &Options, is_v3: bool, keys: &mut Keys) -> Result<Expansio
         ("n_shared_experts", "expert_shared_count"),
         ("first_k_dense_replace", "leading_dense_block_count"),
     ] {
-        keys.set(key, count(option)?)?;
+        keys.set(key, options.required(option, options.count(option)?)?)?;
     }
     let scale = options.number("routed_scaling_factor")?;
-    keys.set("expert_weights_scale", options.required("routed_scaling_factor", scale)? as f32)?;
-    options.only("moe_layer_freq", "1: experts in every layer", |value| value.as_u64() == Some(1))?;
-    routing(options, is_v3, keys)?;
-    let heads = keys.metadata.arch_u32("attention.head_count")?;
-    Ok(Expansion { heads: heads as usize, nope: nope as usize, value: value as usize })
+    keys.set("expert_weights_scale", options.required("routed_scaling_factor", scale)? as f32)
 }
 
 /// How experts are chosen.

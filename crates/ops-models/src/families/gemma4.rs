@@ -6,7 +6,7 @@ use crate::folder::parts::{COMMON, Folder, Images, Keys, Split, Windows};
 use crate::{Activation, Experts, HeadShape, Result, Window};
 use ops_core::model::RopeScaling;
 use ops_gguf::Array;
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// Divides the frequencies of features that are not rotated, as in GGUF files.
 const NEVER: f32 = 1e30;
@@ -94,15 +94,8 @@ pub(super) const FAMILY: Family = Family {
 };
 
 fn translate(options: &Options, keys: &mut Keys) -> Result<Split> {
-    let wanted = "a list of sliding_attention and full_attention";
-    let kinds = options.required("layer_types", options.get("layer_types"))?;
-    let kind = |kind: &Value| match kind.as_str() {
-        Some("sliding_attention") => Some(true),
-        Some("full_attention") => Some(false),
-        _ => None,
-    };
-    let windowed = kinds.as_array().and_then(|all| all.iter().map(kind).collect::<Option<Vec<_>>>());
-    let windowed = windowed.ok_or_else(|| options.wrong("layer_types", kinds, wanted))?;
+    let windowed = options.layers_of("layer_types", ["sliding_attention", "full_attention"])?;
+    let windowed = options.required("layer_types", windowed)?;
     heads(options, keys, &windowed)?;
     keys.set("attention.sliding_window_pattern", Array::Bool(windowed.clone().into()))?;
 

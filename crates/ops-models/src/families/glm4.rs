@@ -1,5 +1,5 @@
 //! GLM 4, dense (`glm4`) and with experts (`glm4moe`, GLM 4.5 to 4.7). GLM Team, "ChatGLM", 2024, and "GLM-4.5", 2025.
-use super::{Family, PLAIN, qwen3next};
+use super::{Family, PLAIN, deepseek2, qwen3next};
 use crate::folder::options::Options;
 use crate::folder::parts::{COMMON, Folder, Keys, Split};
 use crate::{Experts, Result};
@@ -37,17 +37,7 @@ pub(super) const WITH_EXPERTS: Family = Family {
 };
 
 fn translate(options: &Options, keys: &mut Keys) -> Result<Split> {
-    for (option, key) in [
-        ("n_routed_experts", "expert_count"),
-        ("num_experts_per_tok", "expert_used_count"),
-        ("moe_intermediate_size", "expert_feed_forward_length"),
-        ("n_shared_experts", "expert_shared_count"),
-        ("first_k_dense_replace", "leading_dense_block_count"),
-    ] {
-        keys.set(key, options.required(option, options.count(option)?)?)?;
-    }
-    let scale = options.number("routed_scaling_factor")?;
-    keys.set("expert_weights_scale", options.required("routed_scaling_factor", scale)? as f32)?;
+    deepseek2::experts(options, keys)?;
     keys.set("expert_weights_norm", options.required("norm_topk_prob", options.flag("norm_topk_prob")?)?)?;
     // Sigmoid.
     keys.set("expert_gating_func", 2_u32)?;

@@ -1,10 +1,9 @@
 //! Llama, and models converted as such: Mistral and Mixtral. Touvron et al., 2023; Jiang et al., 2023 and
 //! 2024.
-use super::Family;
+use super::{Family, rows_in_pairs};
 use crate::Experts;
 use crate::folder::parts::{COMMON, Folder, Images, Split, Windows};
 use crate::keys::Keys;
-use ops_core::ops::RopeForm;
 use ops_gguf::Gguf;
 use serde_json::json;
 
@@ -27,10 +26,7 @@ pub(super) const FAMILY: Family = Family {
         Folder { model_type: "mixtral", windows: Windows::All, rope_base: Some(1e6), ..LLAMA },
     ],
     adjust: |keys, config| {
-        // Files have the rows of queries and keys in pairs; folders have them in halves, and a key says so.
-        if !keys.find::<bool>("rope.halves")?.unwrap_or(false) {
-            config.rope = RopeForm::Interleaved;
-        }
+        rows_in_pairs(keys, config)?;
         // Mixtral renormalises, without a key for it. Its experts have the width of a dense block.
         if keys.find::<u32>("expert_count")?.unwrap_or(0) > 0 {
             config.experts = Some(Experts::read(keys, config.ffn)?);

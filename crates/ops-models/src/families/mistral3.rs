@@ -1,9 +1,8 @@
 //! Ministral 3: Mistral with YaRN, whose queries grow with their position. Mistral AI, 2025.
-use super::{Family, PLAIN};
+use super::{Family, PLAIN, rows_in_pairs};
 use crate::QueryGrowth;
 use crate::folder::parts::{COMMON, Folder, Split};
 use ops_core::model::RopeScaling;
-use ops_core::ops::RopeForm;
 
 pub(super) const FAMILY: Family = Family {
     name: "mistral3",
@@ -20,10 +19,7 @@ pub(super) const FAMILY: Family = Family {
         ..COMMON
     }],
     adjust: |keys, config| {
-        // Files have the rows of queries and keys in pairs; folders have them in halves, and a key says so.
-        if !keys.find::<bool>("rope.halves")?.unwrap_or(false) {
-            config.rope = RopeForm::Interleaved;
-        }
+        rows_in_pairs(keys, config)?;
         if let Some(beta) = keys.float("attention.temperature_scale")?.filter(|beta| *beta != 0.0) {
             let original = keys.count("rope.scaling.original_context_length")?;
             config.query_growth = Some(QueryGrowth { beta, original });

@@ -2,7 +2,7 @@
 //! in GGUF files with its value heads in another order. Qwen Team, 2026.
 use super::{Family, PLAIN, qwen3next};
 use crate::folder::options::Options;
-use crate::folder::parts::{COMMON, Folder, Found, Images, Keys, Piece, Split, Waiting, Windows};
+use crate::folder::parts::{Folder, Found, Images, Keys, Piece, Split, Waiting};
 use crate::{Config, Experts, Result};
 use ops_gguf::Assembly;
 use serde_json::json;
@@ -35,20 +35,7 @@ pub(super) const WITH_EXPERTS: Family = Family {
     ..PLAIN
 };
 
-const QWEN35: Folder = Folder {
-    own_head_dim: true,
-    head_norms: true,
-    windows: Windows::Off,
-    partial_rope: Some(0.25),
-    norms_plus_one: true,
-    post_attention_norm: true,
-    // A layer that predicts more than the next token.
-    ignored: Some("mtp."),
-    own_layer_types: true,
-    translate,
-    add_changed: add,
-    ..COMMON
-};
+const QWEN35: Folder = Folder { translate, add_changed: add, ..qwen3next::FOLDER };
 
 fn layers(keys: &crate::keys::Keys<'_>, config: &mut Config) -> Result<()> {
     qwen3next::layers(keys, config)?;

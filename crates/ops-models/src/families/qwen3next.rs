@@ -11,28 +11,29 @@ use ops_gguf::{Array, Assembly, GgmlType};
 
 pub(super) const FAMILY: Family = Family {
     name: "qwen3next",
-    folders: &[Folder {
-        model_type: "qwen3_next",
-        own_head_dim: true,
-        head_norms: true,
-        windows: Windows::Off,
-        partial_rope: Some(0.25),
-        norms_plus_one: true,
-        post_attention_norm: true,
-        // A layer that predicts more than the next token.
-        ignored: Some("mtp."),
-        own_layer_types: true,
-        experts: experts_and_shared,
-        translate,
-        add_changed: add,
-        ..COMMON
-    }],
+    folders: &[Folder { model_type: "qwen3_next", experts: experts_and_shared, ..FOLDER }],
     adjust: |keys, config| {
         layers(keys, config)?;
         config.experts = Some(Experts::read(keys, keys.count("expert_feed_forward_length")?)?);
         Ok(())
     },
     ..PLAIN
+};
+
+/// What folders have in common with those of Qwen 3.5.
+pub(super) const FOLDER: Folder = Folder {
+    own_head_dim: true,
+    head_norms: true,
+    windows: Windows::Off,
+    partial_rope: Some(0.25),
+    norms_plus_one: true,
+    post_attention_norm: true,
+    // A layer that predicts more than the next token.
+    ignored: Some("mtp."),
+    own_layer_types: true,
+    translate,
+    add_changed: add,
+    ..COMMON
 };
 
 /// The layers, which Qwen 3.5 has as well.
@@ -105,18 +106,8 @@ pub(super) fn translate(options: &Options, keys: &mut Keys) -> Result<Split> {
     keys.set("ssm.inner_size", width)?;
     keys.set("ssm.conv_kernel", count("linear_conv_kernel_dim")?)?;
     keys.set("full_attention_interval", options.count("full_attention_interval")?.unwrap_or(4))?;
-    let wanted = "a list of linear_attention and full_attention";
-    let kinds = options.get("layer_types").map(|kinds| {
-        let kind = |kind: &serde_json::Value| match kind.as_str() {
-            Some("linear_attention") => Some(true),
-            Some("full_attention") => Some(false),
-            _ => None,
-        };
-        let all = kinds.as_array().and_then(|all| all.iter().map(kind).collect::<Option<Vec<_>>>());
-        all.ok_or_else(|| options.wrong("layer_types", kinds, wanted))
-    });
-    if let Some(kinds) = kinds.transpose()? {
-        keys.set("attention.recurrent_layers", Array::Bool(kinds.into()))?;
+    if let Some(linear) = options.layers_of("layer_types", ["linear_attention", "full_attention"])? {
+        keys.set("attention.recurrent_layers", Array::Bool(linear.into()))?;
     }
     let value = (width / heads) as usize;
     Ok(Split::Linear(LinearHeads { count: heads as usize, key: key as usize, value }))

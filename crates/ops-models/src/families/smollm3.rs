@@ -1,9 +1,8 @@
 //! SmolLM 3: every fourth layer does not rotate. Hugging Face, 2025.
-use super::{Family, PLAIN};
+use super::{Family, PLAIN, rows_in_pairs};
 use crate::Result;
 use crate::folder::options::Options;
 use crate::folder::parts::{COMMON, Folder, Keys, Split, Windows};
-use ops_core::ops::RopeForm;
 
 /// Files have no key for it.
 const PERIOD: usize = 4;
@@ -20,11 +19,7 @@ pub(super) const FAMILY: Family = Family {
     }],
     adjust: |keys, config| {
         config.unrotated = Some(PERIOD);
-        // Files have the rows of queries and keys in pairs; folders have them in halves, and a key says so.
-        if !keys.find::<bool>("rope.halves")?.unwrap_or(false) {
-            config.rope = RopeForm::Interleaved;
-        }
-        Ok(())
+        rows_in_pairs(keys, config)
     },
     ..PLAIN
 };

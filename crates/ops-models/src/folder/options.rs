@@ -48,6 +48,18 @@ impl Options {
         }
     }
 
+    /// For each layer, whether it is of the first of these two kinds, from a list of their names.
+    pub(crate) fn layers_of(&self, option: &str, [first, second]: [&str; 2]) -> Result<Option<Vec<bool>>> {
+        let Some(kinds) = self.get(option) else { return Ok(None) };
+        let kind = |kind: &Value| match kind.as_str()? {
+            name if name == first => Some(true),
+            name if name == second => Some(false),
+            _ => None,
+        };
+        let all = kinds.as_array().and_then(|all| all.iter().map(kind).collect());
+        all.map(Some).ok_or_else(|| self.wrong(option, kinds, format!("a list of {first} and {second}")))
+    }
+
     /// The options of a file; `None` if there is no such file.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>> {
         let Some(text) = read_text(path)? else { return Ok(None) };
