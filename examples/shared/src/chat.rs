@@ -312,20 +312,19 @@ mod tests {
         ),
     ];
 
-    /// Each of these would take minutes, in few steps.
+    /// Methods of ours cost one step however long they take, so that this would take minutes.
     #[test]
     fn the_thread_of_a_template_ends_soon_after_its_time() {
-        let large =
-            "{% set x = range(99999) | list %}{% set y = range(99999) | list %}{% for i in range(99999) %}";
-        for step in ["{{ x == y }}", "{{ x | length if x.index(99998) }}"] {
-            let (begin, time) = (std::time::Instant::now(), std::time::Duration::from_millis(100));
-            let template = format!("{large}{step}{{% endfor %}}");
-            let (rendered, thread) = limits::start(time, job(template, Vec::new(), Vec::new(), 0)).unwrap();
-            thread.join().unwrap();
-            let error = rendered.recv().unwrap().unwrap_err();
-            assert!(error.contains("a longer time, beyond the limit"), "{step}: {error}");
-            assert!(begin.elapsed() < 20 * time, "{step}: {:?}", begin.elapsed());
-        }
+        let template =
+            "{% set x = range(99999) | list %}{% for i in range(99999) %}{{ x.index(99998) }}{% endfor %}";
+        let begin = std::time::Instant::now();
+        let time = std::time::Duration::from_millis(100);
+        let (rendered, thread) =
+            limits::start(time, job(template.into(), Vec::new(), Vec::new(), 0)).unwrap();
+        thread.join().unwrap();
+        let error = rendered.recv().unwrap().unwrap_err();
+        assert!(error.contains("a longer time, beyond the limit"), "{error}");
+        assert!(begin.elapsed() < 100 * time, "{:?}", begin.elapsed());
     }
 
     #[test]
@@ -365,6 +364,12 @@ mod tests {
             (
                 "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}".to_owned(),
                 "limit",
+            ),
+            (
+                "{% set x = range(99999) | list %}{% set y = range(99999) | list %}\
+                 {% for i in range(99999) %}{{ x == y }}{% endfor %}"
+                    .to_owned(),
+                "steps",
             ),
             ("{% macro f(x) %}{{ f([x, x]) }}{% endmacro %}{{ f(1) }}".to_owned(), "recursion"),
             ("{{ [1, 2] | batch(999999999, 'x') | list }}".to_owned(), "limit"),
