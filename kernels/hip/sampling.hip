@@ -1,9 +1,10 @@
-// sample: an id drawn from each row of logits, by a block.
+// sample: an id drawn from each row of logits, by a block; random_uniform: random numbers, a Philox block by a thread.
 // Probabilities are integers ("masses"), so sums do not depend on their order, and the result is that of every other backend. No
 // row is sorted: what is wanted is where a running sum, in falling order, first passes a bound, and that is found digit by digit
 // of the logits' keys, with a histogram of masses in LDS for each digit.
 #include "ops_first.h"
 #include "ops_reduce.h"
+#include "ops_view.h"
 
 namespace ops {
 
@@ -25,6 +26,13 @@ struct SampleArgs {
     u32 unused;
 };
 
+struct RandomArgs {
+    Shape shape;
+    Operand y;
+    u64 seed;
+    u64 offset;
+};
+
 constexpr u32 SAMPLE_BLOCK = 1024;
 constexpr u32 SAMPLE_DIGIT = 11;
 constexpr u32 SAMPLE_BINS = 1u << SAMPLE_DIGIT;
@@ -33,9 +41,9 @@ constexpr u32 SAMPLE_WAVES = SAMPLE_BLOCK / 32;
 constexpr u32 SAMPLE_AHEAD = 4;
 constexpr u64 SAMPLE_WHOLE = 1ull << 63;
 
-// The first word of Philox-4x32-10 with the counter (counter, 0).
-OPS_DEVICE u32 philox(u64 counter, u64 seed) {
-    u32 c0 = u32(counter), c1 = u32(counter >> 32), c2 = 0, c3 = 0;
+// Philox-4x32-10 with the counter (low, high).
+OPS_DEVICE Pack<u32, 4> philox(u64 low, u32 high, u64 seed) {
+    u32 c0 = u32(low), c1 = u32(low >> 32), c2 = high, c3 = 0;
     u32 key0 = u32(seed), key1 = u32(seed >> 32);
     OPS_NO_UNROLL
     for (u32 round = 0; round < 10; round++) {
@@ -47,7 +55,7 @@ OPS_DEVICE u32 philox(u64 counter, u64 seed) {
         key0 += 0x9e3779b9u;
         key1 += 0xbb67ae85u;
     }
-    return c0;
+    return Pack<u32, 4>{{c0, c1, c2, c3}};
 }
 
 // 2^(62 - shift) / 2^(below * rate), rounded down: `Masses::of` of ops-core, operation by operation.
@@ -210,7 +218,7 @@ template <typename T> struct Sampler {
             all = last.before + ((needed - 1 - last.before) / each + 1) * each;
         }
         const i64* counter = args.counter;
-        u64 factor = u64(philox(u64(counter[i64(row) * args.counter_stride]), args.seed)) * 2 + 1;
+        u64 factor = u64(philox(u64(counter[i64(row) * args.counter_stride]), 0, args.seed).v[0]) * 2 + 1;
         u64 bound = multiply_high(factor, all) << 31 | (factor * all) >> 33;
         Passed<Key> last = find<Key>(KEY_BITS, bound, place, amount);
         // Of the ids with this logit, the one that the rest of the bound leads to.
@@ -231,6 +239,43 @@ template <typename T> OPS_DEVICE void sample(const SampleArgs& args) {
         u32 id = sampler.draw(row);
         if (thread_x() == 0) static_cast<u32*>(args.ids)[i64(row) * args.ids_stride] = id;
         barrier();
+    }
+}
+
+// The numbers of a Philox block: the highest bits of each word as a fraction, or in f64 of two words.
+template <typename T> struct Uniform {
+    static constexpr u32 PER_BLOCK = 4;
+    static constexpr u32 PRECISION = sizeof(T) == 4 ? 24 : same<T, f16>::value ? 11 : 8;
+    OPS_METHOD static T number(const Pack<u32, 4>& words, u32 i) {
+        return narrow<T>(f32(words.v[i] >> (32 - PRECISION)) * (1.0f / f32(1u << PRECISION)));
+    }
+};
+template <> struct Uniform<f64> {
+    static constexpr u32 PER_BLOCK = 2;
+    OPS_METHOD static f64 number(const Pack<u32, 4>& words, u32 i) {
+        u64 word = u64(words.v[2 * i + 1]) << 32 | words.v[2 * i];
+        return f64(word >> 11) * 0x1p-53;
+    }
+};
+
+template <typename T> OPS_DEVICE void random_uniform(const RandomArgs& args) {
+    constexpr u32 N = Uniform<T>::PER_BLOCK;
+    bool contiguous = args.shape.rank <= 1 && args.y.stride[MAX_RANK - 1] == 1;
+    T* y = args.y.data;
+    for (u64 block = global_thread(); block * N < args.shape.count; block += global_threads()) {
+        Pack<u32, 4> words = philox(args.offset + block, 1, args.seed);
+        Pack<T, N> out;
+        OPS_UNROLL
+        for (u32 i = 0; i < N; i++) out.v[i] = Uniform<T>::number(words, i);
+        u64 first = block * N, left = args.shape.count - first;
+        if (contiguous && left >= N && is_aligned(y, sizeof(T) * N)) {
+            store_pack<N>(y + first, out);
+            continue;
+        }
+        OPS_UNROLL
+        for (u32 i = 0; i < N; i++) {
+            if (i < left) y[contiguous ? i64(first + i) : offset_of<MAX_RANK - 1>(args.shape, args.y, first + i)] = out.v[i];
+        }
     }
 }
 

@@ -1,7 +1,7 @@
-//! sample: an id drawn from each row of logits.
+//! sample: an id drawn from each row of logits; random_uniform.
 use crate::instances::Table;
 use crate::launch::need;
-use crate::{Device, ElementType, Family, Launch, OperandView, Refused};
+use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
 
 /// Threads per block; `SAMPLE_BLOCK` in the source. There is often only one row, so a block fills a compute
 /// unit.
@@ -31,11 +31,29 @@ pub struct SampleArgs {
     pub unused: u32,
 }
 
+/// Threads per block of random_uniform.
+const RANDOM_BLOCK: u32 = 256;
+
+/// Arguments of random_uniform.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+#[allow(missing_docs)]
+pub struct RandomArgs {
+    pub shape: Shape,
+    pub y: StridedPointer,
+    pub seed: u64,
+    pub offset: u64,
+}
+
 pub(crate) fn declare(table: &mut Table) {
     let mut sample = table.of::<SampleArgs>(Family::Sampling, BLOCK);
     for t in ElementType::FLOATS {
         let (waves, ranked) = (BLOCK / 32, if t.bytes() == 8 { 16 } else { 8 });
         sample.add_variant("sample", "", &[t], "sample", &[], 8 * BINS + 8 * (waves + 2) + ranked * waves);
+    }
+    let mut random = table.of::<RandomArgs>(Family::Sampling, RANDOM_BLOCK);
+    for t in ElementType::FLOATS {
+        random.part("random").add("random_uniform", &[t], "random_uniform", &[]);
     }
 }
 
@@ -92,4 +110,18 @@ pub fn prepare(
         unused: 0,
     };
     Ok((launch, args))
+}
+
+/// Prepares random numbers in `y`, each thread a block of Philox with this seed, from block `offset` on.
+pub fn random_uniform(
+    dims: &[u64],
+    y: OperandView<'_>,
+    [seed, offset]: [u64; 2],
+    device: &Device,
+) -> Result<(Launch, RandomArgs), Refused> {
+    let instance = need("random_uniform", "", &[y.dtype])?;
+    let (shape, [y]) = elementwise(dims, [y])?;
+    let blocks = shape.count().div_ceil(if instance.types[0].bytes() == 8 { 2 } else { 4 });
+    let launch = Launch::over(instance, blocks, u64::from(RANDOM_BLOCK), device.row_blocks());
+    Ok((launch, RandomArgs { shape, y, seed, offset }))
 }

@@ -25,7 +25,7 @@ use ops_kernels::quant::{DequantizeArgs, QEmbeddingArgs, QuantizeArgs};
 use ops_kernels::reduce::ReduceArgs;
 use ops_kernels::rope::{RopeArgs, RopeAtArgs};
 use ops_kernels::routing::{CombineArgs, RouterArgs};
-use ops_kernels::sampling::SampleArgs;
+use ops_kernels::sampling::{RandomArgs, SampleArgs};
 use ops_kernels::scan::ScanArgs;
 use ops_kernels::scatter::{GatherArgs, ScatterArgs};
 use ops_kernels::softmax::SoftmaxArgs;
@@ -108,6 +108,7 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
         &[
             fields!(SampleArgs: logits, logits_stride, counter, counter_stride, ids, ids_stride, rows, columns, top_k, share,
                 seed, rate, shift, greedy, unused),
+            fields!(RandomArgs: shape, y, seed, offset),
         ],
     );
     agree(Family::Scan, &[fields!(ScanArgs: shape, x, y, partial, parts, rows, part, totals)]);

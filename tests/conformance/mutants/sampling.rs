@@ -1,4 +1,4 @@
-//! Wrong draws from logits.
+//! Wrong draws from logits, and wrong random numbers.
 use super::backend::Mutant;
 use super::tools::*;
 use rocm_ops::ops::*;
@@ -147,5 +147,55 @@ pub(super) fn mutants() -> Vec<Mutant> {
         }),
         Mutant::overrun("sample", F32),
         Mutant::declines("sample", F32),
+    ]
+    .into_iter()
+    .chain(random())
+    .collect()
+}
+
+fn random() -> Vec<Mutant> {
+    type Random = RandomUniform<f32>;
+    let option =
+        |name, f: fn(&mut Random)| Mutant::before::<Random>(name, "random_uniform", F32, move |op, _| f(op));
+    let words = |name, word: fn(u64, Random) -> u32, places: u32| {
+        Mutant::instead::<Random>(name, "random_uniform", F32, move |op, o| {
+            let words = (0..o["y"].layout().len() as u64).map(|i| word(i, op.clone()));
+            let unit = 2f64.powi(-(places as i32));
+            set(&mut o["y"], words.map(|word| f64::from(word >> (32 - places)) * unit).collect::<Vec<f64>>());
+        })
+    };
+    fn of(counter: [u32; 4], op: Random, word: usize) -> u32 {
+        philox4x32(counter, halves(op.seed))[word]
+    }
+    vec![
+        option("the seed's upper word ignored", |op| op.seed = u64::from(op.seed as u32)),
+        option("offset ignored", |op| op.offset = 0),
+        option("the offset in 32 bits", |op| op.offset = u64::from(op.offset as u32)),
+        words(
+            "the same counters as sample",
+            |i, op| {
+                let [low, high] = halves(op.offset.wrapping_add(i / 4));
+                of([low, high, 0, 0], op, i as usize % 4)
+            },
+            24,
+        ),
+        words(
+            "a block for each number",
+            |i, op| {
+                let [low, high] = halves(op.offset.wrapping_add(i));
+                of([low, high, 1, 0], op, 0)
+            },
+            24,
+        ),
+        words(
+            "too few bits",
+            |i, op| {
+                let [low, high] = halves(op.offset.wrapping_add(i / 4));
+                of([low, high, 1, 0], op, i as usize % 4)
+            },
+            23,
+        ),
+        Mutant::overrun("random_uniform", F32),
+        Mutant::declines("random_uniform", F32),
     ]
 }

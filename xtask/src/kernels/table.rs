@@ -113,7 +113,10 @@ const fn grid(family: Family) -> Grid {
             "router_topk: ceil(rows / waves of a block); combine_experts: ceil(ceil(shape.count / shape.pack) / block)",
             "router_topk: 64 per compute unit; combine_experts: 32",
         ),
-        Family::Sampling => ("a block to a row", "64 per compute unit"),
+        Family::Sampling => (
+            "sample: a block to a row; random_uniform: ceil(count / 4 / block), f64: ceil(count / 2 / block)",
+            "64 per compute unit",
+        ),
         Family::Experts => ("ceil(rows * groups * lanes / block)", "64 per compute unit"),
         Family::ExpertsSort => (
             "`choices`: ceil(rows / block), then `sort`: experts + 1, before a kernel of tiles",

@@ -48,7 +48,7 @@ pub trait OpsOnFloats<T: Float>:
     + ReduceOps<T> + ScanOps<T> + SortOps<T> + ScatterAddOps<T>
     + BatchNormOps<T> + PoolOps<T> + UpsampleOps<T>
     + ConvOps<T>
-    + GatedOps<T> + RoutingOps<T> + ExpertOps<T> + SamplingOps<T>
+    + GatedOps<T> + RoutingOps<T> + ExpertOps<T> + SamplingOps<T> + RandomOps<T>
     + HeadOps<T> + LinearAttentionOps<T> + CacheOps<T> + FusedOps<T>
 {
 }
@@ -59,7 +59,7 @@ impl<T: Float, B> OpsOnFloats<T> for B where
     + ReduceOps<T> + ScanOps<T> + SortOps<T> + ScatterAddOps<T>
     + BatchNormOps<T> + PoolOps<T> + UpsampleOps<T>
     + ConvOps<T>
-    + GatedOps<T> + RoutingOps<T> + ExpertOps<T> + SamplingOps<T>
+    + GatedOps<T> + RoutingOps<T> + ExpertOps<T> + SamplingOps<T> + RandomOps<T>
     + HeadOps<T> + LinearAttentionOps<T> + CacheOps<T> + FusedOps<T>
 {
 }
@@ -271,6 +271,7 @@ registry! {
         [Name::of("linear_experts", ()).no_blocks("weight"), Name::of("qlinear_experts", ()).blocks("weight")];
     combine_experts: CombineExperts<T>, floats;
     sample: Sample<T>, floats;
+    random_uniform: RandomUniform<T>, floats;
     quantize: Quantize, single, [Name::of("quantize", ()).blocks("y")];
     dequantize: Dequantize, single, [Name::of("dequantize", ()).blocks("x")];
     embedding: Embedding<T>, floats,

@@ -1,7 +1,7 @@
-//! Drawing tokens from logits.
+//! Drawing tokens from logits, and random numbers.
 use super::declare::{methods, ops};
 use super::extents;
-use crate::{DType, Error, Execute, Float, Op, Operands, Result, Shape, Tolerance};
+use crate::{AsViewMut, DType, Error, Execute, Float, Op, Operands, Result, Shape, TensorOf, Tolerance};
 
 mod masses;
 
@@ -47,6 +47,29 @@ ops! {
     /// Draws from softmax(logits / temperature), with seed 0.
     fn temperature;
     operands sample { logits: in T [n, v], counter: in i64 [n], ids: out u32 [n] }
+
+    /// Random numbers, uniformly distributed from 0 to below 1.
+    ///
+    /// Operands: `y` of any shape, which is only written.
+    ///
+    /// Element `i` in row-major order is `⌊w / 2ᵇ⁻ᵖ⌋ · 2⁻ᵖ`. Here `p` is the precision of `T`: 8 bits for bf16, 11 for f16, 24
+    /// for f32, 53 for f64. `w` has `b` = 32 bits and is word `i mod 4` of block `offset + ⌊i / 4⌋`; in f64 it has 64 and is words
+    /// `2 (i mod 2)`, the lower one, and `2 (i mod 2) + 1` of block `offset + ⌊i / 2⌋`. A block is the four words of
+    /// Philox-4×32-10 with the key `seed` and the counter `(block, 1)`, of 64 bits each, low words first.
+    ///
+    /// So all backends give the same bits, and no number depends on how many there are. To go on with a sequence of `n` numbers, add
+    /// `⌈n / 4⌉` to the offset, or `⌈n / 2⌉` in f64. Unlike with [`Sample`], the counter's upper half is 1, so a seed may serve both.
+    ///
+    /// Philox: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+    pub struct RandomUniform<T: Float> {
+        /// The key of the random numbers.
+        pub seed: u64,
+        /// The first block.
+        pub offset: u64 = 0,
+    }
+    /// The sequence of a seed, from its beginning.
+    fn seed;
+    operands random_uniform { y: inout T }
 }
 impl<T> Sample<T> {
     /// Takes the largest logit.
@@ -120,3 +143,72 @@ pub trait SamplingOps<T: Float>: Execute<Sample<T>> {
     }
 }
 impl<T: Float, B: Execute<Sample<T>>> SamplingOps<T> for B {}
+
+impl<T> RandomUniform<T> {
+    /// The same options for numbers of another type.
+    pub fn of_type<U>(self) -> RandomUniform<U> {
+        self.typed()
+    }
+    /// Sets the first block.
+    pub fn offset(self, offset: u64) -> Self {
+        RandomUniform { offset, ..self }
+    }
+}
+impl<T: Float> RandomUniform<T> {
+    /// The numbers in a block: 4, or 2 in f64.
+    pub const PER_BLOCK: u64 = 16 / if size_of::<T>() == 8 { 8 } else { 4 };
+
+    /// The numbers of a block, counted from the first one of the call; in f64 two, and zeros.
+    pub fn block(&self, block: u64) -> [f64; 4] {
+        let halves = |v: u64| [v as u32, (v >> 32) as u32];
+        let [low, high] = halves(self.offset.wrapping_add(block));
+        let words = philox4x32([low, high, 1, 0], halves(self.seed));
+        let precision = T::DTYPE.precision().unwrap_or(0);
+        let number =
+            |word: u64, bits: u32| (word >> (bits - precision)) as f64 * (-f64::from(precision)).exp2();
+        match Self::PER_BLOCK {
+            2 => {
+                let wide = |i: usize| u64::from(words[i]) | u64::from(words[i + 1]) << 32;
+                [number(wide(0), 64), number(wide(2), 64), 0.0, 0.0]
+            }
+            _ => words.map(|word| number(word.into(), 32)),
+        }
+    }
+}
+impl<T: Float> Op for RandomUniform<T> {
+    fn infer(&self, _: &args::random_uniform::Shapes<'_>) -> Result<[Shape; 0]> {
+        Ok([])
+    }
+    fn tolerance(&self, _: &'static str, _: DType, _: &dyn Operands) -> Tolerance {
+        Tolerance::Exact
+    }
+}
+
+/// Random numbers in `T`.
+pub trait RandomOps<T: Float>: Execute<RandomUniform<T>> {
+    /// [`RandomUniform`]: a tensor of these extents, with numbers from 0 to below 1.
+    ///
+    /// # Errors
+    /// Any error that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, Tensor, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let y: Tensor<_, f32> = b.random_uniform(&[2, 3], RandomUniform::seed(7))?;
+    /// assert!(y.to_vec(&b)?.iter().all(|y| (0.0..1.0).contains(y)));
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn random_uniform(&self, dims: &[usize], op: RandomUniform<T>) -> Result<TensorOf<Self, T>> {
+        let mut y = self.empty(Shape::new(dims)?)?;
+        self.random_uniform_into(&mut y, op)?;
+        Ok(y)
+    }
+    /// [`random_uniform`](Self::random_uniform) into `y`.
+    ///
+    /// # Errors
+    /// Any error that the backend reports.
+    fn random_uniform_into(&self, mut y: impl AsViewMut<Self::Space, T>, op: RandomUniform<T>) -> Result<()> {
+        self.run(&op, args::random_uniform::Args { y: y.view_mut() })
+    }
+}
+impl<T: Float, B: Execute<RandomUniform<T>>> RandomOps<T> for B {}

@@ -1,16 +1,16 @@
-//! Drawing tokens from logits.
+//! Drawing tokens from logits, and random numbers.
 //!
 //! Only ids near a bound are sorted: those that `top_k` keeps, or those in the bin of the id being searched.
 //! Bins divide logits by their distance from the largest.
 use super::Cpu;
-use super::rows::{for_each_row, row};
+use super::rows::{for_each_part, for_each_row, row};
 use super::vectors::{on_vector, unsupported_dtype};
-use crate::host::raw::{Raw, RawMut};
+use crate::host::raw::{Raw, RawMut, on_float};
 use crate::{Host, Kernel};
 use bytemuck::{cast_slice, cast_slice_mut};
 use core::cmp::Ordering;
-use ops_core::ops::{Masses, Sample};
-use ops_core::{Call, DType, Float, Layout, Result};
+use ops_core::ops::{Masses, RandomUniform, Sample};
+use ops_core::{Call, DType, Float, Layout, Result, Scalar, Wide};
 use ops_simd::{Isa, Store};
 
 /// The largest `top_k` for which ids are kept in a list instead of bins.
@@ -240,5 +240,34 @@ impl<T: Float> Kernel<Sample<T>> for Cpu {
         let all = counter.slice::<i64>();
         let counters: Vec<i64> = counter.layout.positions().map(|p| all[p]).collect();
         sample(&op.of_type(), Raw::of(&a.logits), &counters, RawMut::of(&mut a.ids))
+    }
+}
+
+/// Numbers of a row that one task writes: whole blocks.
+const PART: usize = 4096;
+
+fn random_uniform(op: RandomUniform<f32>, y: RawMut<'_>) -> Result<()> {
+    let (n, dtype) = (y.layout.last(), y.dtype);
+    for_each_part("random_uniform", y, PART, 8, &|_, (row, start), y| {
+        let first = row as u64 * n as u64 + start as u64;
+        on_float!(dtype, T => {
+            let (op, per) = (op.of_type::<T>(), RandomUniform::<T>::PER_BLOCK);
+            let (mut at, mut block) = (u64::MAX, [0.0; 4]);
+            for (i, y) in (first..).zip(cast_slice_mut::<u8, T>(y)) {
+                if i / per != at {
+                    at = i / per;
+                    block = op.block(at);
+                }
+                *y = T::from_wide(Wide::Float(block[(i % per) as usize]));
+            }
+        }, else return Err(unsupported_dtype(dtype)));
+        Ok(())
+    })
+}
+
+impl<T: Float> Kernel<RandomUniform<T>> for Cpu {
+    fn compute(&self, call: Call<'_, '_, RandomUniform<T>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
+        random_uniform(op.of_type(), RawMut::of(&mut a.y))
     }
 }

@@ -1,8 +1,8 @@
-//! Drawing tokens from logits.
+//! Drawing tokens from logits, and random numbers.
 use super::Reference;
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
-use ops_core::ops::Sample;
+use ops_core::ops::{RandomUniform, Sample};
 use ops_core::{Call, Float, Result, Wide};
 
 /// Ids in descending order of logits, the lower id first among equals. NaN comes first.
@@ -51,6 +51,19 @@ impl<T: Float> Kernel<Sample<T>> for Reference {
             let row = logits.gather(logits.layout.narrow(0, i, 1)?.positions());
             let id = draw(&op, &row, counter.slice::<i64>()[from]);
             ids.set_wide(to, Wide::Int(id as i64));
+        }
+        Ok(())
+    }
+}
+
+impl<T: Float> Kernel<RandomUniform<T>> for Reference {
+    fn compute(&self, call: Call<'_, '_, RandomUniform<T>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
+        let mut y = RawMut::of(&mut a.y);
+        for (i, p) in y.layout.positions().enumerate() {
+            let (block, at) =
+                (i as u64 / RandomUniform::<T>::PER_BLOCK, i as u64 % RandomUniform::<T>::PER_BLOCK);
+            y.set(p, op.block(block)[at as usize]);
         }
         Ok(())
     }

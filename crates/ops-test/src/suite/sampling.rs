@@ -1,8 +1,8 @@
-//! Drawing tokens from logits.
+//! Drawing tokens from logits, and random numbers.
 use super::data::{Distribution, Random, values_of, zeroed};
 use super::draft::CaseBuilder;
 use super::placement::{IN, OUT, Placement};
-use super::{FLOATS, Suite, oracle};
+use super::{FLOATS, LENGTHS, Suite, oracle};
 use crate::Array;
 use ops_core::DType;
 
@@ -15,7 +15,30 @@ pub(super) fn cases(s: &mut Suite<'_>) {
             counters(s, dtype);
             special(s, dtype);
         }
+        if s.wants("random_uniform", dtype) {
+            uniform(s, dtype);
+        }
     }
+}
+
+fn uniform(s: &mut Suite<'_>, dtype: DType) {
+    let draft = |seed: u64, offset: u64, dims: &[usize], y| {
+        let draft = CaseBuilder::new("random_uniform", dtype).param("seed", seed).param("offset", offset);
+        draft.write("y", dims, y)
+    };
+    for n in LENGTHS {
+        s.run(draft(1, 0, &[n], Placement::Plain));
+    }
+    // Words that need all bits of the key, and blocks beyond 32 bits and at the end of the counter.
+    for (seed, offset) in [(0, 0), (7 << 40 | 5, 3), (1, (1 << 32) - 1), (u64::MAX, u64::MAX - 1)] {
+        for dims in [&[][..], &[1], &[4099], &[0], &[3, 0], &[2, 3, 129]] {
+            s.run(draft(seed, offset, dims, Placement::Plain));
+        }
+    }
+    for y in OUT {
+        s.run(draft(3, 1, &[3, 4, 33], y));
+    }
+    s.run(draft(3, 1, &[2, 5, 3], Placement::Order(&[1, 2, 0])));
 }
 
 /// Options of a draw.

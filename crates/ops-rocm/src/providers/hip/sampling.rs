@@ -1,7 +1,7 @@
-//! Drawing tokens from logits.
+//! Drawing tokens from logits, and random numbers.
 use super::{HipOp, Problem};
 use ops_core::Float;
-use ops_core::ops::Sample;
+use ops_core::ops::{RandomUniform, Sample};
 use ops_kernels::{Plan, Refused, sampling};
 
 impl<T: Float> HipOp for Sample<T> {
@@ -21,5 +21,12 @@ impl<T: Float> HipOp for Sample<T> {
             shift: masses.shift(),
         };
         plan.add(sampling::prepare([rows, columns], &on, p.device())?)
+    }
+}
+
+impl<T: Float> HipOp for RandomUniform<T> {
+    fn plan(&self, p: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused> {
+        let (y, numbers) = (p.at(0), [self.seed, self.offset]);
+        plan.add(sampling::random_uniform(y.dims(), y.view(), numbers, p.device())?)
     }
 }

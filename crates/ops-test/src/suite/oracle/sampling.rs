@@ -1,16 +1,19 @@
-//! Drawing tokens from logits.
+//! Drawing tokens from logits, and random numbers.
 use super::{Wants, exactly, integers, values};
-use crate::{CallError, Case};
+use crate::{Array, CallError, Case};
 use ops_core::DType;
 
 /// The ops computed here.
-pub(super) const OPS: &[&str] = &["sample"];
+pub(super) const OPS: &[&str] = &["sample", "random_uniform"];
 
 /// Minimum distance of `u` and `top_p` from the boundaries between two ids, so that every backend draws the
 /// same.
 const MARGIN: f64 = 1e-5;
 
 pub(super) fn wants(case: &Case) -> Wants {
+    if case.op == "random_uniform" {
+        return uniform(case);
+    }
     let options = Options::of(case)?;
     let rows = options.rows(case)?;
     let counters = integers::integers(case, "counter")?;
@@ -117,10 +120,11 @@ impl Row {
 /// The first of the four words of Philox-4×32-10, from section 3.3 of its paper: `L' = mullo(R, M)` and
 /// `R' = mulhi(R, M) ^ k ^ L` for each of two pairs, which then exchange their `R`.
 fn first_word(seed: u64, counter: i64) -> u32 {
-    philox([counter as u64, 0], seed) as u32
+    philox([counter as u64, 0], seed)[0] as u32
 }
 
-fn philox(counter: [u64; 2], key: u64) -> u64 {
+/// Words 0 and 1, and words 2 and 3.
+fn philox(counter: [u64; 2], key: u64) -> [u64; 2] {
     const M: [u64; 2] = [0xd251_1f53, 0xcd9e_8d57];
     const W: [u64; 2] = [0x9e37_79b9, 0xbb67_ae85];
     const WORD: u64 = u32::MAX as u64;
@@ -134,19 +138,34 @@ fn philox(counter: [u64; 2], key: u64) -> u64 {
         r = [(products[1] >> 32) ^ l[0] ^ k[0], (products[0] >> 32) ^ l[1] ^ k[1]];
         l = [products[1] & WORD, products[0] & WORD];
     }
-    l[0] << 32 | r[0]
+    [l[0] << 32 | r[0], l[1] << 32 | r[1]]
+}
+
+/// Fractions of the highest bits of 32-bit words, or in f64 of 64-bit words.
+fn uniform(case: &Case) -> Wants {
+    let count = |name| Ok::<_, CallError>(case.params.count(name)?.unwrap_or(0) as u64);
+    let (seed, offset) = (count("seed")?, count("offset")?);
+    let is_wide = case.dtype == DType::F64;
+    let numbers = (0u64..).flat_map(|block| philox([offset.wrapping_add(block), 1], seed)).flat_map(|two| {
+        let (one, other) = (two & u64::from(u32::MAX), two >> 32);
+        if is_wide { vec![two] } else { vec![one << 32, other << 32] }
+    });
+    let precision = case.dtype.precision().unwrap_or(0);
+    let fraction = |word: u64| (word >> (64 - precision)) as f64 / 2f64.powi(precision as i32);
+    let y: Vec<f64> = numbers.map(fraction).take(case.expect("y")?.layout.len()).collect();
+    Ok(vec![exactly("y", Array::from_slice(&y)?)])
 }
 
 #[cfg(test)]
 mod tests {
     use super::philox;
 
-    /// Words 0 and 1 of the known answers of the Random123 distribution.
+    /// The known answers of the Random123 distribution.
     #[test]
     fn philox_gives_the_known_answers() {
-        assert_eq!(philox([0; 2], 0), 0xe169_c58d_6627_e8d5);
-        assert_eq!(philox([u64::MAX; 2], u64::MAX), 0x41c8_3b0e_408f_276d);
+        assert_eq!(philox([0; 2], 0), [0xe169_c58d_6627_e8d5, 0x9b00_dbd8_bc57_ac4c]);
+        assert_eq!(philox([u64::MAX; 2], u64::MAX), [0x41c8_3b0e_408f_276d, 0x6d54_51fd_a20b_c7c6]);
         let pi = [0x85a3_08d3_243f_6a88, 0x0370_7344_1319_8a2e];
-        assert_eq!(philox(pi, 0x299f_31d0_a409_3822), 0x94fd_cceb_d16c_fe09);
+        assert_eq!(philox(pi, 0x299f_31d0_a409_3822), [0x94fd_cceb_d16c_fe09, 0x2412_6ea1_5001_e420]);
     }
 }
