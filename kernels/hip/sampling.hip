@@ -1,9 +1,10 @@
-// sample: an id drawn from each row of logits, by a block; random_uniform: random numbers, a Philox block by a thread.
+// sample: an id drawn from each row of logits, by a block; random_uniform, random_normal: a Philox block by a thread.
 // Probabilities are integers ("masses"), so sums do not depend on their order, and the result is that of every other backend. No
 // row is sorted: what is wanted is where a running sum, in falling order, first passes a bound, and that is found digit by digit
 // of the logits' keys, with a histogram of masses in LDS for each digit.
 #include "ops_first.h"
 #include "ops_reduce.h"
+#include "ops_trig.h"
 #include "ops_view.h"
 
 namespace ops {
@@ -242,31 +243,44 @@ template <typename T> OPS_DEVICE void sample(const SampleArgs& args) {
     }
 }
 
-// The numbers of a Philox block: the highest bits of each word as a fraction, or in f64 of two words.
-template <typename T> struct Uniform {
-    static constexpr u32 PER_BLOCK = 4;
+// The fractions that a Philox block's words are, of the accumulator's precision or fewer bits.
+template <typename T> struct Fractions {
+    static constexpr u32 COUNT = 4, ALL = 24;
     static constexpr u32 PRECISION = sizeof(T) == 4 ? 24 : same<T, f16>::value ? 11 : 8;
-    OPS_METHOD static T number(const Pack<u32, 4>& words, u32 i) {
-        return narrow<T>(f32(words.v[i] >> (32 - PRECISION)) * (1.0f / f32(1u << PRECISION)));
+    OPS_METHOD static f32 of(const Pack<u32, 4>& words, u32 i, u32 bits) {
+        return f32(words.v[i] >> (32 - bits)) * (1.0f / f32(1u << bits));
     }
 };
-template <> struct Uniform<f64> {
-    static constexpr u32 PER_BLOCK = 2;
-    OPS_METHOD static f64 number(const Pack<u32, 4>& words, u32 i) {
-        u64 word = u64(words.v[2 * i + 1]) << 32 | words.v[2 * i];
-        return f64(word >> 11) * 0x1p-53;
+template <> struct Fractions<f64> {
+    static constexpr u32 COUNT = 2, ALL = 53, PRECISION = 53;
+    OPS_METHOD static f64 of(const Pack<u32, 4>& words, u32 i, u32) {
+        return f64((u64(words.v[2 * i + 1]) << 32 | words.v[2 * i]) >> 11) * 0x1p-53;
     }
 };
 
-template <typename T> OPS_DEVICE void random_uniform(const RandomArgs& args) {
-    constexpr u32 N = Uniform<T>::PER_BLOCK;
+OPS_DEVICE f32 sin_of(f32 r) { return sin_reduced(r); }
+OPS_DEVICE f32 cos_of(f32 r) { return cos_reduced(r); }
+OPS_DEVICE f64 sin_of(f64 r) { return sin_reduced(r, 0.0); }
+OPS_DEVICE f64 cos_of(f64 r) { return cos_reduced(r, 0.0); }
+
+// Two normal numbers of two fractions.
+template <typename A> OPS_DEVICE void normal(A u, A v, A& first, A& second) {
+    A radius = sqrt(A(-2) * log(A(1) - u));
+    A quarter = nearest_even(A(4) * v);
+    A angle = (v - quarter * A(0.25)) * A(6.283185307179586);  // the difference is exact
+    A sin = sin_of(angle), cos = cos_of(angle);
+    u32 quadrant = u32(i32(quarter)) & 3;
+    first = radius * (quadrant == 0 ? cos : quadrant == 1 ? -sin : quadrant == 2 ? -cos : sin);
+    second = radius * (quadrant == 0 ? sin : quadrant == 1 ? cos : quadrant == 2 ? -sin : -cos);
+}
+
+// Writes the numbers of each block, which make(words) returns.
+template <typename T, typename F> OPS_DEVICE void random(const RandomArgs& args, F make) {
+    constexpr u32 N = Fractions<T>::COUNT;
     bool contiguous = args.shape.rank <= 1 && args.y.stride[MAX_RANK - 1] == 1;
     T* y = args.y.data;
     for (u64 block = global_thread(); block * N < args.shape.count; block += global_threads()) {
-        Pack<u32, 4> words = philox(args.offset + block, 1, args.seed);
-        Pack<T, N> out;
-        OPS_UNROLL
-        for (u32 i = 0; i < N; i++) out.v[i] = Uniform<T>::number(words, i);
+        Pack<T, N> out = make(philox(args.offset + block, 1, args.seed));
         u64 first = block * N, left = args.shape.count - first;
         if (contiguous && left >= N && is_aligned(y, sizeof(T) * N)) {
             store_pack<N>(y + first, out);
@@ -277,6 +291,31 @@ template <typename T> OPS_DEVICE void random_uniform(const RandomArgs& args) {
             if (i < left) y[contiguous ? i64(first + i) : offset_of<MAX_RANK - 1>(args.shape, args.y, first + i)] = out.v[i];
         }
     }
+}
+
+template <typename T> OPS_DEVICE void random_uniform(const RandomArgs& args) {
+    using Of = Fractions<T>;
+    random<T>(args, [](const Pack<u32, 4>& words) OPS_INLINE {
+        Pack<T, Of::COUNT> out;
+        OPS_UNROLL
+        for (u32 i = 0; i < Of::COUNT; i++) out.v[i] = narrow<T>(Of::of(words, i, Of::PRECISION));
+        return out;
+    });
+}
+
+template <typename T> OPS_DEVICE void random_normal(const RandomArgs& args) {
+    using Of = Fractions<T>;
+    random<T>(args, [](const Pack<u32, 4>& words) OPS_INLINE {
+        Pack<T, Of::COUNT> out;
+        OPS_UNROLL
+        for (u32 i = 0; i < Of::COUNT; i += 2) {
+            acc_t<T> first, second;
+            normal(Of::of(words, i, Of::ALL), Of::of(words, i + 1, Of::ALL), first, second);
+            out.v[i] = narrow<T>(first);
+            out.v[i + 1] = narrow<T>(second);
+        }
+        return out;
+    });
 }
 
 }  // namespace ops

@@ -1,4 +1,4 @@
-//! sample: an id drawn from each row of logits; random_uniform.
+//! sample: an id drawn from each row of logits; random_uniform and random_normal.
 use crate::instances::Table;
 use crate::launch::need;
 use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
@@ -31,10 +31,10 @@ pub struct SampleArgs {
     pub unused: u32,
 }
 
-/// Threads per block of random_uniform.
+/// Threads per block of random numbers.
 const RANDOM_BLOCK: u32 = 256;
 
-/// Arguments of random_uniform.
+/// Arguments of random_uniform and random_normal.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[allow(missing_docs)]
@@ -53,7 +53,8 @@ pub(crate) fn declare(table: &mut Table) {
     }
     let mut random = table.of::<RandomArgs>(Family::Sampling, RANDOM_BLOCK);
     for t in ElementType::FLOATS {
-        random.part("random").add("random_uniform", &[t], "random_uniform", &[]);
+        random.part("uniform").add("random_uniform", &[t], "random_uniform", &[]);
+        random.part("normal").add("random_normal", &[t], "random_normal", &[]);
     }
 }
 
@@ -112,14 +113,15 @@ pub fn prepare(
     Ok((launch, args))
 }
 
-/// Prepares random numbers in `y`, each thread a block of Philox with this seed, from block `offset` on.
-pub fn random_uniform(
+/// Prepares the numbers of `op`, random_uniform or random_normal, in `y`, each thread a block of Philox with this seed, from block `offset` on.
+pub fn random(
+    op: &str,
     dims: &[u64],
     y: OperandView<'_>,
     [seed, offset]: [u64; 2],
     device: &Device,
 ) -> Result<(Launch, RandomArgs), Refused> {
-    let instance = need("random_uniform", "", &[y.dtype])?;
+    let instance = need(op, "", &[y.dtype])?;
     let (shape, [y]) = elementwise(dims, [y])?;
     let blocks = shape.count().div_ceil(if instance.types[0].bytes() == 8 { 2 } else { 4 });
     let launch = Launch::over(instance, blocks, u64::from(RANDOM_BLOCK), device.row_blocks());

@@ -26,8 +26,8 @@ use ops_core::ops::{
 };
 use ops_core::ops::{ArgReduce, ArgSort, CumSum, Reduce, ReduceFn, Sort, TopK};
 use ops_core::ops::{BatchNorm, Pool2d, PoolFn, Upsample, Windows};
-use ops_core::ops::{CacheWrite, QkNormRopeCacheWrite, RandomUniform, RopeCacheWrite, RopeOrder};
-use ops_core::ops::{CombineExperts, LinearExperts, RouterTopK, Sample};
+use ops_core::ops::{CacheWrite, QkNormRopeCacheWrite, RopeCacheWrite, RopeOrder};
+use ops_core::ops::{CombineExperts, LinearExperts, Random, RouterTopK, Sample};
 use ops_core::ops::{Conv, ConvAxis, ConvForm};
 use ops_core::ops::{Conv1dUpdate, GatedDeltaRule, QkNormRope};
 use ops_core::ops::{GatedRmsNorm, L2Norm, LinearSwiglu, SwigluClamped};
@@ -125,7 +125,7 @@ lists! {
     [T: Float] SwigluClamped<T>: Hip; [SwigluClamped::<f32>::new(1.0, 1.0)];
     [T: Float] RouterTopK<T>: Hip; [RouterTopK::<f32>::of(1)];
     [T: Float] Sample<T>: Hip; [Sample::<f32>::greedy()];
-    [T: Float] RandomUniform<T>: Hip; [RandomUniform::<f32>::seed(0)];
+    [T: Float] Random<T>: Hip; [Random::<f32>::uniform(0), Random::normal(0)];
     [T: Float] LinearExperts<T>: Hip; [LinearExperts::<f32>::OP];
     [T: Float] CombineExperts<T>: Hip; [CombineExperts::<f32>::OP];
     [] Quantize: Hip; [Quantize];

@@ -153,49 +153,49 @@ pub(super) fn mutants() -> Vec<Mutant> {
     .collect()
 }
 
+fn block(at: u64, upper: u32) -> [u32; 4] {
+    [at as u32, (at >> 32) as u32, upper, 0]
+}
+
 fn random() -> Vec<Mutant> {
-    type Random = RandomUniform<f32>;
-    let option =
-        |name, f: fn(&mut Random)| Mutant::before::<Random>(name, "random_uniform", F32, move |op, _| f(op));
-    let words = |name, word: fn(u64, Random) -> u32, places: u32| {
-        Mutant::instead::<Random>(name, "random_uniform", F32, move |op, o| {
-            let words = (0..o["y"].layout().len() as u64).map(|i| word(i, op.clone()));
-            let unit = 2f64.powi(-(places as i32));
-            set(&mut o["y"], words.map(|word| f64::from(word >> (32 - places)) * unit).collect::<Vec<f64>>());
+    type Numbers = Random<f32>;
+    let option = |name, f: fn(&mut Numbers)| {
+        Mutant::before::<Numbers>(name, "random_uniform", F32, move |op, _| f(op))
+    };
+    // Another block and place for an element, or another number of bits.
+    let uniform = |name, counter: fn(u64, u64) -> ([u32; 4], usize), bits: u32| {
+        Mutant::instead::<Numbers>(name, "random_uniform", F32, move |op, o| {
+            let word = |i| {
+                let (counter, place) = counter(i, op.offset);
+                philox4x32(counter, halves(op.seed))[place]
+            };
+            let words = (0..o["y"].layout().len() as u64).map(word);
+            let numbers = words.map(|word| f64::from(word >> (32 - bits)) / f64::from(1u32 << bits));
+            set(&mut o["y"], numbers.collect::<Vec<f64>>());
         })
     };
-    fn of(counter: [u32; 4], op: Random, word: usize) -> u32 {
-        philox4x32(counter, halves(op.seed))[word]
-    }
+    let normal = |name, change: fn(f64) -> f64, keep: usize| {
+        Mutant::instead::<Numbers>(name, "random_normal", F32, move |op, o| {
+            let numbers = (0..o["y"].layout().len() as u64)
+                .map(|i| change(op.block(i / 4)[i as usize % 4 / keep * keep]));
+            set(&mut o["y"], numbers.collect::<Vec<f64>>());
+        })
+    };
     vec![
         option("the seed's upper word ignored", |op| op.seed = u64::from(op.seed as u32)),
         option("offset ignored", |op| op.offset = 0),
         option("the offset in 32 bits", |op| op.offset = u64::from(op.offset as u32)),
-        words(
-            "the same counters as sample",
-            |i, op| {
-                let [low, high] = halves(op.offset.wrapping_add(i / 4));
-                of([low, high, 0, 0], op, i as usize % 4)
-            },
+        uniform(
+            "the counters of sample",
+            |i, offset| (block(offset.wrapping_add(i / 4), 0), i as usize % 4),
             24,
         ),
-        words(
-            "a block for each number",
-            |i, op| {
-                let [low, high] = halves(op.offset.wrapping_add(i));
-                of([low, high, 1, 0], op, 0)
-            },
-            24,
-        ),
-        words(
-            "too few bits",
-            |i, op| {
-                let [low, high] = halves(op.offset.wrapping_add(i / 4));
-                of([low, high, 1, 0], op, i as usize % 4)
-            },
-            23,
-        ),
+        uniform("a block for each number", |i, offset| (block(offset.wrapping_add(i), 1), 0), 24),
+        uniform("a bit too few", |i, offset| (block(offset.wrapping_add(i / 4), 1), i as usize % 4), 23),
+        normal("the cosine twice", |y| y, 2),
+        normal("another variance", |y| y * 1.00001, 1),
+        normal("negative", |y| -y, 1),
         Mutant::overrun("random_uniform", F32),
-        Mutant::declines("random_uniform", F32),
+        Mutant::declines("random_normal", F32),
     ]
 }

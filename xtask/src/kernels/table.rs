@@ -114,7 +114,7 @@ const fn grid(family: Family) -> Grid {
             "router_topk: 64 per compute unit; combine_experts: 32",
         ),
         Family::Sampling => (
-            "sample: a block to a row; random_uniform: ceil(count / 4 / block), f64: ceil(count / 2 / block)",
+            "sample: a block to a row; random numbers: ceil(count / 4 / block), f64: ceil(count / 2 / block)",
             "64 per compute unit",
         ),
         Family::Experts => ("ceil(rows * groups * lanes / block)", "64 per compute unit"),

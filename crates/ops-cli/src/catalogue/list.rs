@@ -274,7 +274,7 @@ fn planes(name: &str) -> Option<Facts> {
 fn elementwise(op: &registry::Entry) -> Facts {
     // Operations in the formula.
     let flops = match op.name {
-        "copy" | "fill" | "where" | "cast" | "random_uniform" => 0.0,
+        "copy" | "fill" | "where" | "cast" | "random_uniform" | "random_normal" => 0.0,
         "affine" | "affine_inplace" | "clamp" => 2.0,
         "elu" => 3.0,
         "silu" | "sigmoid" => 3.0,

@@ -271,7 +271,8 @@ registry! {
         [Name::of("linear_experts", ()).no_blocks("weight"), Name::of("qlinear_experts", ()).blocks("weight")];
     combine_experts: CombineExperts<T>, floats;
     sample: Sample<T>, floats;
-    random_uniform: RandomUniform<T>, floats;
+    random: Random<T>, floats,
+        [Name::of("random_uniform", Distribution::Uniform), Name::of("random_normal", Distribution::Normal)];
     quantize: Quantize, single, [Name::of("quantize", ()).blocks("y")];
     dequantize: Dequantize, single, [Name::of("dequantize", ()).blocks("x")];
     embedding: Embedding<T>, floats,

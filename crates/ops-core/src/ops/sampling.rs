@@ -48,28 +48,33 @@ ops! {
     fn temperature;
     operands sample { logits: in T [n, v], counter: in i64 [n], ids: out u32 [n] }
 
-    /// Random numbers, uniformly distributed from 0 to below 1.
+    /// Random numbers of a distribution: `random_uniform` or `random_normal`.
     ///
     /// Operands: `y` of any shape, which is only written.
     ///
-    /// Element `i` in row-major order is `⌊w / 2ᵇ⁻ᵖ⌋ · 2⁻ᵖ`. Here `p` is the precision of `T`: 8 bits for bf16, 11 for f16, 24
-    /// for f32, 53 for f64. `w` has `b` = 32 bits and is word `i mod 4` of block `offset + ⌊i / 4⌋`; in f64 it has 64 and is words
-    /// `2 (i mod 2)`, the lower one, and `2 (i mod 2) + 1` of block `offset + ⌊i / 2⌋`. A block is the four words of
-    /// Philox-4×32-10 with the key `seed` and the counter `(block, 1)`, of 64 bits each, low words first.
+    /// A block is the four words of Philox-4×32-10 with the key `seed` and the counter `(block, 1)`, of 64 bits each, low words first.
+    /// Elements 0 to 3 of `y`, in row-major order, are made of block `offset`, elements 4 to 7 of the next, and so on. In f64, a
+    /// block's words 0 and 1, and 2 and 3, are joined, low words first, and a block makes two elements.
     ///
-    /// So all backends give the same bits, and no number depends on how many there are. To go on with a sequence of `n` numbers, add
-    /// `⌈n / 4⌉` to the offset, or `⌈n / 2⌉` in f64. Unlike with [`Sample`], the counter's upper half is 1, so a seed may serve both.
+    /// **Uniform:** element `i` is `⌊w · 2ᵖ⌋ · 2⁻ᵖ`, from 0 to below 1. Here `w` is the block's next word, as a fraction of all its
+    /// bits, and `p` is the precision of `T`: 8 bits for bf16, 11 for f16, 24 for f32, 53 for f64. All backends give the same bits.
     ///
-    /// Philox: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
-    pub struct RandomUniform<T: Float> {
+    /// **Normal:** of mean 0 and variance 1. Two words make two elements, `r · cos(2π v)` and `r · sin(2π v)`, with `r =
+    /// √(−2 ln(1 − u))`. `u` and `v` are uniform numbers as above, of 24 bits, or 53 in f64. So no element is beyond 5.8, or 8.6.
+    ///
+    /// No number depends on how many there are. To go on with a sequence of `n` numbers, add `⌈n / 4⌉` to the offset, or `⌈n / 2⌉` in
+    /// f64. The counter's upper half is 0 in [`Sample`], so one seed may serve both ops.
+    ///
+    /// Philox: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011. Normal numbers: Box and Muller, "A note on the
+    /// generation of random normal deviates", 1958.
+    pub struct Random<T: Float> {
         /// The key of the random numbers.
         pub seed: u64,
         /// The first block.
         pub offset: u64 = 0,
     }
-    /// The sequence of a seed, from its beginning.
-    fn seed;
-    operands random_uniform { y: inout T }
+    variant { distribution: Distribution }
+    operands random { y: inout T }
 }
 impl<T> Sample<T> {
     /// Takes the largest logit.
@@ -144,71 +149,133 @@ pub trait SamplingOps<T: Float>: Execute<Sample<T>> {
 }
 impl<T: Float, B: Execute<Sample<T>>> SamplingOps<T> for B {}
 
-impl<T> RandomUniform<T> {
-    /// The same options for numbers of another type.
-    pub fn of_type<U>(self) -> RandomUniform<U> {
-        self.typed()
+/// What random numbers are distributed like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Distribution {
+    /// Uniformly, from 0 to below 1.
+    Uniform,
+    /// Normally, with mean 0 and variance 1.
+    Normal,
+}
+
+impl<T> Random<T> {
+    /// Uniform numbers from 0 to below 1: the sequence of a seed, from its beginning.
+    pub fn uniform(seed: u64) -> Self {
+        Random { seed, offset: 0, distribution: Distribution::Uniform, types: core::marker::PhantomData }
+    }
+    /// Normal numbers of mean 0 and variance 1: the sequence of a seed, from its beginning.
+    pub fn normal(seed: u64) -> Self {
+        Random { distribution: Distribution::Normal, ..Self::uniform(seed) }
     }
     /// Sets the first block.
     pub fn offset(self, offset: u64) -> Self {
-        RandomUniform { offset, ..self }
+        Random { offset, ..self }
+    }
+    /// The same options for numbers of another type.
+    pub fn of_type<U>(self) -> Random<U> {
+        self.typed()
+    }
+    /// The distribution of the numbers.
+    pub fn distribution(&self) -> Distribution {
+        self.distribution
     }
 }
-impl<T: Float> RandomUniform<T> {
+impl<T: Float> Random<T> {
     /// The numbers in a block: 4, or 2 in f64.
-    pub const PER_BLOCK: u64 = 16 / if size_of::<T>() == 8 { 8 } else { 4 };
+    pub const PER_BLOCK: u64 = if size_of::<T>() == 8 { 2 } else { 4 };
 
     /// The numbers of a block, counted from the first one of the call; in f64 two, and zeros.
     pub fn block(&self, block: u64) -> [f64; 4] {
         let halves = |v: u64| [v as u32, (v >> 32) as u32];
         let [low, high] = halves(self.offset.wrapping_add(block));
-        let words = philox4x32([low, high, 1, 0], halves(self.seed));
-        let precision = T::DTYPE.precision().unwrap_or(0);
-        let number =
-            |word: u64, bits: u32| (word >> (bits - precision)) as f64 * (-f64::from(precision)).exp2();
-        match Self::PER_BLOCK {
-            2 => {
-                let wide = |i: usize| u64::from(words[i]) | u64::from(words[i + 1]) << 32;
-                [number(wide(0), 64), number(wide(2), 64), 0.0, 0.0]
+        let words = philox4x32([low, high, 1, 0], halves(self.seed)).map(u64::from);
+        // All words at the upper end of 64 bits.
+        let words = match Self::PER_BLOCK {
+            2 => [words[0] | words[1] << 32, words[2] | words[3] << 32, 0, 0],
+            _ => words.map(|word| word << 32),
+        };
+        let bits = match (self.distribution, T::DTYPE.precision()) {
+            (Distribution::Uniform, Some(precision)) => precision,
+            _ if Self::PER_BLOCK == 2 => 53,
+            _ => 24,
+        };
+        let fractions = words.map(|word| (word >> (64 - bits)) as f64 * (-f64::from(bits)).exp2());
+        let [a, b, c, d] = fractions;
+        match self.distribution {
+            Distribution::Uniform => fractions,
+            Distribution::Normal if Self::PER_BLOCK == 2 => {
+                let [first, second] = normal(a, b);
+                [first, second, 0.0, 0.0]
             }
-            _ => words.map(|word| number(word.into(), 32)),
+            Distribution::Normal => {
+                let ([first, second], [third, fourth]) = (normal(a, b), normal(c, d));
+                [first, second, third, fourth]
+            }
         }
     }
 }
-impl<T: Float> Op for RandomUniform<T> {
-    fn infer(&self, _: &args::random_uniform::Shapes<'_>) -> Result<[Shape; 0]> {
+
+/// Two normal numbers of two uniform ones.
+fn normal(u: f64, v: f64) -> [f64; 2] {
+    let radius = (-2.0 * (1.0 - u).ln()).sqrt();
+    // The nearest quarter of a turn; the rest is exact.
+    let quarter = (4.0 * v).round();
+    let (sin, cos) = ((v - quarter / 4.0) * core::f64::consts::TAU).sin_cos();
+    let (sin, cos) = match quarter as u32 % 4 {
+        0 => (sin, cos),
+        1 => (cos, -sin),
+        2 => (-sin, -cos),
+        _ => (-cos, sin),
+    };
+    [radius * cos, radius * sin]
+}
+
+impl<T: Float> Op for Random<T> {
+    fn name(&self) -> &'static str {
+        match self.distribution {
+            Distribution::Uniform => "random_uniform",
+            Distribution::Normal => "random_normal",
+        }
+    }
+    fn infer(&self, _: &args::random::Shapes<'_>) -> Result<[Shape; 0]> {
         Ok([])
     }
-    fn tolerance(&self, _: &'static str, _: DType, _: &dyn Operands) -> Tolerance {
-        Tolerance::Exact
+    fn tolerance(&self, _: &'static str, dtype: DType, _: &dyn Operands) -> Tolerance {
+        match self.distribution {
+            Distribution::Uniform => Tolerance::Exact,
+            Distribution::Normal => Tolerance::rounded(dtype),
+        }
     }
 }
 
 /// Random numbers in `T`.
-pub trait RandomOps<T: Float>: Execute<RandomUniform<T>> {
-    /// [`RandomUniform`]: a tensor of these extents, with numbers from 0 to below 1.
+pub trait RandomOps<T: Float>: Execute<Random<T>> {
+    /// [`Random`] numbers: a tensor of these extents.
     ///
     /// # Errors
     /// Any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, Tensor, ops::*};
+    /// # use ops_core::{Backend, ops::*};
     /// # let b = ops_cpu::Cpu::new();
-    /// let y: Tensor<_, f32> = b.random_uniform(&[2, 3], RandomUniform::seed(7))?;
+    /// let y = b.random(&[2, 3], Random::<f32>::uniform(7))?;
     /// assert!(y.to_vec(&b)?.iter().all(|y| (0.0..1.0).contains(y)));
+    /// let (begin, rest) = (b.random(&[4], Random::<f32>::normal(7))?, b.random(&[8], Random::normal(7).offset(1))?);
+    /// assert_eq!(b.random(&[12], Random::normal(7))?.to_vec(&b)?, [begin.to_vec(&b)?, rest.to_vec(&b)?].concat());
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn random_uniform(&self, dims: &[usize], op: RandomUniform<T>) -> Result<TensorOf<Self, T>> {
+    fn random(&self, dims: &[usize], op: Random<T>) -> Result<TensorOf<Self, T>> {
         let mut y = self.empty(Shape::new(dims)?)?;
-        self.random_uniform_into(&mut y, op)?;
+        self.random_into(&mut y, op)?;
         Ok(y)
     }
-    /// [`random_uniform`](Self::random_uniform) into `y`.
+    /// [`random`](Self::random) into `y`.
     ///
     /// # Errors
     /// Any error that the backend reports.
-    fn random_uniform_into(&self, mut y: impl AsViewMut<Self::Space, T>, op: RandomUniform<T>) -> Result<()> {
-        self.run(&op, args::random_uniform::Args { y: y.view_mut() })
+    fn random_into(&self, mut y: impl AsViewMut<Self::Space, T>, op: Random<T>) -> Result<()> {
+        self.run(&op, args::random::Args { y: y.view_mut() })
     }
 }
-impl<T: Float, B: Execute<RandomUniform<T>>> RandomOps<T> for B {}
+impl<T: Float, B: Execute<Random<T>>> RandomOps<T> for B {}

@@ -9,8 +9,8 @@ use crate::host::raw::{Raw, RawMut, on_float};
 use crate::{Host, Kernel};
 use bytemuck::{cast_slice, cast_slice_mut};
 use core::cmp::Ordering;
-use ops_core::ops::{Masses, RandomUniform, Sample};
-use ops_core::{Call, DType, Float, Layout, Result, Scalar, Wide};
+use ops_core::ops::{Masses, Random, Sample};
+use ops_core::{Call, DType, Float, Layout, Op, Result, Scalar, Wide};
 use ops_simd::{Isa, Store};
 
 /// The largest `top_k` for which ids are kept in a list instead of bins.
@@ -246,12 +246,12 @@ impl<T: Float> Kernel<Sample<T>> for Cpu {
 /// Numbers of a row that one task writes: whole blocks.
 const PART: usize = 4096;
 
-fn random_uniform(op: RandomUniform<f32>, y: RawMut<'_>) -> Result<()> {
+fn random(op: Random<f32>, y: RawMut<'_>) -> Result<()> {
     let (n, dtype) = (y.layout.last(), y.dtype);
-    for_each_part("random_uniform", y, PART, 8, &|_, (row, start), y| {
+    for_each_part(op.name(), y, PART, 32, &|_, (row, start), y| {
         let first = row as u64 * n as u64 + start as u64;
         on_float!(dtype, T => {
-            let (op, per) = (op.of_type::<T>(), RandomUniform::<T>::PER_BLOCK);
+            let (op, per) = (op.of_type::<T>(), Random::<T>::PER_BLOCK);
             let (mut at, mut block) = (u64::MAX, [0.0; 4]);
             for (i, y) in (first..).zip(cast_slice_mut::<u8, T>(y)) {
                 if i / per != at {
@@ -265,9 +265,9 @@ fn random_uniform(op: RandomUniform<f32>, y: RawMut<'_>) -> Result<()> {
     })
 }
 
-impl<T: Float> Kernel<RandomUniform<T>> for Cpu {
-    fn compute(&self, call: Call<'_, '_, RandomUniform<T>, Host>) -> Result<()> {
+impl<T: Float> Kernel<Random<T>> for Cpu {
+    fn compute(&self, call: Call<'_, '_, Random<T>, Host>) -> Result<()> {
         let (op, a) = call.into_parts();
-        random_uniform(op.of_type(), RawMut::of(&mut a.y))
+        random(op.of_type(), RawMut::of(&mut a.y))
     }
 }

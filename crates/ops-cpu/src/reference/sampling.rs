@@ -2,7 +2,7 @@
 use super::Reference;
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
-use ops_core::ops::{RandomUniform, Sample};
+use ops_core::ops::{Random, Sample};
 use ops_core::{Call, Float, Result, Wide};
 
 /// Ids in descending order of logits, the lower id first among equals. NaN comes first.
@@ -56,14 +56,13 @@ impl<T: Float> Kernel<Sample<T>> for Reference {
     }
 }
 
-impl<T: Float> Kernel<RandomUniform<T>> for Reference {
-    fn compute(&self, call: Call<'_, '_, RandomUniform<T>, Host>) -> Result<()> {
+impl<T: Float> Kernel<Random<T>> for Reference {
+    fn compute(&self, call: Call<'_, '_, Random<T>, Host>) -> Result<()> {
         let (op, a) = call.into_parts();
         let mut y = RawMut::of(&mut a.y);
-        for (i, p) in y.layout.positions().enumerate() {
-            let (block, at) =
-                (i as u64 / RandomUniform::<T>::PER_BLOCK, i as u64 % RandomUniform::<T>::PER_BLOCK);
-            y.set(p, op.block(block)[at as usize]);
+        for (i, p) in (0..).zip(y.layout.positions()) {
+            let per = Random::<T>::PER_BLOCK;
+            y.set(p, op.block(i / per)[(i % per) as usize]);
         }
         Ok(())
     }

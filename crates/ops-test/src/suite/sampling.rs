@@ -15,15 +15,17 @@ pub(super) fn cases(s: &mut Suite<'_>) {
             counters(s, dtype);
             special(s, dtype);
         }
-        if s.wants("random_uniform", dtype) {
-            uniform(s, dtype);
+        for op in ["random_uniform", "random_normal"] {
+            if s.wants(op, dtype) {
+                random(s, op, dtype);
+            }
         }
     }
 }
 
-fn uniform(s: &mut Suite<'_>, dtype: DType) {
+fn random(s: &mut Suite<'_>, op: &str, dtype: DType) {
     let draft = |seed: u64, offset: u64, dims: &[usize], y| {
-        let draft = CaseBuilder::new("random_uniform", dtype).param("seed", seed).param("offset", offset);
+        let draft = CaseBuilder::new(op, dtype).param("seed", seed).param("offset", offset);
         draft.write("y", dims, y)
     };
     for n in LENGTHS {

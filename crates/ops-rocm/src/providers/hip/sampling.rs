@@ -1,7 +1,7 @@
 //! Drawing tokens from logits, and random numbers.
 use super::{HipOp, Problem};
-use ops_core::Float;
-use ops_core::ops::{RandomUniform, Sample};
+use ops_core::ops::{Random, Sample};
+use ops_core::{Float, Op};
 use ops_kernels::{Plan, Refused, sampling};
 
 impl<T: Float> HipOp for Sample<T> {
@@ -24,9 +24,9 @@ impl<T: Float> HipOp for Sample<T> {
     }
 }
 
-impl<T: Float> HipOp for RandomUniform<T> {
+impl<T: Float> HipOp for Random<T> {
     fn plan(&self, p: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused> {
         let (y, numbers) = (p.at(0), [self.seed, self.offset]);
-        plan.add(sampling::random_uniform(y.dims(), y.view(), numbers, p.device())?)
+        plan.add(sampling::random(self.name(), y.dims(), y.view(), numbers, p.device())?)
     }
 }

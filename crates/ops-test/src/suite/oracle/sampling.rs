@@ -1,18 +1,20 @@
 //! Drawing tokens from logits, and random numbers.
-use super::{Wants, exactly, integers, values};
+use super::double::Double;
+use super::{Wants, exactly, integers, values, want};
 use crate::{Array, CallError, Case};
 use ops_core::DType;
+use ops_core::ops::Random;
 
 /// The ops computed here.
-pub(super) const OPS: &[&str] = &["sample", "random_uniform"];
+pub(super) const OPS: &[&str] = &["sample", "random_uniform", "random_normal"];
 
 /// Minimum distance of `u` and `top_p` from the boundaries between two ids, so that every backend draws the
 /// same.
 const MARGIN: f64 = 1e-5;
 
 pub(super) fn wants(case: &Case) -> Wants {
-    if case.op == "random_uniform" {
-        return uniform(case);
+    if case.op != "sample" {
+        return random(case);
     }
     let options = Options::of(case)?;
     let rows = options.rows(case)?;
@@ -141,19 +143,47 @@ fn philox(counter: [u64; 2], key: u64) -> [u64; 2] {
     [l[0] << 32 | r[0], l[1] << 32 | r[1]]
 }
 
-/// Fractions of the highest bits of 32-bit words, or in f64 of 64-bit words.
-fn uniform(case: &Case) -> Wants {
+/// Fractions of the highest bits of 32-bit words, or in f64 of 64-bit words; or normal numbers of two such fractions.
+fn random(case: &Case) -> Wants {
     let count = |name| Ok::<_, CallError>(case.params.count(name)?.unwrap_or(0) as u64);
     let (seed, offset) = (count("seed")?, count("offset")?);
-    let is_wide = case.dtype == DType::F64;
-    let numbers = (0u64..).flat_map(|block| philox([offset.wrapping_add(block), 1], seed)).flat_map(|two| {
+    let (is_wide, is_normal) = (case.dtype == DType::F64, case.op == "random_normal");
+    let words = (0u64..).flat_map(|block| philox([offset.wrapping_add(block), 1], seed)).flat_map(|two| {
         let (one, other) = (two & u64::from(u32::MAX), two >> 32);
         if is_wide { vec![two] } else { vec![one << 32, other << 32] }
     });
-    let precision = case.dtype.precision().unwrap_or(0);
-    let fraction = |word: u64| (word >> (64 - precision)) as f64 / 2f64.powi(precision as i32);
-    let y: Vec<f64> = numbers.map(fraction).take(case.expect("y")?.layout.len()).collect();
-    Ok(vec![exactly("y", Array::from_slice(&y)?)])
+    let n = case.expect("y")?.layout.len();
+    if !is_normal {
+        let bits = case.dtype.precision().unwrap_or(0);
+        let y: Vec<f64> =
+            words.map(|word| (word >> (64 - bits)) as f64 / 2f64.powi(bits as i32)).take(n).collect();
+        return Ok(vec![exactly("y", Array::from_slice(&y)?)]);
+    }
+    let steps = if is_wide { 53 } else { 24 };
+    let mut words = words.map(|word| word >> (64 - steps));
+    let scale = Double::of(2f64.powi(-(steps as i32)));
+    let mut y = Vec::new();
+    while let (Some(u), Some(v), true) = (words.next(), words.next(), y.len() < n) {
+        let radius = (Double::of(-2.0) * (Double::of(((1 << steps) - u) as f64) * scale).ln()).sqrt();
+        // An eighth of a turn at most, so that sine and cosine are exact to the last bits.
+        let (eighth, rest) = (v >> (steps - 3), v & ((1 << (steps - 3)) - 1));
+        let whole = 1u64 << (steps - 3);
+        let angle = |steps_of: u64| steps_of as f64 * 2f64.powi(-(steps as i32)) * std::f64::consts::TAU;
+        let (from_below, from_above) = (angle(rest).sin_cos(), angle(whole - rest).sin_cos());
+        let (cos, sin) = match eighth {
+            0 => (from_below.1, from_below.0),
+            1 => (from_above.0, from_above.1),
+            2 => (-from_below.0, from_below.1),
+            3 => (-from_above.1, from_above.0),
+            4 => (-from_below.1, -from_below.0),
+            5 => (-from_above.0, -from_above.1),
+            6 => (from_below.0, -from_below.1),
+            _ => (from_above.1, -from_above.0),
+        };
+        y.extend([radius * Double::of(cos), radius * Double::of(sin)]);
+    }
+    y.truncate(n);
+    Ok(vec![want(case, &Random::<f64>::normal(0), "y", &y)?])
 }
 
 #[cfg(test)]
