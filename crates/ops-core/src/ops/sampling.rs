@@ -69,7 +69,7 @@ ops! {
     /// generation of random normal deviates", 1958.
     pub struct Random<T: Float> {
         /// The key of the random numbers.
-        pub seed: u64,
+        pub seed: u64 [or 0],
         /// The first block.
         pub offset: u64 = 0,
     }
