@@ -1,5 +1,5 @@
 //! batch_norm with given statistics.
-use crate::instances::Table;
+use crate::instances::{Table, arguments};
 use crate::launch::need;
 use crate::quant::kind;
 use crate::shape::List;
@@ -7,15 +7,15 @@ use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, St
 
 const BLOCK: u32 = 256;
 
-/// A vector whose float type is a value. Mirrors `Parameter` in the source.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct Parameter {
-    pub data: u64,
-    pub stride: i64,
-    pub kind: u32,
-    pub reserved: u32,
+arguments! {
+    /// A vector whose float type is a value. Mirrors `Parameter` in the source.
+    #[derive(Default)]
+    pub struct Parameter {
+        pub data: u64,
+        pub stride: i64,
+        pub kind: u32,
+        pub reserved: u32,
+    }
 }
 
 impl Parameter {
@@ -26,21 +26,20 @@ impl Parameter {
     }
 }
 
-/// Arguments of batch_norm.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct BatchNormArgs {
-    pub shape: Shape,
-    pub x: StridedPointer,
-    pub y: StridedPointer,
-    pub channel: StridedPointer,
-    pub weight: Parameter,
-    pub bias: Parameter,
-    pub mean: Parameter,
-    pub var: Parameter,
-    pub eps: f64,
-    pub wide: u64,
+arguments! {
+    /// Arguments of batch_norm.
+    pub struct BatchNormArgs {
+        pub shape: Shape,
+        pub x: StridedPointer,
+        pub y: StridedPointer,
+        pub channel: StridedPointer,
+        pub weight: Parameter,
+        pub bias: Parameter,
+        pub mean: Parameter,
+        pub var: Parameter,
+        pub eps: f64,
+        pub wide: u64,
+    }
 }
 
 pub(crate) fn declare(table: &mut Table) {

@@ -1,22 +1,22 @@
 //! Binary elementwise ops: `y = f(a, b)`. Stride 0 broadcasts; `y` may be `a` or `b`.
-use crate::instances::Table;
+use crate::instances::{Table, arguments};
 use crate::launch::need;
 use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
 
 const BLOCK: u32 = 256;
 
-/// Arguments of every binary kernel.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct BinaryArgs {
-    /// Shape of all operands, from [`crate::elementwise`].
-    pub shape: Shape,
-    /// The first input; the gate in swiglu and geglu.
-    pub a: StridedPointer,
-    /// The second input.
-    pub b: StridedPointer,
-    /// The output.
-    pub y: StridedPointer,
+arguments! {
+    /// Arguments of every binary kernel.
+    pub struct BinaryArgs {
+        /// Shape of all operands, from [`crate::elementwise`].
+        pub shape: Shape,
+        /// The first input; the gate in swiglu and geglu.
+        pub a: StridedPointer,
+        /// The second input.
+        pub b: StridedPointer,
+        /// The output.
+        pub y: StridedPointer,
+    }
 }
 
 const NUMBER_OPS: [(&str, &str); 6] = [

@@ -1,6 +1,6 @@
 //! Writing rows to key and value caches.
 use crate::index::{Report, kind_of};
-use crate::instances::Table;
+use crate::instances::{Table, arguments};
 use crate::launch::need;
 use crate::{
     Device, Divider, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise,
@@ -8,33 +8,30 @@ use crate::{
 
 const BLOCK: u32 = 256;
 
-/// Arguments of cache_write.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct CacheWriteArgs {
-    pub shape: Shape,
-    pub x: StridedPointer,
-    pub cache: StridedPointer,
-    pub slots: StridedPointer,
-    pub place: StridedPointer,
-    pub cache_row: i64,
-    pub bound: u64,
-    pub error: u64,
-    pub slots_kind: u32,
-    pub op: u32,
-    pub operand: u32,
-    pub reserved: u32,
-}
+arguments! {
+    /// Arguments of cache_write.
+    pub struct CacheWriteArgs {
+        pub shape: Shape,
+        pub x: StridedPointer,
+        pub cache: StridedPointer,
+        pub slots: StridedPointer,
+        pub place: StridedPointer,
+        pub cache_row: i64,
+        pub bound: u64,
+        pub error: u64,
+        pub slots_kind: u32,
+        pub op: u32,
+        pub operand: u32,
+        pub reserved: u32,
+    }
 
-/// Strides of rows \[n, h, d\].
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct HeadRows {
-    pub row: i64,
-    pub head: i64,
-    pub step: i64,
+    /// Strides of rows \[n, h, d\].
+    #[derive(Default)]
+    pub struct HeadRows {
+        pub row: i64,
+        pub head: i64,
+        pub step: i64,
+    }
 }
 impl HeadRows {
     fn of(view: OperandView<'_>) -> Result<Self, Refused> {
@@ -45,48 +42,47 @@ impl HeadRows {
     }
 }
 
-/// Arguments of rope_cache_write, with and without a norm.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct RopeCacheArgs {
-    pub k: u64,
-    pub v: u64,
-    pub weight: u64,
-    pub cos: u64,
-    pub sin: u64,
-    pub positions: u64,
-    pub slots: u64,
-    pub k_cache: u64,
-    pub v_cache: u64,
-    pub of_k: HeadRows,
-    pub of_v: HeadRows,
-    pub of_k_cache: HeadRows,
-    pub of_v_cache: HeadRows,
-    pub weight_step: i64,
-    pub cos_row: i64,
-    pub cos_step: i64,
-    pub sin_row: i64,
-    pub sin_step: i64,
-    pub positions_step: i64,
-    pub slots_step: i64,
-    pub heads: Divider,
-    pub rows: u64,
-    pub d: u64,
-    pub dv: u64,
-    pub half: u64,
-    pub interleaved: u64,
-    pub weight_is_f32: u64,
-    pub tables_are_f32: u64,
-    pub lanes: u64,
-    pub eps: f64,
-    pub table_rows: u64,
-    pub cache_slots: u64,
-    pub error: u64,
-    pub positions_kind: u32,
-    pub slots_kind: u32,
-    pub op_of_positions: u32,
-    pub op_of_slots: u32,
+arguments! {
+    /// Arguments of rope_cache_write, with and without a norm.
+    pub struct RopeCacheArgs {
+        pub k: u64,
+        pub v: u64,
+        pub weight: u64,
+        pub cos: u64,
+        pub sin: u64,
+        pub positions: u64,
+        pub slots: u64,
+        pub k_cache: u64,
+        pub v_cache: u64,
+        pub of_k: HeadRows,
+        pub of_v: HeadRows,
+        pub of_k_cache: HeadRows,
+        pub of_v_cache: HeadRows,
+        pub weight_step: i64,
+        pub cos_row: i64,
+        pub cos_step: i64,
+        pub sin_row: i64,
+        pub sin_step: i64,
+        pub positions_step: i64,
+        pub slots_step: i64,
+        pub heads: Divider,
+        pub rows: u64,
+        pub d: u64,
+        pub dv: u64,
+        pub half: u64,
+        pub interleaved: u64,
+        pub weight_is_f32: u64,
+        pub tables_are_f32: u64,
+        pub lanes: u64,
+        pub eps: f64,
+        pub table_rows: u64,
+        pub cache_slots: u64,
+        pub error: u64,
+        pub positions_kind: u32,
+        pub slots_kind: u32,
+        pub op_of_positions: u32,
+        pub op_of_slots: u32,
+    }
 }
 
 pub(crate) fn declare(table: &mut Table) {

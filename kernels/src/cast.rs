@@ -1,18 +1,17 @@
 //! cast between any two scalar types.
-use crate::instances::Table;
+use crate::instances::{Table, arguments};
 use crate::launch::need;
 use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
 
 const BLOCK: u32 = 256;
 
-/// Arguments of every cast.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct CastArgs {
-    pub shape: Shape,
-    pub x: StridedPointer,
-    pub y: StridedPointer,
+arguments! {
+    /// Arguments of every cast.
+    pub struct CastArgs {
+        pub shape: Shape,
+        pub x: StridedPointer,
+        pub y: StridedPointer,
+    }
 }
 
 pub(crate) fn declare(table: &mut Table) {

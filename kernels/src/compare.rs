@@ -1,24 +1,24 @@
 //! Comparisons: `y = 1` where a relation of `a` and `b` holds, otherwise 0. Stride 0 broadcasts.
-use crate::instances::Table;
+use crate::instances::{Table, arguments};
 use crate::launch::need;
 use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
 
 const BLOCK: u32 = 256;
 
-/// Arguments of every comparison.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct CompareArgs {
-    /// Shape of all operands, from [`crate::elementwise`].
-    pub shape: Shape,
-    /// The operand on the left of the relation.
-    pub a: StridedPointer,
-    /// The operand on the right.
-    pub b: StridedPointer,
-    /// The output, u8.
-    pub y: StridedPointer,
-    /// 1 to write the negation of the relation, otherwise 0.
-    pub negated: u64,
+arguments! {
+    /// Arguments of every comparison.
+    pub struct CompareArgs {
+        /// Shape of all operands, from [`crate::elementwise`].
+        pub shape: Shape,
+        /// The operand on the left of the relation.
+        pub a: StridedPointer,
+        /// The operand on the right.
+        pub b: StridedPointer,
+        /// The output, u8.
+        pub y: StridedPointer,
+        /// 1 to write the negation of the relation, otherwise 0.
+        pub negated: u64,
+    }
 }
 
 /// The relations that have kernels, with their names in the source.

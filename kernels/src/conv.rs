@@ -1,5 +1,5 @@
 //! Convolutions and transposed convolutions, over two axes.
-use crate::instances::Table;
+use crate::instances::{Table, arguments};
 use crate::launch::need;
 use crate::matmul::{MMA_TILES, MMA_TYPES, mma_lds};
 use crate::{Device, Divider, ElementType, Family, Instance, Launch, OperandView, Refused, StridedPointer};
@@ -19,50 +19,46 @@ const MAX_WASTE: u64 = 4;
 /// Number of 16-bit elements per access.
 const PACK: i64 = 8;
 
-/// The extents and options of one axis, as the kernels read them.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct ConvAxis {
-    pub x: u64,
-    pub y: u64,
-    pub kernel: u64,
-    pub padding: u64,
-    pub dilation: u64,
-    pub stride: Divider,
-}
+arguments! {
+    /// The extents and options of one axis, as the kernels read them.
+    pub struct ConvAxis {
+        pub x: u64,
+        pub y: u64,
+        pub kernel: u64,
+        pub padding: u64,
+        pub dilation: u64,
+        pub stride: Divider,
+    }
 
-/// Arguments of every convolution kernel.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct ConvArgs {
-    pub x: StridedPointer,
-    pub weight: StridedPointer,
-    pub y: StridedPointer,
-    pub bias: u64,
-    pub bias_stride: i64,
-    pub bias_is_f32: u64,
-    pub rows: ConvAxis,
-    pub columns: ConvAxis,
-    pub inputs: u64,
-    pub outputs: Divider,
-    pub channels: Divider,
-    pub pixels: Divider,
-    pub width: Divider,
-    pub area: Divider,
-    pub kernel_width: Divider,
-    pub terms: u64,
-    pub count: u64,
-    pub images: u64,
-    pub transposed: u64,
-    pub groups: u64,
-    pub positions: u64,
-    pub steps: u64,
-    pub term_stride: i64,
-    pub by_tap: u64,
-    pub x_packs: u64,
-    pub weight_packs: u64,
+    /// Arguments of every convolution kernel.
+    pub struct ConvArgs {
+        pub x: StridedPointer,
+        pub weight: StridedPointer,
+        pub y: StridedPointer,
+        pub bias: u64,
+        pub bias_stride: i64,
+        pub bias_is_f32: u64,
+        pub rows: ConvAxis,
+        pub columns: ConvAxis,
+        pub inputs: u64,
+        pub outputs: Divider,
+        pub channels: Divider,
+        pub pixels: Divider,
+        pub width: Divider,
+        pub area: Divider,
+        pub kernel_width: Divider,
+        pub terms: u64,
+        pub count: u64,
+        pub images: u64,
+        pub transposed: u64,
+        pub groups: u64,
+        pub positions: u64,
+        pub steps: u64,
+        pub term_stride: i64,
+        pub by_tap: u64,
+        pub x_packs: u64,
+        pub weight_packs: u64,
+    }
 }
 
 pub(crate) fn declare(table: &mut Table) {

@@ -1,42 +1,35 @@
 //! copy, fill and where. They move elements as bits.
-use crate::instances::Table;
+use crate::instances::{Table, arguments};
 use crate::launch::need;
 use crate::shape::as_units;
 use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
 
 const BLOCK: u32 = 256;
 
-/// Arguments of copy.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct CopyArgs {
-    pub shape: Shape,
-    pub x: StridedPointer,
-    pub y: StridedPointer,
-}
+arguments! {
+    /// Arguments of copy.
+    pub struct CopyArgs {
+        pub shape: Shape,
+        pub x: StridedPointer,
+        pub y: StridedPointer,
+    }
 
-/// Arguments of fill.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct FillArgs {
-    pub shape: Shape,
-    pub y: StridedPointer,
-    /// The element's bits, in the low-order bits.
-    pub value: u64,
-}
+    /// Arguments of fill.
+    pub struct FillArgs {
+        pub shape: Shape,
+        pub y: StridedPointer,
+        /// The element's bits, in the low-order bits.
+        pub value: u64,
+    }
 
-/// Arguments of where.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct WhereArgs {
-    pub shape: Shape,
-    pub cond: StridedPointer,
-    pub on_true: StridedPointer,
-    pub on_false: StridedPointer,
-    pub y: StridedPointer,
+    /// Arguments of where.
+    pub struct WhereArgs {
+        pub shape: Shape,
+        pub cond: StridedPointer,
+        pub on_true: StridedPointer,
+        pub on_false: StridedPointer,
+        pub y: StridedPointer,
+    }
 }
 
 pub(crate) fn declare(table: &mut Table) {

@@ -5,7 +5,7 @@
 //! share an expert. The host does not know how many tiles there are, but it knows the maximum.
 use crate::element_type::{BlockFormat, Kernels};
 use crate::index::{Report, kind_of};
-use crate::instances::{Needs, Table};
+use crate::instances::{Needs, Table, arguments};
 use crate::launch::need;
 use crate::matmul::{MMA_TYPES, mma_lds, tile_lds};
 use crate::qlinear;
@@ -31,41 +31,40 @@ const STEP: u64 = 8;
 /// Number of outputs that a lane group computes together with byte products; `EXPERT_COLUMNS` in the source.
 const DOT_COLUMNS: u64 = 4;
 
-/// Arguments of linear_experts.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct ExpertsArgs {
-    pub x: u64,
-    pub x_stride: [i64; 3],
-    pub weight: u64,
-    pub weight_stride: [i64; 3],
-    pub ids: u64,
-    pub ids_stride: [i64; 2],
-    pub bias: u64,
-    pub bias_stride: [i64; 2],
-    pub y: u64,
-    pub y_stride: [i64; 3],
-    pub choices: Divider,
-    pub groups: Divider,
-    pub rows: u64,
-    pub outputs: u64,
-    pub d: u64,
-    pub experts: u64,
-    pub lanes: u64,
-    pub slots: u64,
-    /// Device addresses of parts of the workspace.
-    pub chosen: u64,
-    pub sorted: u64,
-    pub tiles: u64,
-    /// Device address of an [`ErrorSlot`](crate::index::ErrorSlot).
-    pub error: u64,
-    pub ids_kind: u32,
-    pub kind: u32,
-    pub bias_kind: u32,
-    pub op: u32,
-    pub operand: u32,
-    pub reserved: u32,
+arguments! {
+    /// Arguments of linear_experts.
+    pub struct ExpertsArgs {
+        pub x: u64,
+        pub x_stride: [i64; 3],
+        pub weight: u64,
+        pub weight_stride: [i64; 3],
+        pub ids: u64,
+        pub ids_stride: [i64; 2],
+        pub bias: u64,
+        pub bias_stride: [i64; 2],
+        pub y: u64,
+        pub y_stride: [i64; 3],
+        pub choices: Divider,
+        pub groups: Divider,
+        pub rows: u64,
+        pub outputs: u64,
+        pub d: u64,
+        pub experts: u64,
+        pub lanes: u64,
+        pub slots: u64,
+        /// Device addresses of parts of the workspace.
+        pub chosen: u64,
+        pub sorted: u64,
+        pub tiles: u64,
+        /// Device address of an [`ErrorSlot`](crate::index::ErrorSlot).
+        pub error: u64,
+        pub ids_kind: u32,
+        pub kind: u32,
+        pub bias_kind: u32,
+        pub op: u32,
+        pub operand: u32,
+        pub reserved: u32,
+    }
 }
 
 use ElementType::{Bf16, F16, F32, F64};

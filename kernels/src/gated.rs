@@ -1,5 +1,5 @@
 //! l2_norm and gated_rms_norm over the last dimension; swiglu_clamped.
-use crate::instances::Table;
+use crate::instances::{Table, arguments};
 use crate::launch::need;
 use crate::norm::{reduce_lds, row_launch};
 use crate::quant::kind;
@@ -10,34 +10,30 @@ use crate::{
 /// Threads per block; `GATED_BLOCK` in the source.
 const BLOCK: u32 = 256;
 
-/// Arguments of l2_norm and gated_rms_norm.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct GatedArgs {
-    pub shape: Shape,
-    pub x: StridedPointer,
-    pub gate: StridedPointer,
-    pub y: StridedPointer,
-    pub weight: u64,
-    pub weight_stride: i64,
-    pub weight_kind: u64,
-    pub rows: u64,
-    pub lanes: u64,
-    pub eps: f64,
-}
+arguments! {
+    /// Arguments of l2_norm and gated_rms_norm.
+    pub struct GatedArgs {
+        pub shape: Shape,
+        pub x: StridedPointer,
+        pub gate: StridedPointer,
+        pub y: StridedPointer,
+        pub weight: u64,
+        pub weight_stride: i64,
+        pub weight_kind: u64,
+        pub rows: u64,
+        pub lanes: u64,
+        pub eps: f64,
+    }
 
-/// Arguments of swiglu_clamped.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct ClampedArgs {
-    pub shape: Shape,
-    pub gate: StridedPointer,
-    pub up: StridedPointer,
-    pub y: StridedPointer,
-    pub alpha: f64,
-    pub limit: f64,
+    /// Arguments of swiglu_clamped.
+    pub struct ClampedArgs {
+        pub shape: Shape,
+        pub gate: StridedPointer,
+        pub up: StridedPointer,
+        pub y: StridedPointer,
+        pub alpha: f64,
+        pub limit: f64,
+    }
 }
 
 pub(crate) fn declare(table: &mut Table) {

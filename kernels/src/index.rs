@@ -1,5 +1,5 @@
 //! index_select, index types, and the record of the first out-of-range index.
-use crate::instances::Table;
+use crate::instances::{Table, arguments};
 use crate::launch::need;
 use crate::shape::{as_units, leading};
 use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer};
@@ -43,22 +43,21 @@ impl ErrorSlot {
     }
 }
 
-/// Arguments of index_select.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct IndexSelectArgs {
-    pub shape: Shape,
-    pub x: StridedPointer,
-    pub y: StridedPointer,
-    pub ids: u64,
-    pub ids_stride: i64,
-    pub bound: u64,
-    pub error: u64,
-    pub ids_kind: u32,
-    pub op: u32,
-    pub operand: u32,
-    pub reserved: u32,
+arguments! {
+    /// Arguments of index_select.
+    pub struct IndexSelectArgs {
+        pub shape: Shape,
+        pub x: StridedPointer,
+        pub y: StridedPointer,
+        pub ids: u64,
+        pub ids_stride: i64,
+        pub bound: u64,
+        pub error: u64,
+        pub ids_kind: u32,
+        pub op: u32,
+        pub operand: u32,
+        pub reserved: u32,
+    }
 }
 
 pub(crate) fn declare(table: &mut Table) {

@@ -5,8 +5,11 @@ use std::any::TypeId;
 use std::hash::{Hash, Hasher};
 use std::sync::LazyLock;
 
-/// The Rust mirror of a kernel's argument struct: plain data without padding.
+/// The Rust mirror of a struct in the sources, such as a kernel's argument struct: plain data without padding.
 pub trait Arguments: bytemuck::Pod {
+    /// The fields with their offsets.
+    const FIELDS: &'static [(&'static str, usize)];
+
     /// The name of the struct, which is the same in the source.
     fn name() -> &'static str {
         let path = std::any::type_name::<Self>();
@@ -14,7 +17,23 @@ pub trait Arguments: bytemuck::Pod {
     }
 }
 
-impl<A: bytemuck::Pod> Arguments for A {}
+/// Declares mirrors of structs, with [`Arguments`].
+macro_rules! arguments {
+    ($($(#[$about:meta])* pub struct $Name:ident { $($(#[$what:meta])* pub $field:ident: $Type:ty),+ $(,)? })+) => {$(
+        $(#[$about])*
+        #[repr(C)]
+        #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+        #[allow(missing_docs)]
+        pub struct $Name {
+            $($(#[$what])* pub $field: $Type,)+
+        }
+        impl $crate::Arguments for $Name {
+            const FIELDS: &'static [(&'static str, usize)] =
+                &[$((stringify!($field), core::mem::offset_of!($Name, $field))),+];
+        }
+    )+};
+}
+pub(crate) use arguments;
 
 /// One compiled kernel.
 #[derive(Clone, Debug)]
@@ -44,6 +63,8 @@ pub struct Instance {
     pub args: &'static str,
     /// The size of the argument struct in bytes.
     pub args_size: usize,
+    /// The fields of the argument struct, [`Arguments::FIELDS`].
+    pub args_fields: &'static [(&'static str, usize)],
     /// The Rust mirror of the argument struct.
     args_type: TypeId,
     /// What it requires of a target.
@@ -163,6 +184,7 @@ impl Table {
             max_vgprs: MaxVgprs::default(),
             args: A::name(),
             args_size: size_of::<A>(),
+            args_fields: A::FIELDS,
             args_type: TypeId::of::<A>(),
             needs,
         }
@@ -178,6 +200,7 @@ pub(crate) struct Declare<'t> {
     max_vgprs: MaxVgprs,
     args: &'static str,
     args_size: usize,
+    args_fields: &'static [(&'static str, usize)],
     args_type: TypeId,
     needs: Needs,
 }
@@ -230,6 +253,7 @@ impl Declare<'_> {
             max_vgprs: self.max_vgprs,
             args: self.args,
             args_size: self.args_size,
+            args_fields: self.args_fields,
             args_type: self.args_type,
             needs: self.needs,
             body: format!("{template}<{}>(args);", parameters.join(", ")),

@@ -1,5 +1,5 @@
 //! Linear attention: convolutions with state, and the gated delta rule.
-use crate::instances::Table;
+use crate::instances::{Table, arguments};
 use crate::launch::need;
 use crate::{Device, Divider, ElementType, Family, Launch, OperandView, Refused, StridedPointer};
 
@@ -9,47 +9,43 @@ const HELD: u64 = 16;
 /// Number of tokens per run of conv1d_update.
 const RUN: u64 = 32;
 
-/// Arguments of conv1d_update.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct Conv1dUpdateArgs {
-    pub x: StridedPointer,
-    pub weight: StridedPointer,
-    pub state: StridedPointer,
-    pub y: StridedPointer,
-    pub bias: u64,
-    pub bias_step: i64,
-    pub channels: Divider,
-    pub runs: Divider,
-    pub count: u64,
-    pub t: u64,
-    pub w: u64,
-    pub run: u64,
-    pub bias_is_f32: u64,
-    pub silu: u64,
-}
+arguments! {
+    /// Arguments of conv1d_update.
+    pub struct Conv1dUpdateArgs {
+        pub x: StridedPointer,
+        pub weight: StridedPointer,
+        pub state: StridedPointer,
+        pub y: StridedPointer,
+        pub bias: u64,
+        pub bias_step: i64,
+        pub channels: Divider,
+        pub runs: Divider,
+        pub count: u64,
+        pub t: u64,
+        pub w: u64,
+        pub run: u64,
+        pub bias_is_f32: u64,
+        pub silu: u64,
+    }
 
-/// Arguments of gated_delta_rule.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct GatedDeltaArgs {
-    pub q: StridedPointer,
-    pub k: StridedPointer,
-    pub v: StridedPointer,
-    pub o: StridedPointer,
-    pub decay: StridedPointer,
-    pub beta: StridedPointer,
-    pub state: StridedPointer,
-    pub batch: u64,
-    pub heads: u64,
-    pub t: u64,
-    pub d: u64,
-    pub dv: u64,
-    pub lanes: u64,
-    pub tiles: u64,
-    pub scale: f64,
+    /// Arguments of gated_delta_rule.
+    pub struct GatedDeltaArgs {
+        pub q: StridedPointer,
+        pub k: StridedPointer,
+        pub v: StridedPointer,
+        pub o: StridedPointer,
+        pub decay: StridedPointer,
+        pub beta: StridedPointer,
+        pub state: StridedPointer,
+        pub batch: u64,
+        pub heads: u64,
+        pub t: u64,
+        pub d: u64,
+        pub dv: u64,
+        pub lanes: u64,
+        pub tiles: u64,
+        pub scale: f64,
+    }
 }
 
 pub(crate) fn declare(table: &mut Table) {

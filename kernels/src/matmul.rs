@@ -1,5 +1,5 @@
 //! matmul and linear: c = a b (+ bias), batched, with any strides.
-use crate::instances::{Needs, Table};
+use crate::instances::{Needs, Table, arguments};
 use crate::launch::need;
 use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
 
@@ -7,32 +7,28 @@ const BLOCK: u32 = 256;
 /// Tile elements that each thread stages; `STAGED` in the source.
 const STAGED: u32 = 8;
 
-/// A batch of matrices, as the kernels read it.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct Matrix {
-    pub batch: StridedPointer,
-    pub row: i64,
-    pub column: i64,
-}
+arguments! {
+    /// A batch of matrices, as the kernels read it.
+    pub struct Matrix {
+        pub batch: StridedPointer,
+        pub row: i64,
+        pub column: i64,
+    }
 
-/// Arguments of every matmul kernel.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct MatmulArgs {
-    pub batches: Shape,
-    pub a: Matrix,
-    pub b: Matrix,
-    pub c: Matrix,
-    pub m: u64,
-    pub n: u64,
-    pub k: u64,
-    pub bias: u64,
-    pub bias_stride: i64,
-    pub bias_is_f32: u64,
-    pub up: u64,
+    /// Arguments of every matmul kernel.
+    pub struct MatmulArgs {
+        pub batches: Shape,
+        pub a: Matrix,
+        pub b: Matrix,
+        pub c: Matrix,
+        pub m: u64,
+        pub n: u64,
+        pub k: u64,
+        pub bias: u64,
+        pub bias_stride: i64,
+        pub bias_is_f32: u64,
+        pub up: u64,
+    }
 }
 
 /// Type pairs that decoders use. They get every kernel variant; other pairs get only the small tile.

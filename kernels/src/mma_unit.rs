@@ -1,17 +1,16 @@
 //! Kernels that test the operand layouts of the instructions of matrix units.
-use crate::instances::{Needs, Table};
+use crate::instances::{Needs, Table, arguments};
 use crate::launch::need;
 use crate::{Device, ElementType, Family, Launch, Refused};
 
-/// Arguments of the kernels that test one instruction: d = a b + c.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct MmaUnitArgs {
-    pub a: u64,
-    pub b: u64,
-    pub c: u64,
-    pub d: u64,
+arguments! {
+    /// Arguments of the kernels that test one instruction: d = a b + c.
+    pub struct MmaUnitArgs {
+        pub a: u64,
+        pub b: u64,
+        pub c: u64,
+        pub d: u64,
+    }
 }
 
 /// Types that matrix units multiply.

@@ -1,5 +1,5 @@
 //! rms_norm, add_rms_norm and layer_norm over the last dimension; group_norm over groups of channels.
-use crate::instances::Table;
+use crate::instances::{Table, arguments};
 use crate::launch::need;
 use crate::{
     Device, Divider, ElementType, Family, Launch, OperandView, Plan, Refused, Shape, StridedPointer,
@@ -17,46 +17,42 @@ const SHARES_BY_ROW: u64 = 16;
 /// Accumulators for the moments of one part.
 const MOMENTS: u64 = 3;
 
-/// Arguments of rms_norm, add_rms_norm and layer_norm.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct NormArgs {
-    pub shape: Shape,
-    pub x: StridedPointer,
-    pub residual: StridedPointer,
-    pub y: StridedPointer,
-    pub sum: StridedPointer,
-    pub weight: u64,
-    pub bias: u64,
-    pub weight_stride: i64,
-    pub bias_stride: i64,
-    pub rows: u64,
-    pub lanes: u64,
-    pub eps: f64,
-}
+arguments! {
+    /// Arguments of rms_norm, add_rms_norm and layer_norm.
+    pub struct NormArgs {
+        pub shape: Shape,
+        pub x: StridedPointer,
+        pub residual: StridedPointer,
+        pub y: StridedPointer,
+        pub sum: StridedPointer,
+        pub weight: u64,
+        pub bias: u64,
+        pub weight_stride: i64,
+        pub bias_stride: i64,
+        pub rows: u64,
+        pub lanes: u64,
+        pub eps: f64,
+    }
 
-/// Arguments of group_norm.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct GroupNormArgs {
-    pub shape: Shape,
-    pub x: StridedPointer,
-    pub y: StridedPointer,
-    pub weight: u64,
-    pub bias: u64,
-    pub weight_stride: i64,
-    pub bias_stride: i64,
-    pub spatial: Divider,
-    pub groups: u64,
-    pub group_rows: u64,
-    pub channels: u64,
-    pub eps: f64,
-    /// Device address of the plan's workspace.
-    pub partial: u64,
-    pub parts: u64,
-    pub shares: u64,
+    /// Arguments of group_norm.
+    pub struct GroupNormArgs {
+        pub shape: Shape,
+        pub x: StridedPointer,
+        pub y: StridedPointer,
+        pub weight: u64,
+        pub bias: u64,
+        pub weight_stride: i64,
+        pub bias_stride: i64,
+        pub spatial: Divider,
+        pub groups: u64,
+        pub group_rows: u64,
+        pub channels: u64,
+        pub eps: f64,
+        /// Device address of the plan's workspace.
+        pub partial: u64,
+        pub parts: u64,
+        pub shares: u64,
+    }
 }
 
 pub(crate) fn declare(table: &mut Table) {

@@ -1,24 +1,24 @@
 //! Elementwise functions with parameters: `powf`, `clamp`, `elu`; `y` may be `x`.
-use crate::instances::Table;
+use crate::instances::{Table, arguments};
 use crate::launch::need;
 use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
 
 const BLOCK: u32 = 256;
 
-/// Arguments of every function.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct ParametricArgs {
-    /// Shape of both operands, from [`crate::elementwise`].
-    pub shape: Shape,
-    /// The input.
-    pub x: StridedPointer,
-    /// The output.
-    pub y: StridedPointer,
-    /// The first parameter: the bits of an f64 for floats, of an i64 for integers.
-    pub first: u64,
-    /// The second parameter, of functions that have one.
-    pub second: u64,
+arguments! {
+    /// Arguments of every function.
+    pub struct ParametricArgs {
+        /// Shape of both operands, from [`crate::elementwise`].
+        pub shape: Shape,
+        /// The input.
+        pub x: StridedPointer,
+        /// The output.
+        pub y: StridedPointer,
+        /// The first parameter: the bits of an f64 for floats, of an i64 for integers.
+        pub first: u64,
+        /// The second parameter, of functions that have one.
+        pub second: u64,
+    }
 }
 
 /// Functions of floats, with the name of their function object in the source.

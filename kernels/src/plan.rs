@@ -152,9 +152,10 @@ mod tests {
         let mut plan = split();
         let (launch, mut other) = (*plan.main().expect("a launch"), Plan::default());
         let args: ScanArgs = plan.args(0).expect("a launch");
+        let copy: crate::copy::CopyArgs = bytemuck::Zeroable::zeroed();
         assert_eq!(
-            other.add((launch, args.shape)),
-            Err(Refused::Because("cumsum_rows_f32 takes ScanArgs, not Shape".into()))
+            other.add((launch, copy)),
+            Err(Refused::Because("cumsum_rows_f32 takes ScanArgs, not CopyArgs".into()))
         );
         assert_eq!(other.steps().len(), 0);
         let more = (0..MAX_STEPS).try_for_each(|_| plan.add((launch, args)));

@@ -1,19 +1,19 @@
 //! max_pool2d and avg_pool2d.
-use crate::instances::Table;
+use crate::instances::{Table, arguments};
 use crate::launch::need;
 use crate::pool_upsample::{Extents, Planes, planes};
 use crate::{Device, ElementType, Family, Launch, Refused};
 
 const BLOCK: u32 = 256;
 
-/// Windows along one dimension. Mirrors `Windows` in the source.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct Windows {
-    pub size: i64,
-    pub stride: i64,
-    pub padding: i64,
+arguments! {
+    /// Windows along one dimension. Mirrors `Windows` in the source.
+    #[derive(PartialEq, Eq)]
+    pub struct Windows {
+        pub size: i64,
+        pub stride: i64,
+        pub padding: i64,
+    }
 }
 
 impl Windows {
@@ -26,15 +26,14 @@ impl Windows {
     }
 }
 
-/// Arguments of both kernels.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct PoolArgs {
-    pub planes: Planes,
-    pub down: Windows,
-    pub across: Windows,
-    pub elements: f64,
+arguments! {
+    /// Arguments of both kernels.
+    pub struct PoolArgs {
+        pub planes: Planes,
+        pub down: Windows,
+        pub across: Windows,
+        pub elements: f64,
+    }
 }
 
 pub(crate) fn declare(table: &mut Table) {

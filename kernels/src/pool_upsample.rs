@@ -1,23 +1,23 @@
 //! The last two dimensions of operands, for kernels that compute each plane of y from the same plane of x.
+use crate::instances::arguments;
 use crate::{Device, Divider, Instance, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
 
-/// Planes of x and y. Mirrors `Planes` in `ops_planes.h`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct Planes {
-    pub lead: Shape,
-    pub x: StridedPointer,
-    pub y: StridedPointer,
-    pub x_row: i64,
-    pub x_column: i64,
-    pub y_row: i64,
-    pub y_column: i64,
-    pub height: u64,
-    pub width: u64,
-    pub rows: Divider,
-    pub columns: Divider,
-    pub count: u64,
+arguments! {
+    /// Planes of x and y. Mirrors `Planes` in `ops_planes.h`.
+    pub struct Planes {
+        pub lead: Shape,
+        pub x: StridedPointer,
+        pub y: StridedPointer,
+        pub x_row: i64,
+        pub x_column: i64,
+        pub y_row: i64,
+        pub y_column: i64,
+        pub height: u64,
+        pub width: u64,
+        pub rows: Divider,
+        pub columns: Divider,
+        pub count: u64,
+    }
 }
 
 /// An operand with its dimensions.

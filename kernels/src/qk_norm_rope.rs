@@ -1,6 +1,6 @@
 //! Norm of heads, followed by rotation.
 use crate::index::{Report, kind_of};
-use crate::instances::Table;
+use crate::instances::{Table, arguments};
 use crate::launch::need;
 use crate::rope::Positions;
 use crate::shape::list;
@@ -8,40 +8,39 @@ use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, St
 
 const BLOCK: u32 = 256;
 
-/// Arguments of qk_norm_rope.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct QkNormRopeArgs {
-    pub shape: Shape,
-    pub x: StridedPointer,
-    pub y: StridedPointer,
-    pub cos: StridedPointer,
-    pub sin: StridedPointer,
-    pub positions: StridedPointer,
-    pub place: StridedPointer,
-    pub weight: u64,
-    pub weight_step: i64,
-    pub x_step: i64,
-    pub y_step: i64,
-    pub cos_step: i64,
-    pub sin_step: i64,
-    pub cos_row: i64,
-    pub sin_row: i64,
-    pub d: u64,
-    pub half: u64,
-    pub interleaved: u64,
-    pub weight_is_f32: u64,
-    pub tables_are_f32: u64,
-    pub rows: u64,
-    pub lanes: u64,
-    pub eps: f64,
-    pub bound: u64,
-    pub error: u64,
-    pub positions_kind: u32,
-    pub op: u32,
-    pub operand: u32,
-    pub reserved: u32,
+arguments! {
+    /// Arguments of qk_norm_rope.
+    pub struct QkNormRopeArgs {
+        pub shape: Shape,
+        pub x: StridedPointer,
+        pub y: StridedPointer,
+        pub cos: StridedPointer,
+        pub sin: StridedPointer,
+        pub positions: StridedPointer,
+        pub place: StridedPointer,
+        pub weight: u64,
+        pub weight_step: i64,
+        pub x_step: i64,
+        pub y_step: i64,
+        pub cos_step: i64,
+        pub sin_step: i64,
+        pub cos_row: i64,
+        pub sin_row: i64,
+        pub d: u64,
+        pub half: u64,
+        pub interleaved: u64,
+        pub weight_is_f32: u64,
+        pub tables_are_f32: u64,
+        pub rows: u64,
+        pub lanes: u64,
+        pub eps: f64,
+        pub bound: u64,
+        pub error: u64,
+        pub positions_kind: u32,
+        pub op: u32,
+        pub operand: u32,
+        pub reserved: u32,
+    }
 }
 
 pub(crate) fn declare(table: &mut Table) {

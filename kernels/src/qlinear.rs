@@ -1,6 +1,6 @@
 //! qlinear: rows of floats times a quantized weight.
 use crate::element_type::{BlockFormat, Kernels};
-use crate::instances::Table;
+use crate::instances::{Table, arguments};
 use crate::launch::need;
 use crate::matmul::{SWIGLU_ROWS, mma_lds};
 use crate::quant::kind;
@@ -14,27 +14,26 @@ const BLOCK: u32 = 256;
 /// Number of values along k that kernels process at a time; `STEP_VALUES` in the source.
 pub(crate) const STEP: u64 = 32;
 
-/// Arguments of every qlinear kernel.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct QLinearArgs {
-    pub shape: Shape,
-    pub x: StridedPointer,
-    pub y: StridedPointer,
-    pub weight: u64,
-    pub weight_row: i64,
-    pub weight_block: i64,
-    pub rows: u64,
-    pub n: u64,
-    pub k: u64,
-    pub lanes: u64,
-    /// Device address of the plan's workspace.
-    pub planes: u64,
-    pub plane_rows: u64,
-    /// The output's type as a value, for byte products.
-    pub y_kind: u64,
-    pub up: u64,
+arguments! {
+    /// Arguments of every qlinear kernel.
+    pub struct QLinearArgs {
+        pub shape: Shape,
+        pub x: StridedPointer,
+        pub y: StridedPointer,
+        pub weight: u64,
+        pub weight_row: i64,
+        pub weight_block: i64,
+        pub rows: u64,
+        pub n: u64,
+        pub k: u64,
+        pub lanes: u64,
+        /// Device address of the plan's workspace.
+        pub planes: u64,
+        pub plane_rows: u64,
+        /// The output's type as a value, for byte products.
+        pub y_kind: u64,
+        pub up: u64,
+    }
 }
 
 fn tile_lds(size: u32, t: ElementType) -> u32 {

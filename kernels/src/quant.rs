@@ -1,7 +1,7 @@
 //! Blocks: quantize, dequantize, and lookup of rows in a quantized table.
 use crate::element_type::BlockFormat;
 use crate::index::{Report, kind_of};
-use crate::instances::Table;
+use crate::instances::{Table, arguments};
 use crate::launch::need;
 use crate::shape::{List, list};
 use crate::{
@@ -14,46 +14,39 @@ const LANES: u32 = 8;
 /// Number of values that a lane decodes at a time.
 const PART: u64 = 8;
 
-/// Arguments of quantize.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct QuantizeArgs {
-    pub shape: Shape,
-    pub x: StridedPointer,
-    pub y: StridedPointer,
-    pub x_stride: i64,
-}
+arguments! {
+    /// Arguments of quantize.
+    pub struct QuantizeArgs {
+        pub shape: Shape,
+        pub x: StridedPointer,
+        pub y: StridedPointer,
+        pub x_stride: i64,
+    }
 
-/// Arguments of dequantize.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct DequantizeArgs {
-    pub shape: Shape,
-    pub x: StridedPointer,
-    pub y: StridedPointer,
-    pub y_stride: i64,
-}
+    /// Arguments of dequantize.
+    pub struct DequantizeArgs {
+        pub shape: Shape,
+        pub x: StridedPointer,
+        pub y: StridedPointer,
+        pub y_stride: i64,
+    }
 
-/// Arguments of qembedding.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct QEmbeddingArgs {
-    pub shape: Shape,
-    pub x: StridedPointer,
-    pub y: StridedPointer,
-    pub y_stride: i64,
-    pub ids: u64,
-    pub ids_stride: i64,
-    pub bound: u64,
-    pub error: u64,
-    pub ids_kind: u32,
-    pub op: u32,
-    pub operand: u32,
-    /// The output's kind.
-    pub y_kind: u32,
+    /// Arguments of qembedding.
+    pub struct QEmbeddingArgs {
+        pub shape: Shape,
+        pub x: StridedPointer,
+        pub y: StridedPointer,
+        pub y_stride: i64,
+        pub ids: u64,
+        pub ids_stride: i64,
+        pub bound: u64,
+        pub error: u64,
+        pub ids_kind: u32,
+        pub op: u32,
+        pub operand: u32,
+        /// The output's kind.
+        pub y_kind: u32,
+    }
 }
 
 pub(crate) fn declare(table: &mut Table) {

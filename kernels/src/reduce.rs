@@ -1,5 +1,5 @@
 //! sum, mean, max, min, prod, argmax and argmin over any dimensions.
-use crate::instances::Table;
+use crate::instances::{Table, arguments};
 use crate::launch::need;
 use crate::norm::lanes_for;
 use crate::shape::outer_multiples;
@@ -23,26 +23,25 @@ const MAX_PARTS: u64 = 1024;
 /// Number of parts of a long row, if it must not depend on the number of rows.
 const PARTS_BY_ROW: u64 = 16;
 
-/// Arguments of every reduction.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct ReduceArgs {
-    pub kept: Shape,
-    pub reduced: Shape,
-    pub x: StridedPointer,
-    pub y: StridedPointer,
-    pub along: StridedPointer,
-    /// Device address of the workspace, aligned to 8 bytes. Unused with one part.
-    pub partial: u64,
-    pub parts: Divider,
-    pub tiles: Divider,
-    pub items: u64,
-    pub part: u64,
-    pub lanes: u64,
-    pub divisor: f64,
-    pub flip: u32,
-    pub pass: u32,
+arguments! {
+    /// Arguments of every reduction.
+    pub struct ReduceArgs {
+        pub kept: Shape,
+        pub reduced: Shape,
+        pub x: StridedPointer,
+        pub y: StridedPointer,
+        pub along: StridedPointer,
+        /// Device address of the workspace, aligned to 8 bytes. Unused with one part.
+        pub partial: u64,
+        pub parts: Divider,
+        pub tiles: Divider,
+        pub items: u64,
+        pub part: u64,
+        pub lanes: u64,
+        pub divisor: f64,
+        pub flip: u32,
+        pub pass: u32,
+    }
 }
 
 /// `Pass` in the source.

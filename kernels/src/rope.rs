@@ -1,6 +1,6 @@
 //! Rotary position embedding: rope, rope_thd and rope_i, out of place and in place.
 use crate::index::{Report, kind_of};
-use crate::instances::Table;
+use crate::instances::{Table, arguments};
 use crate::launch::need;
 use crate::shape::{List, list};
 use crate::{
@@ -9,18 +9,17 @@ use crate::{
 
 const BLOCK: u32 = 256;
 
-/// Arguments of every rope kernel.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct RopeArgs {
-    pub shape: Shape,
-    pub x: StridedPointer,
-    pub y: StridedPointer,
-    pub cos: StridedPointer,
-    pub sin: StridedPointer,
-    pub x_partner: i64,
-    pub y_partner: i64,
+arguments! {
+    /// Arguments of every rope kernel.
+    pub struct RopeArgs {
+        pub shape: Shape,
+        pub x: StridedPointer,
+        pub y: StridedPointer,
+        pub cos: StridedPointer,
+        pub sin: StridedPointer,
+        pub x_partner: i64,
+        pub y_partner: i64,
+    }
 }
 
 pub(crate) fn declare(table: &mut Table) {
@@ -149,31 +148,30 @@ fn pair_type(t: ElementType) -> Result<ElementType, Refused> {
     }
 }
 
-/// Arguments of the kernel for table rows by position, and for partially rotated heads.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct RopeAtArgs {
-    pub shape: Shape,
-    pub x: StridedPointer,
-    pub y: StridedPointer,
-    pub cos: StridedPointer,
-    pub sin: StridedPointer,
-    pub positions: StridedPointer,
-    pub place: StridedPointer,
-    pub x_partner: i64,
-    pub y_partner: i64,
-    pub x_step: i64,
-    pub y_step: i64,
-    pub cos_row: i64,
-    pub sin_row: i64,
-    pub half: u64,
-    pub bound: u64,
-    pub error: u64,
-    pub positions_kind: u32,
-    pub op: u32,
-    pub operand: u32,
-    pub reserved: u32,
+arguments! {
+    /// Arguments of the kernel for table rows by position, and for partially rotated heads.
+    pub struct RopeAtArgs {
+        pub shape: Shape,
+        pub x: StridedPointer,
+        pub y: StridedPointer,
+        pub cos: StridedPointer,
+        pub sin: StridedPointer,
+        pub positions: StridedPointer,
+        pub place: StridedPointer,
+        pub x_partner: i64,
+        pub y_partner: i64,
+        pub x_step: i64,
+        pub y_step: i64,
+        pub cos_row: i64,
+        pub sin_row: i64,
+        pub half: u64,
+        pub bound: u64,
+        pub error: u64,
+        pub positions_kind: u32,
+        pub op: u32,
+        pub operand: u32,
+        pub reserved: u32,
+    }
 }
 
 /// The table rows of tokens.

@@ -1,5 +1,5 @@
 //! router_topk and combine_experts.
-use crate::instances::Table;
+use crate::instances::{Table, arguments};
 use crate::launch::need;
 use crate::{
     Device, Divider, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise,
@@ -10,42 +10,38 @@ const BLOCK: u32 = 256;
 /// Number of choices that a wave keeps in LDS; `ROUTER_CACHED` in the source.
 const CACHED: u32 = 512;
 
-/// Arguments of router_topk.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct RouterArgs {
-    pub logits: u64,
-    pub logits_stride: [i64; 2],
-    pub bias: u64,
-    pub bias_stride: i64,
-    pub weights: u64,
-    pub weights_stride: [i64; 2],
-    pub ids: u64,
-    pub ids_stride: [i64; 2],
-    pub rows: u64,
-    pub experts: u64,
-    pub k: u64,
-    pub groups: u64,
-    pub kept: u64,
-    pub group: Divider,
-    pub scale: f64,
-    pub flags: u32,
-    pub bias_is_f32: u32,
-}
+arguments! {
+    /// Arguments of router_topk.
+    pub struct RouterArgs {
+        pub logits: u64,
+        pub logits_stride: [i64; 2],
+        pub bias: u64,
+        pub bias_stride: i64,
+        pub weights: u64,
+        pub weights_stride: [i64; 2],
+        pub ids: u64,
+        pub ids_stride: [i64; 2],
+        pub rows: u64,
+        pub experts: u64,
+        pub k: u64,
+        pub groups: u64,
+        pub kept: u64,
+        pub group: Divider,
+        pub scale: f64,
+        pub flags: u32,
+        pub bias_is_f32: u32,
+    }
 
-/// Arguments of combine_experts.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct CombineArgs {
-    pub shape: Shape,
-    pub x: StridedPointer,
-    pub weights: StridedPointer,
-    pub y: StridedPointer,
-    pub x_step: i64,
-    pub weights_step: i64,
-    pub k: u64,
+    /// Arguments of combine_experts.
+    pub struct CombineArgs {
+        pub shape: Shape,
+        pub x: StridedPointer,
+        pub weights: StridedPointer,
+        pub y: StridedPointer,
+        pub x_step: i64,
+        pub weights_step: i64,
+        pub k: u64,
+    }
 }
 
 pub(crate) fn declare(table: &mut Table) {

@@ -1,5 +1,5 @@
 //! sample: an id drawn from each row of logits; random_uniform and random_normal.
-use crate::instances::Table;
+use crate::instances::{Table, arguments};
 use crate::launch::need;
 use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
 
@@ -9,40 +9,38 @@ const BLOCK: u32 = 1024;
 /// `SAMPLE_BINS` in the source.
 const BINS: u32 = 2048;
 
-/// Arguments of sample.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct SampleArgs {
-    pub logits: u64,
-    pub logits_stride: [i64; 2],
-    pub counter: u64,
-    pub counter_stride: i64,
-    pub ids: u64,
-    pub ids_stride: i64,
-    pub rows: u64,
-    pub columns: u64,
-    pub top_k: u64,
-    pub share: u64,
-    pub seed: u64,
-    pub rate: f32,
-    pub shift: u32,
-    pub greedy: u32,
-    pub unused: u32,
+arguments! {
+    /// Arguments of sample.
+    pub struct SampleArgs {
+        pub logits: u64,
+        pub logits_stride: [i64; 2],
+        pub counter: u64,
+        pub counter_stride: i64,
+        pub ids: u64,
+        pub ids_stride: i64,
+        pub rows: u64,
+        pub columns: u64,
+        pub top_k: u64,
+        pub share: u64,
+        pub seed: u64,
+        pub rate: f32,
+        pub shift: u32,
+        pub greedy: u32,
+        pub unused: u32,
+    }
 }
 
 /// Threads per block of random numbers.
 const RANDOM_BLOCK: u32 = 256;
 
-/// Arguments of random_uniform and random_normal.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct RandomArgs {
-    pub shape: Shape,
-    pub y: StridedPointer,
-    pub seed: u64,
-    pub offset: u64,
+arguments! {
+    /// Arguments of random_uniform and random_normal.
+    pub struct RandomArgs {
+        pub shape: Shape,
+        pub y: StridedPointer,
+        pub seed: u64,
+        pub offset: u64,
+    }
 }
 
 pub(crate) fn declare(table: &mut Table) {

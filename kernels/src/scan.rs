@@ -1,5 +1,5 @@
 //! cumsum along the last dimension.
-use crate::instances::Table;
+use crate::instances::{Table, arguments};
 use crate::launch::need;
 use crate::{
     Device, Divider, ElementType, Family, Launch, OperandView, Plan, Refused, Shape, StridedPointer, rows,
@@ -18,20 +18,19 @@ const COLUMN_ROWS: u64 = 32;
 /// Rows of at most this many elements get one thread too.
 const SHORT_ROW: u64 = 16;
 
-/// Arguments of cumsum.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct ScanArgs {
-    pub shape: Shape,
-    pub x: StridedPointer,
-    pub y: StridedPointer,
-    /// Device address of the workspace, aligned to 8 bytes. Unused with one part.
-    pub partial: u64,
-    pub parts: Divider,
-    pub rows: u64,
-    pub part: u64,
-    pub totals: u64,
+arguments! {
+    /// Arguments of cumsum.
+    pub struct ScanArgs {
+        pub shape: Shape,
+        pub x: StridedPointer,
+        pub y: StridedPointer,
+        /// Device address of the workspace, aligned to 8 bytes. Unused with one part.
+        pub partial: u64,
+        pub parts: Divider,
+        pub rows: u64,
+        pub part: u64,
+        pub totals: u64,
+    }
 }
 
 /// Bytes of a sum.

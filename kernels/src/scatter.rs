@@ -1,6 +1,6 @@
 //! gather, scatter, scatter_add and index_add. See [`crate::index`] for index types and the record of index faults.
 use crate::index::{Report, kind_of};
-use crate::instances::Table;
+use crate::instances::{Table, arguments};
 use crate::launch::need;
 use crate::shape::{List, MAX_RANK, as_units, leading, list, outer_multiples};
 use crate::sort;
@@ -18,52 +18,48 @@ const SHORT_LINE: u64 = 16;
 /// tolerance.
 const MAX_RUNNING: u64 = 1024;
 
-/// Arguments of gather.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct GatherArgs {
-    pub shape: Shape,
-    pub x: StridedPointer,
-    pub y: StridedPointer,
-    pub ids: StridedPointer,
-    /// Strides that give the position of an index in its operand.
-    pub order: StridedPointer,
-    /// Stride of x along the indexed dimension, where `x` has stride 0.
-    pub step: i64,
-    pub bound: u64,
-    /// Number of tiles per block.
-    pub turns: u64,
-    pub error: u64,
-    pub ids_kind: u32,
-    pub op: u32,
-    pub operand: u32,
-    pub ids_packs: u32,
-}
+arguments! {
+    /// Arguments of gather.
+    pub struct GatherArgs {
+        pub shape: Shape,
+        pub x: StridedPointer,
+        pub y: StridedPointer,
+        pub ids: StridedPointer,
+        /// Strides that give the position of an index in its operand.
+        pub order: StridedPointer,
+        /// Stride of x along the indexed dimension, where `x` has stride 0.
+        pub step: i64,
+        pub bound: u64,
+        /// Number of tiles per block.
+        pub turns: u64,
+        pub error: u64,
+        pub ids_kind: u32,
+        pub op: u32,
+        pub operand: u32,
+        pub ids_packs: u32,
+    }
 
-/// Arguments of scatter, scatter_add and index_add.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct ScatterArgs {
-    pub shape: Shape,
-    pub dst: StridedPointer,
-    pub src: StridedPointer,
-    pub ids: StridedPointer,
-    /// Strides that give the position of an index in its operand.
-    pub order: StridedPointer,
-    /// Device address of the numbers that sort the indices of each line, as u32.
-    pub sorted: u64,
-    pub sorted_line: u64,
-    pub lines: u64,
-    /// Number of indices per line.
-    pub count: u64,
-    pub bound: u64,
-    pub error: u64,
-    pub ids_kind: u32,
-    pub op: u32,
-    pub operand: u32,
-    pub reserved: u32,
+    /// Arguments of scatter, scatter_add and index_add.
+    pub struct ScatterArgs {
+        pub shape: Shape,
+        pub dst: StridedPointer,
+        pub src: StridedPointer,
+        pub ids: StridedPointer,
+        /// Strides that give the position of an index in its operand.
+        pub order: StridedPointer,
+        /// Device address of the numbers that sort the indices of each line, as u32.
+        pub sorted: u64,
+        pub sorted_line: u64,
+        pub lines: u64,
+        /// Number of indices per line.
+        pub count: u64,
+        pub bound: u64,
+        pub error: u64,
+        pub ids_kind: u32,
+        pub op: u32,
+        pub operand: u32,
+        pub reserved: u32,
+    }
 }
 
 pub(crate) fn declare(table: &mut Table) {

@@ -1,5 +1,5 @@
 //! softmax and log_softmax along any dimension.
-use crate::instances::Table;
+use crate::instances::{Table, arguments};
 use crate::launch::need;
 use crate::norm::{reduce_lds, row_launch};
 use crate::shape::{List, list};
@@ -7,16 +7,15 @@ use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, St
 
 const BLOCK: u32 = 256;
 
-/// Arguments of every softmax kernel.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct SoftmaxArgs {
-    pub shape: Shape,
-    pub x: StridedPointer,
-    pub y: StridedPointer,
-    pub rows: u64,
-    pub lanes: u64,
+arguments! {
+    /// Arguments of every softmax kernel.
+    pub struct SoftmaxArgs {
+        pub shape: Shape,
+        pub x: StridedPointer,
+        pub y: StridedPointer,
+        pub rows: u64,
+        pub lanes: u64,
+    }
 }
 
 pub(crate) fn declare(table: &mut Table) {

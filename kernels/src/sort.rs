@@ -1,5 +1,5 @@
 //! sort, argsort and topk along the last dimension.
-use crate::instances::Table;
+use crate::instances::{Table, arguments};
 use crate::launch::need;
 use crate::{
     Device, Divider, ElementType, Family, Launch, OperandView, Plan, Refused, Shape, StridedPointer, rows,
@@ -11,25 +11,24 @@ const BLOCK: u32 = 256;
 /// Elements that a block sorts; `SORT_TILE` in the source.
 const TILE: u64 = 1024;
 
-/// Arguments of every sort kernel.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct SortArgs {
-    pub shape: Shape,
-    pub x: StridedPointer,
-    pub values: StridedPointer,
-    pub indices: StridedPointer,
-    /// Device addresses of halves of the workspace: launches read one and write the other, in turns.
-    pub from: u64,
-    pub to: u64,
-    pub runs: Divider,
-    pub kept: Divider,
-    pub rows: u64,
-    pub run: u64,
-    pub keep: u64,
-    pub flip: u32,
-    pub results: u32,
+arguments! {
+    /// Arguments of every sort kernel.
+    pub struct SortArgs {
+        pub shape: Shape,
+        pub x: StridedPointer,
+        pub values: StridedPointer,
+        pub indices: StridedPointer,
+        /// Device addresses of halves of the workspace: launches read one and write the other, in turns.
+        pub from: u64,
+        pub to: u64,
+        pub runs: Divider,
+        pub kept: Divider,
+        pub rows: u64,
+        pub run: u64,
+        pub keep: u64,
+        pub flip: u32,
+        pub results: u32,
+    }
 }
 
 /// `Results` in the source.

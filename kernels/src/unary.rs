@@ -1,36 +1,34 @@
 //! Unary elementwise ops: `y = f(x)`, any shape and strides; `y` may be `x`.
-use crate::instances::Table;
+use crate::instances::{Table, arguments};
 use crate::launch::need;
 use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
 
 const BLOCK: u32 = 256;
 
-/// Arguments of every unary kernel except affine.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct UnaryArgs {
-    /// Shape of both operands, from [`crate::elementwise`].
-    pub shape: Shape,
-    /// The input.
-    pub x: StridedPointer,
-    /// The output.
-    pub y: StridedPointer,
-}
+arguments! {
+    /// Arguments of every unary kernel except affine.
+    pub struct UnaryArgs {
+        /// Shape of both operands, from [`crate::elementwise`].
+        pub shape: Shape,
+        /// The input.
+        pub x: StridedPointer,
+        /// The output.
+        pub y: StridedPointer,
+    }
 
-/// Arguments of affine: `y = x * mul + add`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct AffineArgs {
-    /// Shape of both operands, from [`crate::elementwise`].
-    pub shape: Shape,
-    /// The input.
-    pub x: StridedPointer,
-    /// The output.
-    pub y: StridedPointer,
-    /// The factor.
-    pub mul: f64,
-    /// The summand.
-    pub add: f64,
+    /// Arguments of affine: `y = x * mul + add`.
+    pub struct AffineArgs {
+        /// Shape of both operands, from [`crate::elementwise`].
+        pub shape: Shape,
+        /// The input.
+        pub x: StridedPointer,
+        /// The output.
+        pub y: StridedPointer,
+        /// The factor.
+        pub mul: f64,
+        /// The summand.
+        pub add: f64,
+    }
 }
 
 /// Activations of models, on floats only, with the name of their function object in the source. They are

@@ -1,21 +1,21 @@
 //! upsample_nearest1d, upsample_nearest2d and upsample_bilinear2d.
-use crate::instances::Table;
+use crate::instances::{Table, arguments};
 use crate::launch::need;
 use crate::pool_upsample::{Extents, Planes, planes};
 use crate::{Device, Divider, ElementType, Family, Launch, Refused};
 
 const BLOCK: u32 = 256;
 
-/// Positions of elements along a dimension. Mirrors `Source` in the source.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct Source {
-    pub step: u64,
-    pub start: i64,
-    pub by: Divider,
-    pub inverse: f64,
-    pub last: u64,
+arguments! {
+    /// Positions of elements along a dimension. Mirrors `Source` in the source.
+    #[derive(PartialEq)]
+    pub struct Source {
+        pub step: u64,
+        pub start: i64,
+        pub by: Divider,
+        pub inverse: f64,
+        pub last: u64,
+    }
 }
 
 /// Positions as fractions: element `i` is at `(i · step + start) / by`, or at 0 if that is negative.
@@ -47,14 +47,13 @@ impl Places {
     }
 }
 
-/// Arguments of both kernels.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct UpsampleArgs {
-    pub planes: Planes,
-    pub down: Source,
-    pub across: Source,
+arguments! {
+    /// Arguments of both kernels.
+    pub struct UpsampleArgs {
+        pub planes: Planes,
+        pub down: Source,
+        pub across: Source,
+    }
 }
 
 pub(crate) fn declare(table: &mut Table) {

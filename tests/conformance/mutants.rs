@@ -57,11 +57,6 @@ fn mutants() -> Vec<Mutant> {
     .concat()
 }
 
-#[test]
-fn no_mutant_is_lost() {
-    assert_eq!(mutants().len(), 623);
-}
-
 /// The mutants that this run plants: all, or with `OPS_TEST_MUTANTS=3/8` the third of every eight.
 fn planted() -> Vec<Mutant> {
     let all = mutants();

@@ -4,7 +4,7 @@
 use super::decode::{self, Decode};
 use crate::attention::{self, Attention, AttentionArgs, DECODE_KEYS, FEW_ROWS, WHOLE_HEAD};
 use crate::index::{Report, kind_of};
-use crate::instances::Table;
+use crate::instances::{Table, arguments};
 use crate::launch::need;
 use crate::{Device, ElementType, Family, Launch, OperandView, Plan, Refused};
 use bytemuck::Zeroable;
@@ -16,33 +16,32 @@ const MAX_KEYS: u64 = 1 << 31;
 /// The kernels use 32-bit block numbers.
 const MAX_BLOCKS: u64 = 1 << 32;
 
-/// Arguments of the kernels.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[allow(missing_docs)]
-pub struct RaggedArgs {
-    pub attention: AttentionArgs,
-    pub cu_q: u64,
-    pub cu_k: u64,
-    pub lengths: u64,
-    pub table: u64,
-    pub cu_q_step: i64,
-    pub cu_k_step: i64,
-    pub lengths_step: i64,
-    pub table_row: i64,
-    pub table_step: i64,
-    pub sequences: u64,
-    pub blocks: u64,
-    pub block: u64,
-    pub least: u64,
-    pub checkers: u64,
-    pub error: u64,
-    pub block_magic: u32,
-    pub block_shift: u32,
-    pub index_kind: u32,
-    pub op_of_queries: u32,
-    pub op_of_keys: u32,
-    pub op_of_table: u32,
+arguments! {
+    /// Arguments of the kernels.
+    pub struct RaggedArgs {
+        pub attention: AttentionArgs,
+        pub cu_q: u64,
+        pub cu_k: u64,
+        pub lengths: u64,
+        pub table: u64,
+        pub cu_q_step: i64,
+        pub cu_k_step: i64,
+        pub lengths_step: i64,
+        pub table_row: i64,
+        pub table_step: i64,
+        pub sequences: u64,
+        pub blocks: u64,
+        pub block: u64,
+        pub least: u64,
+        pub checkers: u64,
+        pub error: u64,
+        pub block_magic: u32,
+        pub block_shift: u32,
+        pub index_kind: u32,
+        pub op_of_queries: u32,
+        pub op_of_keys: u32,
+        pub op_of_table: u32,
+    }
 }
 
 /// Tiled kernels: variant, part of the family, largest width of values.
