@@ -59,7 +59,8 @@ fn mutants() -> Vec<Mutant> {
 
 #[test]
 fn no_mutant_is_lost() {
-    assert_eq!(mutants().len(), 612);
+    // The list of formats has its own number.
+    assert_eq!(mutants().len() - formats::mutants().len(), 564);
 }
 
 /// The mutants that this run plants: all, or with `OPS_TEST_MUTANTS=3/8` the third of every eight.
