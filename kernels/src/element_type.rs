@@ -240,11 +240,6 @@ impl ElementType {
         }
     }
 
-    /// The element type with this name, including those that are moved as bits.
-    pub fn named(name: &str) -> Option<ElementType> {
-        Self::PLAIN.into_iter().chain(Self::BLOCKS).find(|dtype| dtype.name() == name)
-    }
-
     /// The type's name in the kernel sources.
     pub(crate) const fn in_source(self) -> &'static str {
         match self {

@@ -128,7 +128,6 @@ pub enum Error {
     },
 
     /// A backend failed while tensors were read to it.
-    #[cfg(feature = "weights")]
     #[error("reading tensors to a backend: {0}")]
     Backend(#[from] ops_core::Error),
 

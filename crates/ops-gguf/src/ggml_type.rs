@@ -1,6 +1,8 @@
 //! The element types of tensors, in one table.
 
+use ops_core::{BlockInfo, quant};
 use std::fmt;
+use std::sync::LazyLock;
 
 /// The type of a tensor's elements, identified by its number in the file.
 ///
@@ -32,6 +34,7 @@ pub struct Block {
     pub bytes: usize,
 }
 
+#[derive(Clone, Copy)]
 struct Row {
     ty: GgmlType,
     name: &'static str,
@@ -47,26 +50,26 @@ const fn row(ty: GgmlType, name: &'static str, len: usize, bytes: usize) -> Row 
 impl GgmlType {
     pub const F32: Self = Self(0);
     pub const F16: Self = Self(1);
-    pub const Q4_0: Self = Self(2);
-    pub const Q4_1: Self = Self(3);
-    pub const Q5_0: Self = Self(6);
-    pub const Q5_1: Self = Self(7);
-    pub const Q8_0: Self = Self(8);
-    pub const Q8_1: Self = Self(9);
-    pub const Q2_K: Self = Self(10);
-    pub const Q3_K: Self = Self(11);
-    pub const Q4_K: Self = Self(12);
-    pub const Q5_K: Self = Self(13);
-    pub const Q6_K: Self = Self(14);
-    pub const Q8_K: Self = Self(15);
-    pub const IQ2_XXS: Self = Self(16);
-    pub const IQ2_XS: Self = Self(17);
-    pub const IQ3_XXS: Self = Self(18);
+    pub const Q4_0: Self = Self::of_format(&quant::Q4_0);
+    pub const Q4_1: Self = Self::of_format(&quant::Q4_1);
+    pub const Q5_0: Self = Self::of_format(&quant::Q5_0);
+    pub const Q5_1: Self = Self::of_format(&quant::Q5_1);
+    pub const Q8_0: Self = Self::of_format(&quant::Q8_0);
+    pub const Q8_1: Self = Self::of_format(&quant::Q8_1);
+    pub const Q2_K: Self = Self::of_format(&quant::Q2_K);
+    pub const Q3_K: Self = Self::of_format(&quant::Q3_K);
+    pub const Q4_K: Self = Self::of_format(&quant::Q4_K);
+    pub const Q5_K: Self = Self::of_format(&quant::Q5_K);
+    pub const Q6_K: Self = Self::of_format(&quant::Q6_K);
+    pub const Q8_K: Self = Self::of_format(&quant::Q8_K);
+    pub const IQ2_XXS: Self = Self::of_format(&quant::IQ2_XXS);
+    pub const IQ2_XS: Self = Self::of_format(&quant::IQ2_XS);
+    pub const IQ3_XXS: Self = Self::of_format(&quant::IQ3_XXS);
     pub const IQ1_S: Self = Self(19);
-    pub const IQ4_NL: Self = Self(20);
-    pub const IQ3_S: Self = Self(21);
-    pub const IQ2_S: Self = Self(22);
-    pub const IQ4_XS: Self = Self(23);
+    pub const IQ4_NL: Self = Self::of_format(&quant::IQ4_NL);
+    pub const IQ3_S: Self = Self::of_format(&quant::IQ3_S);
+    pub const IQ2_S: Self = Self::of_format(&quant::IQ2_S);
+    pub const IQ4_XS: Self = Self::of_format(&quant::IQ4_XS);
     pub const I8: Self = Self(24);
     pub const I16: Self = Self(25);
     pub const I32: Self = Self(26);
@@ -76,38 +79,30 @@ impl GgmlType {
     pub const BF16: Self = Self(30);
     pub const TQ1_0: Self = Self(34);
     pub const TQ2_0: Self = Self(35);
-    pub const MXFP4: Self = Self(39);
+    pub const MXFP4: Self = Self::of_format(&quant::MXFP4);
     pub const NVFP4: Self = Self(40);
     pub const Q1_0: Self = Self(41);
 }
 
-/// Numbers 4, 5, 31 to 33 and 36 to 38 belonged to types that have been withdrawn from the format.
+/// All types, by number: those of `ops-core`'s block formats, and [`OTHERS`].
 ///
 /// q8_1 exists in two forms: 36 bytes with two f16, which the C library computes with, and 40 bytes with two f32, which is
 /// older. It is a format for activations and does not occur in files; the table has the C library's size.
-const TABLE: &[Row] = &[
+static TABLE: LazyLock<Vec<Row>> = LazyLock::new(|| {
+    let formats = quant::FORMATS.iter().filter(|format| format.ggml().is_some());
+    let formats = formats.map(|f| row(GgmlType::of_format(f), f.name(), f.values(), f.bytes()));
+    let mut table: Vec<Row> = formats.chain(OTHERS.iter().copied()).collect();
+    table.sort_by_key(|row| row.ty);
+    table
+});
+
+/// The types that are no block formats of `ops-core`.
+///
+/// Numbers 4, 5, 31 to 33 and 36 to 38 belonged to types that have been withdrawn from the format.
+const OTHERS: &[Row] = &[
     row(GgmlType::F32, "f32", 1, 4),
     row(GgmlType::F16, "f16", 1, 2),
-    row(GgmlType::Q4_0, "q4_0", 32, 18),
-    row(GgmlType::Q4_1, "q4_1", 32, 20),
-    row(GgmlType::Q5_0, "q5_0", 32, 22),
-    row(GgmlType::Q5_1, "q5_1", 32, 24),
-    row(GgmlType::Q8_0, "q8_0", 32, 34),
-    row(GgmlType::Q8_1, "q8_1", 32, 36),
-    row(GgmlType::Q2_K, "q2_k", 256, 84),
-    row(GgmlType::Q3_K, "q3_k", 256, 110),
-    row(GgmlType::Q4_K, "q4_k", 256, 144),
-    row(GgmlType::Q5_K, "q5_k", 256, 176),
-    row(GgmlType::Q6_K, "q6_k", 256, 210),
-    row(GgmlType::Q8_K, "q8_k", 256, 292),
-    row(GgmlType::IQ2_XXS, "iq2_xxs", 256, 66),
-    row(GgmlType::IQ2_XS, "iq2_xs", 256, 74),
-    row(GgmlType::IQ3_XXS, "iq3_xxs", 256, 98),
     row(GgmlType::IQ1_S, "iq1_s", 256, 50),
-    row(GgmlType::IQ4_NL, "iq4_nl", 32, 18),
-    row(GgmlType::IQ3_S, "iq3_s", 256, 110),
-    row(GgmlType::IQ2_S, "iq2_s", 256, 82),
-    row(GgmlType::IQ4_XS, "iq4_xs", 256, 136),
     row(GgmlType::I8, "i8", 1, 1),
     row(GgmlType::I16, "i16", 1, 2),
     row(GgmlType::I32, "i32", 1, 4),
@@ -117,12 +112,24 @@ const TABLE: &[Row] = &[
     row(GgmlType::BF16, "bf16", 1, 2),
     row(GgmlType::TQ1_0, "tq1_0", 256, 54),
     row(GgmlType::TQ2_0, "tq2_0", 256, 66),
-    row(GgmlType::MXFP4, "mxfp4", 32, 17),
     row(GgmlType::NVFP4, "nvfp4", 64, 36),
     row(GgmlType::Q1_0, "q1_0", 128, 18),
 ];
 
 impl GgmlType {
+    /// The type of a format that has a number.
+    const fn of_format(format: &BlockInfo) -> Self {
+        match format.ggml() {
+            Some(number) => Self(number),
+            None => panic!("a block format without GGML's number"),
+        }
+    }
+
+    /// The block format, if `ops-core` has it.
+    pub(crate) fn format(self) -> Option<&'static BlockInfo> {
+        quant::FORMATS.iter().copied().find(|format| format.ggml() == Some(self.0))
+    }
+
     /// All types in the table.
     pub fn all() -> impl ExactSizeIterator<Item = Self> {
         TABLE.iter().map(|r| r.ty)

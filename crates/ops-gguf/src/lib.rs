@@ -8,8 +8,7 @@
 //! - [`Writer`] streams files of version 3. A file appears complete or not at all.
 //! - [`Tokenizer`] converts text to token ids and back, with the vocabulary in the metadata (feature `tokenizer`, enabled by
 //!   default).
-//! - [`Weights`] reads tensors into a backend's memory, and [`Quantizer`] writes a model in other types (feature `weights`, on by
-//!   default). Without it the crate depends on no other crate of the workspace.
+//! - [`Weights`] reads tensors into a backend's memory, and [`Quantizer`] writes a model in other types.
 //!
 //! [`Gguf::open`] reads the file. `Gguf::map` maps it and is an `unsafe fn`, because other programs can truncate a mapped file; it is
 //! the one way in which safe code could otherwise cause undefined behaviour.
@@ -52,13 +51,11 @@ pub use ggml_type::{Block, GgmlType};
 pub use gguf::Gguf;
 pub use metadata::{Array, FromValue, Metadata, Strings, Value};
 pub use outline::{Outline, TensorOutline};
-#[cfg(feature = "weights")]
 pub use quantize::{Change, Mixture, QuantizeProgress, Quantizer};
 pub use source::Bytes;
 pub use tensor::{Tensor, TensorData};
 #[cfg(feature = "tokenizer")]
 pub use tokenizer::{DecodeOptions, DecodeStream, EncodeOptions, TokenKind, Tokenizer};
-#[cfg(feature = "weights")]
 pub use weights::Weights;
 pub use writer::{AtomicFile, Body, Writer};
 
@@ -75,13 +72,11 @@ mod outline;
 #[cfg(feature = "tokenizer")]
 pub mod panics;
 mod parse;
-#[cfg(feature = "weights")]
 mod quantize;
 mod source;
 mod split;
 mod tensor;
 #[cfg(feature = "tokenizer")]
 mod tokenizer;
-#[cfg(feature = "weights")]
 mod weights;
 mod writer;

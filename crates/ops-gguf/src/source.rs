@@ -68,7 +68,6 @@ impl Source {
     }
 
     /// Part of a source. If the source is joined from several pieces, it must lie within one of them.
-    #[cfg(feature = "weights")]
     pub(crate) fn narrowed(this: &Arc<Self>, part: Range<usize>) -> (Arc<Self>, Range<usize>) {
         if let Self::Joined(Joined { pieces, .. }) = &**this {
             let mut before = 0;

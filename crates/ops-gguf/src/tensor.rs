@@ -129,7 +129,6 @@ impl<'a> Tensor<'a> {
     }
 
     /// Part of the data; `part` must lie within it.
-    #[cfg(feature = "weights")]
     pub(crate) fn raw_part(&self, part: Range<usize>) -> Result<TensorData<u8>> {
         let whole = self.range()?;
         let range = whole.start + part.start..whole.start + part.end;

@@ -235,5 +235,6 @@ impl<'g, B: Backend> Weights<'g, B> {
 
 /// The element type as ops know it.
 fn dtype_of(tensor: &Tensor<'_>) -> Option<DType> {
-    tensor.ggml_type().name().and_then(registry::dtype)
+    let ty = tensor.ggml_type();
+    ty.format().map(DType::Block).or_else(|| ty.name().and_then(registry::dtype))
 }

@@ -1,5 +1,4 @@
 //! Files with tensors of every block format.
-#![cfg(feature = "weights")]
 
 use ops_core::ops::{LinearOps, QuantOps};
 use ops_core::{Backend, quant};

@@ -77,7 +77,6 @@ fn the_parts_are_the_model_in_one_file() {
 }
 
 #[test]
-#[cfg(feature = "weights")]
 fn a_split_model_is_quantized_into_one_file() {
     use ops_gguf::{Mixture, Quantizer};
     let (parts, to) = (Parts::new("quantized"), scratch("quantized.gguf"));

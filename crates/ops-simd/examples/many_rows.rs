@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use half::bf16;
 use ops_simd::Isa;
 use ops_simd::gemm::{Mat, MatMut, PackedB, gemm, gemm_packed};
-use ops_simd::quant::{Activations, CodeFormat, Format, TILE_ROWS, Tiles, multiply, multiply_codes};
+use ops_simd::quant::{Activations, Format, TILE_ROWS, TileFormat, Tiles, multiply_codes, multiply_tiles};
 
 const M: usize = 512;
 const K: usize = 4096;
@@ -26,11 +26,11 @@ fn main() {
     let isa = Isa::best();
     println!("# {isa}, matrix units of the machine: {:?}; {M} x {K} x {N}", Isa::matrix_units());
     println!("# {:<14} {:>7} {:>9} {:>9} {:>16}", "weight", "threads", "ms", "GMAC/s", "checksum");
-    for format in [CodeFormat::Q8_0, CodeFormat::Q4_0, CodeFormat::Q4K, CodeFormat::Q6K, CodeFormat::Mxfp4] {
+    for format in [Format::Q8_0, Format::Q4_0, Format::Q4K, Format::Q6K, Format::Mxfp4] {
         codes(isa, format, &threads);
     }
-    tiles(isa, Format::Q8_0, &threads);
-    tiles(isa, Format::Q4_0, &threads);
+    tiles(isa, TileFormat::Q8_0, &threads);
+    tiles(isa, TileFormat::Q4_0, &threads);
     floats(isa, &threads);
 }
 
@@ -50,12 +50,12 @@ fn number(bits: &u32) -> f32 {
     *bits as f32 / (1u32 << 31) as f32 - 1.0
 }
 
-fn codes(isa: Isa, format: CodeFormat, threads: &[usize]) {
+fn codes(isa: Isa, format: Format, threads: &[usize]) {
     let (values, bytes) = format.block();
     let row_bytes = K / values * bytes;
     // No f16 scale has the largest exponent, so none is infinite or NaN.
     let mut raw: Vec<u8> = random(N * row_bytes).iter().map(|bits| *bits as u8 & 0x3b).collect();
-    if format == CodeFormat::Mxfp4 {
+    if format == Format::Mxfp4 {
         raw.chunks_exact_mut(bytes).for_each(|block| block[0] = 120);
     }
     let x: Vec<f32> = random(M * K).iter().map(number).collect();
@@ -66,7 +66,7 @@ fn codes(isa: Isa, format: CodeFormat, threads: &[usize]) {
     });
 }
 
-fn tiles(isa: Isa, format: Format, threads: &[usize]) {
+fn tiles(isa: Isa, format: TileFormat, threads: &[usize]) {
     let raw: Vec<u8> =
         random(N * K / 32 * format.block_bytes()).iter().map(|bits| *bits as u8 & 0x3b).collect();
     let tiles = Tiles::new(format, &raw, N, K).expect("whole blocks");
@@ -74,7 +74,7 @@ fn tiles(isa: Isa, format: Format, threads: &[usize]) {
     let x = Activations::new(isa, &x, K).expect("whole blocks");
     time(&format!("{format:?} packed"), threads, &|columns, y| {
         let part = columns.start / TILE_ROWS..columns.end.div_ceil(TILE_ROWS);
-        multiply(isa, black_box(&tiles), part, &x, y).expect("fits");
+        multiply_tiles(isa, black_box(&tiles), part, &x, y).expect("fits");
     });
 }
 

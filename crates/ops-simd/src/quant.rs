@@ -2,9 +2,10 @@
 //! and iq4_nl and mxfp4, whose codes stand for levels in a table.
 //!
 //! Activations are quantized once per call to 8 bits, with one scale per 32 values. Integer products are exact in i32, and
-//! each block's sum is scaled in f32. With few rows of activations, [`multiply_rows`] reads the weights in place, in file
-//! order. With many, the weights are repacked into tiles of sixteen rows, so that a vector holds the same four columns of
-//! sixteen rows ([`multiply`]). Rows of any other format are first turned into q8_0 blocks ([`requantize()`]), a few at a time.
+//! each block's sum is scaled in f32. [`multiply`] chooses the kernel. With few rows of activations, [`multiply_rows`] reads the
+//! weights in place, in file order. With many, the weights are repacked into tiles of sixteen rows, so that a vector holds the same
+//! four columns of sixteen rows ([`multiply_tiles`]). Rows of any other format are first turned into q8_0 blocks ([`requantize()`]),
+//! a few at a time.
 //! [`mod@reference`] has the same arithmetic in plain loops.
 
 mod activations;
@@ -47,15 +48,17 @@ mod rows_avx512;
 mod rows_neon;
 mod rows_portable;
 mod super_blocks;
+mod tile_products;
 mod tiles;
 
 pub use activations::{Activations, ActivationsPart};
-pub use blocks::{BLOCK, Format, Q4_0_BYTES, Q8_0_BYTES, TILE_ROWS};
-pub use codes::{CodeFormat, multiply_codes};
-pub use formats::{LookupFormat, SUPER_BLOCK, SuperFormat};
+pub use blocks::{BLOCK, TILE_ROWS};
+pub use codes::multiply_codes;
+pub use formats::{Format, InPlace, LookupFormat, SUPER_BLOCK, SuperFormat, TileFormat};
 pub use lookup::multiply_lookup_rows;
-pub use multiply::multiply;
+pub use multiply::{Sums, Weight, multiply, rounds_activations};
 pub use requantize::requantize;
 pub use rows::{multiply_rows, multiply_rows_by_row};
 pub use super_blocks::multiply_super_rows;
+pub use tile_products::multiply_tiles;
 pub use tiles::Tiles;

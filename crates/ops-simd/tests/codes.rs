@@ -7,23 +7,24 @@ use half::f16;
 use ops_simd::Isa;
 use ops_simd::gemm::MatMut;
 use ops_simd::quant::{
-    Activations, CodeFormat, Format, TILE_ROWS, Tiles, multiply, multiply_codes, multiply_rows_by_row,
+    Activations, Format, Sums, TILE_ROWS, TileFormat, Tiles, Weight, multiply, multiply_codes,
+    multiply_rows_by_row, multiply_tiles,
 };
 
 /// Where a block has its f16 scales.
-fn scales_at(format: CodeFormat) -> &'static [usize] {
+fn scales_at(format: Format) -> &'static [usize] {
     match format {
-        CodeFormat::Q8K | CodeFormat::Mxfp4 => &[],
-        CodeFormat::Q4_1 | CodeFormat::Q5_1 | CodeFormat::Q8_1 | CodeFormat::Q4K | CodeFormat::Q5K => &[0, 2],
-        CodeFormat::Q2K => &[80, 82],
-        CodeFormat::Q3K => &[108],
-        CodeFormat::Q6K => &[208],
+        Format::Q8K | Format::Mxfp4 => &[],
+        Format::Q4_1 | Format::Q5_1 | Format::Q8_1 | Format::Q4K | Format::Q5K => &[0, 2],
+        Format::Q2K => &[80, 82],
+        Format::Q3K => &[108],
+        Format::Q6K => &[208],
         _ => &[0],
     }
 }
 
 /// Random blocks with small scales, some of them with all codes and scales of groups at an extreme.
-fn weights(format: CodeFormat, blocks: usize) -> Vec<u8> {
+fn weights(format: Format, blocks: usize) -> Vec<u8> {
     let mut random = Random::new(blocks as u64 + 3);
     let mut raw = Vec::new();
     for b in 0..blocks {
@@ -34,8 +35,8 @@ fn weights(format: CodeFormat, blocks: usize) -> Vec<u8> {
             block[*at..at + 2].copy_from_slice(&f16::from_f32(random.next() * 0.1).to_bits().to_le_bytes());
         }
         match format {
-            CodeFormat::Q8K => block[..4].copy_from_slice(&(random.next() * 0.1).to_le_bytes()),
-            CodeFormat::Mxfp4 => block[0] = 118 + (random.bits() % 8) as u8,
+            Format::Q8K => block[..4].copy_from_slice(&(random.next() * 0.1).to_le_bytes()),
+            Format::Mxfp4 => block[0] = 118 + (random.bits() % 8) as u8,
             _ => {}
         }
         raw.extend(block);
@@ -44,7 +45,7 @@ fn weights(format: CodeFormat, blocks: usize) -> Vec<u8> {
 }
 
 /// Value `i` of a block, step by step as the format defines it.
-fn value(format: CodeFormat, block: &[u8], i: usize) -> f64 {
+fn value(format: Format, block: &[u8], i: usize) -> f64 {
     let half = |at: usize| f16::from_bits(u16::from_le_bytes([block[at], block[at + 1]])).to_f64();
     let signed = |at: usize| f64::from(block[at] as i8);
     let nibble = |at: usize| usize::from(block[at + i % 16] >> (i / 16 * 4) & 15);
@@ -61,39 +62,39 @@ fn value(format: CodeFormat, block: &[u8], i: usize) -> f64 {
     };
     let two_bits = |at: usize| block[at + i / 128 * 32 + i % 32] >> (i % 128 / 32 * 2) & 3;
     match format {
-        CodeFormat::Q4_0 => half(0) * (nibble(2) as f64 - 8.0),
-        CodeFormat::Q4_1 => half(0) * nibble(4) as f64 + half(2),
-        CodeFormat::Q5_0 => half(0) * ((nibble(6) | fifth(2)) as f64 - 16.0),
-        CodeFormat::Q5_1 => half(0) * (nibble(8) | fifth(4)) as f64 + half(2),
-        CodeFormat::Q8_0 => half(0) * signed(2 + i),
-        CodeFormat::Q8_1 => half(0) * signed(4 + i),
-        CodeFormat::Q8K => {
+        Format::Q4_0 => half(0) * (nibble(2) as f64 - 8.0),
+        Format::Q4_1 => half(0) * nibble(4) as f64 + half(2),
+        Format::Q5_0 => half(0) * ((nibble(6) | fifth(2)) as f64 - 16.0),
+        Format::Q5_1 => half(0) * (nibble(8) | fifth(4)) as f64 + half(2),
+        Format::Q8_0 => half(0) * signed(2 + i),
+        Format::Q8_1 => half(0) * signed(4 + i),
+        Format::Q8K => {
             f64::from(f32::from_le_bytes([block[0], block[1], block[2], block[3]])) * signed(4 + i)
         }
-        CodeFormat::Iq4Nl => half(0) * LEVELS[nibble(2)],
-        CodeFormat::Iq4Xs => {
+        Format::Iq4Nl => half(0) * LEVELS[nibble(2)],
+        Format::Iq4Xs => {
             let (group, at) = (i / 32, i % 32);
             let high = u16::from_le_bytes([block[2], block[3]]) >> (2 * group) & 3;
             let s = block[4 + group / 2] >> (group % 2 * 4) & 15 | (high as u8) << 4;
             let code = block[8 + 16 * group + at % 16] >> (at / 16 * 4) & 15;
             half(0) * (f64::from(s) - 32.0) * LEVELS[usize::from(code)]
         }
-        CodeFormat::Mxfp4 => {
+        Format::Mxfp4 => {
             let (code, scale) = (nibble(1), 2f64.powi(i32::from(block[0]) - 127));
             scale * FLOATS[code % 8] * if code < 8 { 1.0 } else { -1.0 }
         }
-        CodeFormat::Q2K => {
+        Format::Q2K => {
             let group = block[i / 16];
             half(80) * f64::from(group & 15) * f64::from(two_bits(16)) - half(82) * f64::from(group >> 4)
         }
-        CodeFormat::Q3K => {
+        Format::Q3K => {
             let j = i / 16;
             let s = block[96 + j % 8] >> (j / 8 * 4) & 15 | (block[104 + j % 4] >> (j / 4 * 2) & 3) << 4;
             let q = two_bits(32) | (block[i % 32] >> (i / 32) & 1) << 2;
             half(108) * (f64::from(s) - 32.0) * (f64::from(q) - 4.0)
         }
-        CodeFormat::Q4K | CodeFormat::Q5K => {
-            let five = format == CodeFormat::Q5K;
+        Format::Q4K | Format::Q5K => {
+            let five = format == Format::Q5K;
             let (group, (s, m)) = (i / 32, six_bits(&block[4..16], i / 32));
             let mut q = block[if five { 48 } else { 16 } + group / 2 * 32 + i % 32] >> (group % 2 * 4) & 15;
             if five {
@@ -101,7 +102,7 @@ fn value(format: CodeFormat, block: &[u8], i: usize) -> f64 {
             }
             half(0) * f64::from(s) * f64::from(q) - half(2) * f64::from(m)
         }
-        CodeFormat::Q6K => {
+        Format::Q6K => {
             let (part, at) = (i / 128, i % 128);
             let low = block[part * 64 + at % 64] >> (at / 64 * 4) & 15;
             let high = block[128 + part * 32 + at % 32] >> (at / 32 * 2) & 3;
@@ -110,7 +111,7 @@ fn value(format: CodeFormat, block: &[u8], i: usize) -> f64 {
     }
 }
 
-fn values(format: CodeFormat, raw: &[u8]) -> Vec<f64> {
+fn values(format: Format, raw: &[u8]) -> Vec<f64> {
     let (values, bytes) = format.block();
     raw.chunks(bytes).flat_map(|block| (0..values).map(move |i| value(format, block, i))).collect()
 }
@@ -118,7 +119,7 @@ fn values(format: CodeFormat, raw: &[u8]) -> Vec<f64> {
 #[test]
 fn products_match_the_exact_loops() {
     each_isa(|isa| {
-        for format in CodeFormat::ALL.into_iter().filter(|format| !format.rounds(isa)) {
+        for format in Format::ALL.into_iter().filter(|format| !format.rounds(isa)) {
             // The last has more columns than are unpacked at a time.
             for (n, blocks) in [(1, 1), (5, 2), (17, 3), (33, 5), (2, 72)] {
                 let (raw, k) = (weights(format, n * blocks), blocks * format.block().0);
@@ -133,15 +134,15 @@ fn products_match_the_exact_loops() {
 #[test]
 fn the_largest_sums_of_integers_are_exact() {
     each_isa(|isa| {
-        for format in CodeFormat::ALL.into_iter().filter(|format| !format.rounds(isa)) {
+        for format in Format::ALL.into_iter().filter(|format| !format.rounds(isa)) {
             for fill in [0x00, 0x7f, 0x80, 0xff] {
                 let mut block = vec![fill; format.block().1];
                 for (at, scale) in scales_at(format).iter().zip([1.0, 0.5]) {
                     block[*at..at + 2].copy_from_slice(&f16::from_f32(scale).to_bits().to_le_bytes());
                 }
                 match format {
-                    CodeFormat::Q8K => block[..4].copy_from_slice(&1f32.to_le_bytes()),
-                    CodeFormat::Mxfp4 => block[0] = 127,
+                    Format::Q8K => block[..4].copy_from_slice(&1f32.to_le_bytes()),
+                    Format::Mxfp4 => block[0] = 127,
                     _ => {}
                 }
                 let (n, k) = (17, format.block().0);
@@ -161,7 +162,7 @@ fn the_largest_sums_of_integers_are_exact() {
 }
 
 /// The values of the codes of `raw`, in rows of `k`: products with an identity matrix.
-fn decoded(isa: Isa, format: CodeFormat, raw: &[u8], k: usize) -> Vec<f64> {
+fn decoded(isa: Isa, format: Format, raw: &[u8], k: usize) -> Vec<f64> {
     let n = raw.len() / (k / format.block().0 * format.block().1);
     let identity: Vec<f32> = (0..k * k).map(|i| f32::from(i / k == i % k)).collect();
     let x = Activations::new(isa, &identity, k).unwrap();
@@ -173,7 +174,7 @@ fn decoded(isa: Isa, format: CodeFormat, raw: &[u8], k: usize) -> Vec<f64> {
 #[test]
 fn codes_that_are_rounded_are_within_half_a_step() {
     each_isa(|isa| {
-        for format in CodeFormat::ALL.into_iter().filter(|format| format.rounds(isa)) {
+        for format in Format::ALL.into_iter().filter(|format| format.rounds(isa)) {
             let (n, k) = (40, 256);
             let raw = weights(format, n);
             let (want, got) = (values(format, &raw), decoded(isa, format, &raw, k));
@@ -199,7 +200,7 @@ fn codes_that_are_rounded_are_within_half_a_step() {
 
 #[test]
 fn all_instruction_sets_unpack_the_same_codes() {
-    for format in CodeFormat::ALL {
+    for format in Format::ALL {
         let (raw, k) = (weights(format, 19), format.block().0);
         let want = decoded(Isa::portable(), format, &raw, k);
         each_isa(|isa| {
@@ -220,17 +221,17 @@ fn wrong_lengths_are_errors() {
         let y = MatMut::new(&mut y[..2], m, 2 / m, 2 / m).unwrap();
         multiply_codes(Isa::best(), format, raw, &x, y).unwrap_err().to_string()
     };
-    assert_eq!(error_for(CodeFormat::Q5_0, &[0; 87], 1), "weight bytes has 87 elements, wanted 88");
-    assert_eq!(error_for(CodeFormat::Q6K, &[0; 420], 1), "k has 64 elements, wanted a multiple of 256");
-    assert_eq!(error_for(CodeFormat::Q5_0, &[0; 44], 2), "rows of y has 2 elements, wanted 1");
+    assert_eq!(error_for(Format::Q5_0, &[0; 87], 1), "weight bytes has 87 elements, wanted 88");
+    assert_eq!(error_for(Format::Q6K, &[0; 420], 1), "k has 64 elements, wanted a multiple of 256");
+    assert_eq!(error_for(Format::Q5_0, &[0; 44], 2), "rows of y has 2 elements, wanted 1");
     let none = Activations::new(Isa::best(), &[0f32; 0], 0).unwrap();
-    multiply_codes(Isa::best(), CodeFormat::Q4K, &[], &none, MatMut::new(&mut [], 0, 0, 0).unwrap()).unwrap();
+    multiply_codes(Isa::best(), Format::Q4K, &[], &none, MatMut::new(&mut [], 0, 0, 0).unwrap()).unwrap();
 }
 
 #[test]
 fn what_is_not_finite_reaches_the_result() {
     each_isa(|isa| {
-        for format in CodeFormat::ALL {
+        for format in Format::ALL {
             let k = format.block().0;
             let raw = weights(format, 16);
             // The row is in a panel of eight, and in the row after it.
@@ -260,7 +261,7 @@ fn many_rows(m: usize, k: usize) -> Vec<f32> {
 #[test]
 fn a_row_has_the_same_bits_whatever_the_others_are() {
     each_isa(|isa| {
-        for format in [CodeFormat::Q8_0, CodeFormat::Mxfp4, CodeFormat::Q4K, CodeFormat::Q2K] {
+        for format in [Format::Q8_0, Format::Mxfp4, Format::Q4K, Format::Q2K] {
             // More rows of both than are processed together, with remainders of every size.
             let (m, n, blocks) = (79, 150, 2304 / format.block().0);
             let (raw, k) = (weights(format, n * blocks), 2304);
@@ -282,9 +283,7 @@ fn a_row_has_the_same_bits_whatever_the_others_are() {
 #[test]
 fn codes_that_replace_tiles_give_the_same_bits() {
     each_isa(|isa| {
-        for (format, codes) in [(Format::Q8_0, CodeFormat::Q8_0), (Format::Q4_0, CodeFormat::Q4_0)] {
-            let chosen = CodeFormat::faster_than_tiles(isa, format);
-            assert!(chosen.is_none_or(|chosen| chosen == codes), "{isa}");
+        for (format, codes) in [(TileFormat::Q8_0, Format::Q8_0), (TileFormat::Q4_0, Format::Q4_0)] {
             // Enough rows for every kernel.
             let (m, n, k) = (133, 150, 2304);
             let (raw, x) = (weights(codes, n * k / 32), many_rows(m, k));
@@ -294,28 +293,27 @@ fn codes_that_replace_tiles_give_the_same_bits() {
                 y
             };
             let tiles = Tiles::new(format, &raw, n, k).unwrap();
-            let all = of(&|x, y| multiply(isa, &tiles, 0..n.div_ceil(TILE_ROWS), x, y).unwrap());
+            let all = of(&|x, y| multiply_tiles(isa, &tiles, 0..n.div_ceil(TILE_ROWS), x, y).unwrap());
             // Fewer rows, and a range of tiles.
             let mut few = vec![f32::NAN; 9 * 22];
             let rows = Activations::new(isa, &x[..9 * k], k).unwrap();
-            multiply(isa, &tiles, 8..10, &rows, MatMut::new(&mut few, 9, 22, 22).unwrap()).unwrap();
+            multiply_tiles(isa, &tiles, 8..10, &rows, MatMut::new(&mut few, 9, 22, 22).unwrap()).unwrap();
             let mut part = vec![f32::NAN; m * 22];
             let whole = Activations::new(isa, &x, k).unwrap();
-            multiply(isa, &tiles, 8..10, &whole, MatMut::new(&mut part, m, 22, 22).unwrap()).unwrap();
+            multiply_tiles(isa, &tiles, 8..10, &whole, MatMut::new(&mut part, m, 22, 22).unwrap()).unwrap();
             for (i, all) in all.chunks(n).enumerate() {
                 assert_eq!(part[i * 22..][..22], all[128..], "{isa} {format:?}, row {i}");
                 if i < 9 {
                     assert_eq!(few[i * 22..][..22], all[128..], "{isa} {format:?}, row {i}");
                 }
             }
-            if chosen.is_some() {
-                let from_codes = of(&|x, y| multiply_codes(isa, codes, &raw, x, y).unwrap());
-                assert!(from_codes == all, "{isa} {format:?}");
-            }
-            if CodeFormat::same_as_in_place(isa) {
-                let in_place = of(&|x, y| multiply_rows_by_row(isa, format, &raw, x, y).unwrap());
-                assert!(in_place == all, "{isa} {format:?}");
-            }
+            // The kernel that is chosen for this many rows, and for each row by itself.
+            let weight =
+                Weight { raw: &raw, format: Some(codes), decode: &|_, _| unreachable!("it has kernels") };
+            let product = |sums| of(&|x, y| multiply(isa, weight, x, sums, y).unwrap());
+            assert!(product(Sums::Any) == all, "{isa} {format:?}");
+            let in_place = of(&|x, y| multiply_rows_by_row(isa, format, &raw, x, y).unwrap());
+            assert!(product(Sums::ByRow) == in_place, "{isa} {format:?}");
         }
     });
 }

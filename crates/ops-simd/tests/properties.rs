@@ -5,7 +5,7 @@ mod common;
 use common::{Random, assert_close, wide};
 use half::f16;
 use ops_simd::gemm::{Mat, MatMut, gemm};
-use ops_simd::quant::{Activations, Format, Tiles, multiply, reference};
+use ops_simd::quant::{Activations, TileFormat, Tiles, multiply_tiles, reference};
 use ops_simd::{Isa, Store, Unary, rows, unary};
 use proptest::prelude::*;
 
@@ -93,7 +93,7 @@ proptest! {
     #[test]
     fn quantized_products(
         isa in isa(),
-        format in prop::sample::select(vec![Format::Q8_0, Format::Q4_0]),
+        format in prop::sample::select(vec![TileFormat::Q8_0, TileFormat::Q4_0]),
         n in 1usize..50,
         blocks in 1usize..9,
         m in 1usize..20,
@@ -110,7 +110,7 @@ proptest! {
         let x = Activations::new(isa, &x, k).unwrap();
         let tiles = Tiles::new(format, &raw, n, k).unwrap();
         let mut y = vec![0f32; m * n];
-        multiply(isa, &tiles, 0..tiles.count(), &x, MatMut::new(&mut y, m, n, n).unwrap()).unwrap();
+        multiply_tiles(isa, &tiles, 0..tiles.count(), &x, MatMut::new(&mut y, m, n, n).unwrap()).unwrap();
         let want = reference::multiply(format, &raw, n, &x).unwrap();
         assert_close(&y, &want, 1e-11, &format!("{isa} {format:?} {m} {n} {k}"));
     }

@@ -7,12 +7,12 @@ use half::f16;
 use ops_simd::Isa;
 use ops_simd::gemm::MatMut;
 use ops_simd::quant::{
-    Activations, BLOCK, CodeFormat, Format, Q8_0_BYTES, TILE_ROWS, Tiles, multiply, multiply_codes,
-    multiply_rows, reference, requantize,
+    Activations, BLOCK, Format, TILE_ROWS, TileFormat, Tiles, multiply_codes, multiply_rows, multiply_tiles,
+    reference, requantize,
 };
 
 /// Rows of blocks with random weights, including the extremes.
-fn weights(format: Format, n: usize, k: usize) -> Vec<u8> {
+fn weights(format: TileFormat, n: usize, k: usize) -> Vec<u8> {
     let mut random = Random::new((n * 17 + k) as u64);
     let mut raw = Vec::new();
     for _ in 0..n * k / BLOCK {
@@ -41,7 +41,7 @@ fn activations(isa: Isa, m: usize, k: usize) -> Activations {
 #[test]
 fn gathered_rows_are_those_quantized_alone() {
     let (k, n) = (96, 17);
-    let raw = weights(Format::Q8_0, n, k);
+    let raw = weights(TileFormat::Q8_0, n, k);
     let x: Vec<f32> = Random::new(3).vec(21 * k);
     each_isa(|isa| {
         let all = Activations::new(isa, &x, k).unwrap();
@@ -53,7 +53,7 @@ fn gathered_rows_are_those_quantized_alone() {
             let product = |x: &Activations| {
                 let mut y = vec![f32::NAN; picked.len() * n];
                 let c = MatMut::new(&mut y, picked.len(), n, n).unwrap();
-                multiply_rows(isa, Format::Q8_0, &raw, x, c).unwrap();
+                multiply_rows(isa, TileFormat::Q8_0, &raw, x, c).unwrap();
                 y
             };
             assert_eq!((gathered.rows(), gathered.k()), (picked.len(), k));
@@ -66,7 +66,7 @@ fn gathered_rows_are_those_quantized_alone() {
 #[test]
 fn products_match_the_exact_loops() {
     each_isa(|isa| {
-        for format in [Format::Q8_0, Format::Q4_0] {
+        for format in [TileFormat::Q8_0, TileFormat::Q4_0] {
             for (n, k) in [(1, 32), (16, 64), (17, 96), (40, 256), (33, 1024)] {
                 let raw = weights(format, n, k);
                 let tiles = Tiles::new(format, &raw, n, k).unwrap();
@@ -75,7 +75,7 @@ fn products_match_the_exact_loops() {
                     let want = reference::multiply(format, &raw, n, &x).unwrap();
                     let mut y = vec![f32::NAN; m * n];
                     let c = MatMut::new(&mut y, m, n, n).unwrap();
-                    multiply(isa, &tiles, 0..tiles.count(), &x, c).unwrap();
+                    multiply_tiles(isa, &tiles, 0..tiles.count(), &x, c).unwrap();
                     let error = nmse(&wide(&y), &want);
                     assert!(error <= 1e-12, "{isa} {format:?} {m} {n} {k}: {error:e}");
                     y.fill(f32::NAN);
@@ -93,7 +93,7 @@ fn sums_of_integers_are_exact() {
     // Scales of one, so that the result is the integer sum.
     each_isa(|isa| {
         for (format, byte, weight) in
-            [(Format::Q8_0, 0x80, -128i32), (Format::Q8_0, 0x7f, 127), (Format::Q4_0, 0xff, 7)]
+            [(TileFormat::Q8_0, 0x80, -128i32), (TileFormat::Q8_0, 0x7f, 127), (TileFormat::Q4_0, 0xff, 7)]
         {
             let (n, k) = (TILE_ROWS, 64);
             let mut block = f16::ONE.to_bits().to_le_bytes().to_vec();
@@ -103,7 +103,7 @@ fn sums_of_integers_are_exact() {
             for sign in [1.0f32, -1.0] {
                 let x = Activations::new(isa, &vec![127.0 * sign; k], k).unwrap();
                 let mut y = vec![0f32; n];
-                multiply(isa, &tiles, 0..1, &x, MatMut::new(&mut y, 1, n, n).unwrap()).unwrap();
+                multiply_tiles(isa, &tiles, 0..1, &x, MatMut::new(&mut y, 1, n, n).unwrap()).unwrap();
                 let want = (weight * 127 * k as i32) as f32 * sign;
                 assert!(y.iter().all(|y| *y == want), "{isa} {format:?} {byte:#x} {y:?} {want}");
                 multiply_rows(isa, format, &raw, &x, MatMut::new(&mut y, 1, n, n).unwrap()).unwrap();
@@ -126,10 +126,11 @@ fn activations_come_close_to_the_numbers() {
                 raw.extend((0..BLOCK).map(|j| u8::from(b * BLOCK + j == i)));
             }
         }
-        let tiles = Tiles::new(Format::Q8_0, &raw, k, k).unwrap();
+        let tiles = Tiles::new(TileFormat::Q8_0, &raw, k, k).unwrap();
         let activations = Activations::new(isa, &x, k).unwrap();
         let mut y = vec![0f32; 3 * k];
-        multiply(isa, &tiles, 0..tiles.count(), &activations, MatMut::new(&mut y, 3, k, k).unwrap()).unwrap();
+        multiply_tiles(isa, &tiles, 0..tiles.count(), &activations, MatMut::new(&mut y, 3, k, k).unwrap())
+            .unwrap();
         for (x, y) in x.chunks(BLOCK).zip(y.chunks(BLOCK)) {
             let largest = x.iter().fold(0f32, |m, x| m.max(x.to_f32().abs()));
             for (x, y) in x.iter().zip(y) {
@@ -142,24 +143,24 @@ fn activations_come_close_to_the_numbers() {
 #[test]
 fn what_is_not_finite_reaches_the_result() {
     each_isa(|isa| {
-        let raw = weights(Format::Q4_0, 16, 64);
-        let tiles = Tiles::new(Format::Q4_0, &raw, 16, 64).unwrap();
+        let raw = weights(TileFormat::Q4_0, 16, 64);
+        let tiles = Tiles::new(TileFormat::Q4_0, &raw, 16, 64).unwrap();
         for special in [f32::NAN, f32::INFINITY] {
             let mut x = vec![1f32; 64];
             x[40] = special;
             let x = Activations::new(isa, &x, 64).unwrap();
             let mut y = vec![0f32; 16];
-            multiply(isa, &tiles, 0..1, &x, MatMut::new(&mut y, 1, 16, 16).unwrap()).unwrap();
+            multiply_tiles(isa, &tiles, 0..1, &x, MatMut::new(&mut y, 1, 16, 16).unwrap()).unwrap();
             assert!(y.iter().all(|y| y.is_nan()), "{isa}");
             y.fill(0.0);
-            multiply_rows(isa, Format::Q4_0, &raw, &x, MatMut::new(&mut y, 1, 16, 16).unwrap()).unwrap();
+            multiply_rows(isa, TileFormat::Q4_0, &raw, &x, MatMut::new(&mut y, 1, 16, 16).unwrap()).unwrap();
             assert!(y.iter().all(|y| y.is_nan()), "in place, {isa}");
         }
         // Zeros, and numbers too small to scale.
         for tiny in [0.0, 1e-44, -1e-39] {
             let x = Activations::new(isa, &[tiny; 64], 64).unwrap();
             let mut y = vec![1f32; 16];
-            multiply(isa, &tiles, 0..1, &x, MatMut::new(&mut y, 1, 16, 16).unwrap()).unwrap();
+            multiply_tiles(isa, &tiles, 0..1, &x, MatMut::new(&mut y, 1, 16, 16).unwrap()).unwrap();
             assert!(y.iter().all(|y| y.abs() <= 1e-37), "{isa} {y:?}");
         }
     });
@@ -169,14 +170,16 @@ fn what_is_not_finite_reaches_the_result() {
 fn rows_quantized_in_parts_are_those_quantized_together() {
     let (isa, n, k) = (Isa::best(), 16, 96);
     // A format with minima, whose products read all that belongs to a row.
-    let raw: Vec<u8> =
-        weights(Format::Q4_0, n, k).chunks(18).flat_map(|b| [&b[..2], &b[..2], &b[2..]].concat()).collect();
+    let raw: Vec<u8> = weights(TileFormat::Q4_0, n, k)
+        .chunks(18)
+        .flat_map(|b| [&b[..2], &b[..2], &b[2..]].concat())
+        .collect();
     for m in [1, 7, 8, 15, 23, 40] {
         let mut random = Random::new(m as u64);
         let numbers: Vec<f32> = (0..m * k).map(|_| random.next()).collect();
         let product = |x: &Activations| {
             let mut y = vec![0f32; m * n];
-            multiply_codes(isa, CodeFormat::Q4_1, &raw, x, MatMut::new(&mut y, m, n, n).unwrap()).unwrap();
+            multiply_codes(isa, Format::Q4_1, &raw, x, MatMut::new(&mut y, m, n, n).unwrap()).unwrap();
             y
         };
         let whole = product(&Activations::new(isa, &numbers, k).unwrap());
@@ -200,13 +203,13 @@ fn rows_quantized_in_parts_are_those_quantized_together() {
 #[test]
 fn ranges_of_tiles_make_the_whole() {
     let (isa, n, k, m) = (Isa::best(), 50, 96, 5);
-    let tiles = Tiles::new(Format::Q8_0, &weights(Format::Q8_0, n, k), n, k).unwrap();
+    let tiles = Tiles::new(TileFormat::Q8_0, &weights(TileFormat::Q8_0, n, k), n, k).unwrap();
     let x = activations(isa, m, k);
     let (mut whole, mut parts) = (vec![0f32; m * n], vec![0f32; m * n]);
-    multiply(isa, &tiles, 0..4, &x, MatMut::new(&mut whole, m, n, n).unwrap()).unwrap();
+    multiply_tiles(isa, &tiles, 0..4, &x, MatMut::new(&mut whole, m, n, n).unwrap()).unwrap();
     let (left, right) = MatMut::new(&mut parts, m, n, n).unwrap().split_at_col(32);
-    multiply(isa, &tiles, 0..2, &x, left).unwrap();
-    multiply(isa, &tiles, 2..4, &x, right).unwrap();
+    multiply_tiles(isa, &tiles, 0..2, &x, left).unwrap();
+    multiply_tiles(isa, &tiles, 2..4, &x, right).unwrap();
     assert_eq!(whole, parts);
     assert_eq!(tiles.bytes(), 64 * 96 / 32 * 34 + 4 * 32, "a tile is rounded up to a line");
 }
@@ -214,20 +217,20 @@ fn ranges_of_tiles_make_the_whole() {
 #[test]
 fn tiles_are_repacked_in_place() {
     let (isa, k) = (Isa::best(), 64);
-    let mut tiles = Tiles::new(Format::Q8_0, &weights(Format::Q8_0, 40, k), 40, k).unwrap();
+    let mut tiles = Tiles::new(TileFormat::Q8_0, &weights(TileFormat::Q8_0, 40, k), 40, k).unwrap();
     // Fewer rows than before, in another format, with a partial last tile.
-    let (n, raw) = (17, weights(Format::Q4_0, 17, k));
-    tiles.repack(Format::Q4_0, &raw, n, k).unwrap();
+    let (n, raw) = (17, weights(TileFormat::Q4_0, 17, k));
+    tiles.repack(TileFormat::Q4_0, &raw, n, k).unwrap();
     let x = activations(isa, 3, k);
     let mut y = vec![0f32; 3 * n];
-    multiply(isa, &tiles, 0..tiles.count(), &x, MatMut::new(&mut y, 3, n, n).unwrap()).unwrap();
-    let want = reference::multiply(Format::Q4_0, &raw, n, &x).unwrap();
+    multiply_tiles(isa, &tiles, 0..tiles.count(), &x, MatMut::new(&mut y, 3, n, n).unwrap()).unwrap();
+    let want = reference::multiply(TileFormat::Q4_0, &raw, n, &x).unwrap();
     assert!(nmse(&wide(&y), &want) <= 1e-12);
 }
 
 #[test]
 fn tiles_in_borrowed_memory_unpack_to_the_original() {
-    for format in [Format::Q8_0, Format::Q4_0] {
+    for format in [TileFormat::Q8_0, TileFormat::Q4_0] {
         for (n, k) in [(1, 32), (16, 64), (17, 96), (40, 320)] {
             let raw = weights(format, n, k);
             let mut memory = Vec::new();
@@ -245,9 +248,10 @@ fn tiles_in_borrowed_memory_unpack_to_the_original() {
             assert!(Tiles::from_bytes(format, n + 16, k, memory).is_err(), "too few bytes");
             let (isa, x) = (Isa::best(), activations(Isa::best(), 3, k));
             let [mut y, mut want] = [vec![0f32; 3 * n], vec![0f32; 3 * n]];
-            multiply(isa, &tiles, 0..tiles.count(), &x, MatMut::new(&mut y, 3, n, n).unwrap()).unwrap();
+            multiply_tiles(isa, &tiles, 0..tiles.count(), &x, MatMut::new(&mut y, 3, n, n).unwrap()).unwrap();
             let owned = Tiles::new(format, &raw, n, k).unwrap();
-            multiply(isa, &owned, 0..owned.count(), &x, MatMut::new(&mut want, 3, n, n).unwrap()).unwrap();
+            multiply_tiles(isa, &owned, 0..owned.count(), &x, MatMut::new(&mut want, 3, n, n).unwrap())
+                .unwrap();
             assert_eq!(y, want);
         }
     }
@@ -258,28 +262,31 @@ fn wrong_lengths_are_errors() {
     let x = Activations::new(Isa::best(), &[0f32; 32], 32).unwrap();
     let mut y = [0f32; 2];
     let mut error_for = |raw: &[u8]| {
-        multiply_rows(Isa::best(), Format::Q4_0, raw, &x, MatMut::new(&mut y, 1, 2, 2).unwrap()).unwrap_err()
+        multiply_rows(Isa::best(), TileFormat::Q4_0, raw, &x, MatMut::new(&mut y, 1, 2, 2).unwrap())
+            .unwrap_err()
     };
     assert_eq!(error_for(&[0; 35]).to_string(), "weight bytes has 35 elements, wanted 36");
-    let error = Tiles::new(Format::Q8_0, &[0; 34], 1, 33).unwrap_err();
+    let error = Tiles::new(TileFormat::Q8_0, &[0; 34], 1, 33).unwrap_err();
     assert_eq!(error.to_string(), "k has 33 elements, wanted a multiple of 32");
-    let error = Tiles::new(Format::Q4_0, &[0; 17], 1, 32).unwrap_err();
+    let error = Tiles::new(TileFormat::Q4_0, &[0; 17], 1, 32).unwrap_err();
     assert_eq!(error.to_string(), "weight bytes has 17 elements, wanted 18");
-    assert!(Tiles::new(Format::Q4_0, &[0; 18], usize::MAX, 64).is_err());
+    assert!(Tiles::new(TileFormat::Q4_0, &[0; 18], usize::MAX, 64).is_err());
     assert!(Activations::new(Isa::best(), &[0f32; 40], 40).is_err());
-    let tiles = Tiles::new(Format::Q4_0, &[0; 18], 1, 32).unwrap();
+    let tiles = Tiles::new(TileFormat::Q4_0, &[0; 18], 1, 32).unwrap();
     let x = Activations::new(Isa::best(), &[0f32; 32], 32).unwrap();
     let mut y = [0f32];
-    let error = multiply(Isa::best(), &tiles, 0..2, &x, MatMut::new(&mut y, 1, 1, 1).unwrap()).unwrap_err();
+    let error =
+        multiply_tiles(Isa::best(), &tiles, 0..2, &x, MatMut::new(&mut y, 1, 1, 1).unwrap()).unwrap_err();
     assert_eq!(error.to_string(), "tiles 0..2 is not a range of tiles within 1");
 }
 
 /// The values of a row of q8_0 blocks, and its factor.
 fn requantized(isa: Isa, x: &[f32]) -> (Vec<f64>, f32) {
-    let mut blocks = vec![0xff; x.len() / BLOCK * Q8_0_BYTES];
+    let bytes = TileFormat::Q8_0.block_bytes();
+    let mut blocks = vec![0xff; x.len() / BLOCK * bytes];
     let factor = requantize(isa, x, &mut blocks).unwrap();
     let mut values = Vec::new();
-    for block in blocks.chunks_exact(Q8_0_BYTES) {
+    for block in blocks.chunks_exact(bytes) {
         let scale = f64::from(f16::from_le_bytes([block[0], block[1]])) * f64::from(factor);
         values.extend(block[2..].iter().map(|q| scale * f64::from(*q as i8)));
     }
@@ -320,7 +327,7 @@ fn numbers_that_are_not_finite_stay_in_their_block_when_they_are_requantized() {
         assert!(got[40].is_nan(), "{isa}");
         let error = nmse(&got[64..], &wide(&x[64..]));
         assert!(error < 4e-5, "{isa}: {error:e}");
-        let mut short = [0; Q8_0_BYTES];
+        let mut short = [0; TileFormat::Q8_0.block_bytes()];
         assert!(requantize(isa, &x, &mut short).is_err() && requantize(isa, &x[..33], &mut short).is_err());
     });
 }

@@ -42,8 +42,8 @@ pub struct ErrorBudget {
 
 /// A block format as a value: everything that core, the reference and the combinators need to know about it.
 ///
-/// A format is one `static` of this type and one [`Block`]. No trait, bound or `match` of this crate names a format.
-/// [`BlockInfo::of`] is the only constructor, so the numbers always match the block type.
+/// A format is one `static` of this type, its row, and one [`Block`]. No trait, bound or `match` of this crate names a format.
+/// The constructors take sizes from the block type, so the numbers always match it.
 ///
 /// ```
 /// use ops_core::{DType, quant::BlockQ8_0};
@@ -59,6 +59,8 @@ pub struct BlockInfo {
     decode: fn(&[u8], &mut [f32]),
     encode: Option<EncodeFn>,
     exact_in_bytes: bool,
+    /// Of a format of this crate: its place in the list, and GGML's number.
+    listed: Option<(u8, u32)>,
 }
 
 impl BlockInfo {
@@ -79,7 +81,12 @@ impl BlockInfo {
             decode: |bytes, values| bytemuck::pod_read_unaligned::<Q>(bytes).dequantize(values),
             encode: None,
             exact_in_bytes: false,
+            listed: None,
         }
+    }
+    /// A format of this crate, at this place in its list, with GGML's number.
+    pub(crate) const fn listed(self, index: u8, ggml: u32) -> Self {
+        BlockInfo { listed: Some((index, ggml)), ..self }
     }
     /// Declares that each code fits a byte, after multiplication by the integer scale of its group if the
     /// group has fewer than 32 values. Products in bytes then need not round the weight.
@@ -94,6 +101,21 @@ impl BlockInfo {
     /// The name in commands, files and messages: `"q8_0"`.
     pub const fn name(&self) -> &'static str {
         self.name
+    }
+    /// The format's place in [`FORMATS`](crate::quant::FORMATS): backends keep what they have for a format in tables with this index.
+    /// `None` for formats of other crates.
+    pub const fn index(&self) -> Option<usize> {
+        match self.listed {
+            Some((index, _)) => Some(index as usize),
+            None => None,
+        }
+    }
+    /// GGML's number, by which files identify the format. `None` for formats of other crates.
+    pub const fn ggml(&self) -> Option<u32> {
+        match self.listed {
+            Some((_, number)) => Some(number),
+            None => None,
+        }
     }
     /// Number of values in a block; never 0.
     pub const fn values(&self) -> usize {
@@ -128,15 +150,19 @@ impl BlockInfo {
         self.encode.map(|encode| encode(values, block)).is_some()
     }
 
-    fn key(&self) -> (&'static str, usize, usize, usize) {
-        (self.name, self.values, self.bytes, self.align)
+    fn key(&self) -> impl Ord + Hash {
+        (self.name, self.values, self.bytes, self.align, self.listed)
     }
 }
 
-// Also compares contents: the linker may duplicate a `static`, so equal formats can have different addresses.
+// Does not compare addresses alone: the linker may duplicate a `static`, so equal formats can have different ones. The index of a
+// format of this crate says all of its key.
 impl PartialEq for BlockInfo {
     fn eq(&self, other: &Self) -> bool {
-        core::ptr::eq(self, other) || self.key() == other.key()
+        match (self.listed, other.listed) {
+            (Some(a), Some(b)) => a == b,
+            _ => core::ptr::eq(self, other) || self.key() == other.key(),
+        }
     }
 }
 impl Eq for BlockInfo {}
@@ -152,7 +178,10 @@ impl Ord for BlockInfo {
 }
 impl Hash for BlockInfo {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.key().hash(state);
+        match self.listed {
+            Some((index, _)) => index.hash(state),
+            None => self.key().hash(state),
+        }
     }
 }
 impl Debug for BlockInfo {

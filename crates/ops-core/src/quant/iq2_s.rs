@@ -1,7 +1,7 @@
 //! `iq2_s`: 256 values as entries of a grid of eight, 2.56 bits each.
 use super::iq::{eight, write};
 use super::{Block, iq_grids};
-use crate::{BlockInfo, DType, Element, f16};
+use crate::f16;
 
 /// 256 values in groups of 16, each with a four-bit scale: `scale · (s + 1/2) / 4 · entry`.
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -17,13 +17,6 @@ pub struct BlockIq2S {
     pub high: [u8; 8],
     /// The scales of two groups in a byte.
     pub scales: [u8; 8],
-}
-
-/// The format of [`BlockIq2S`]. Read-only.
-pub static IQ2_S: BlockInfo = BlockInfo::read_only::<BlockIq2S>("iq2_s");
-
-impl Element for BlockIq2S {
-    const DTYPE: DType = DType::Block(&IQ2_S);
 }
 
 impl Block for BlockIq2S {

@@ -1,7 +1,7 @@
 //! `iq2_xs`: 256 values as entries of a grid of eight, 2.31 bits each.
 use super::iq::{eight, even_signs, write};
 use super::{Block, iq_grids};
-use crate::{BlockInfo, DType, Element, f16};
+use crate::f16;
 
 /// 256 values in groups of 16, each with a four-bit scale: `scale · (s + 1/2) / 4 · entry`.
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -13,13 +13,6 @@ pub struct BlockIq2Xs {
     pub q: [[u8; 2]; 32],
     /// The scales of two groups in a byte.
     pub scales: [u8; 16 / 2],
-}
-
-/// The format of [`BlockIq2Xs`]. Read-only.
-pub static IQ2_XS: BlockInfo = BlockInfo::read_only::<BlockIq2Xs>("iq2_xs");
-
-impl Element for BlockIq2Xs {
-    const DTYPE: DType = DType::Block(&IQ2_XS);
 }
 
 impl Block for BlockIq2Xs {

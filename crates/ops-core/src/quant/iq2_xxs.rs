@@ -1,7 +1,7 @@
 //! `iq2_xxs`: 256 values as entries of a grid of eight, 2.06 bits each.
 use super::iq::{eight, even_signs, word, write};
 use super::{Block, iq_grids};
-use crate::{BlockInfo, DType, Element, f16};
+use crate::f16;
 
 /// 256 values in groups of 32, each with a four-bit scale: `scale · (s + 1/2) / 4 · entry`.
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -11,13 +11,6 @@ pub struct BlockIq2Xxs {
     pub scale: f16,
     /// Eight bytes for each group: four entries, then 28 bits of signs and the scale.
     pub q: [[u8; 8]; 8],
-}
-
-/// The format of [`BlockIq2Xxs`]. Read-only.
-pub static IQ2_XXS: BlockInfo = BlockInfo::read_only::<BlockIq2Xxs>("iq2_xxs");
-
-impl Element for BlockIq2Xxs {
-    const DTYPE: DType = DType::Block(&IQ2_XXS);
 }
 
 impl Block for BlockIq2Xxs {

@@ -1,7 +1,7 @@
 //! `iq3_s`: 256 values as entries of a grid of four, 3.44 bits each.
 use super::iq::{four, write};
 use super::{Block, iq_grids};
-use crate::{BlockInfo, DType, Element, f16};
+use crate::f16;
 
 /// 256 values in groups of 32, each with a four-bit scale: `scale · (1 + 2 s) · entry`.
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -17,13 +17,6 @@ pub struct BlockIq3S {
     pub signs: [u8; 32],
     /// The scales of two groups in a byte.
     pub scales: [u8; 4],
-}
-
-/// The format of [`BlockIq3S`]. Read-only.
-pub static IQ3_S: BlockInfo = BlockInfo::read_only::<BlockIq3S>("iq3_s");
-
-impl Element for BlockIq3S {
-    const DTYPE: DType = DType::Block(&IQ3_S);
 }
 
 impl Block for BlockIq3S {

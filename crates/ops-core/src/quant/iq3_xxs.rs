@@ -1,7 +1,7 @@
 //! `iq3_xxs`: 256 values as entries of a grid of four, 3.06 bits each.
 use super::iq::{even_signs, four, word, write};
 use super::{Block, iq_grids};
-use crate::{BlockInfo, DType, Element, f16};
+use crate::f16;
 
 /// 256 values in groups of 32, each with a four-bit scale: `scale · (s + 1/2) / 2 · entry`.
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -13,13 +13,6 @@ pub struct BlockIq3Xxs {
     pub q: [u8; 64],
     /// For each group, 28 bits of signs and the scale.
     pub signs: [[u8; 4]; 8],
-}
-
-/// The format of [`BlockIq3Xxs`]. Read-only.
-pub static IQ3_XXS: BlockInfo = BlockInfo::read_only::<BlockIq3Xxs>("iq3_xxs");
-
-impl Element for BlockIq3Xxs {
-    const DTYPE: DType = DType::Block(&IQ3_XXS);
 }
 
 impl Block for BlockIq3Xxs {

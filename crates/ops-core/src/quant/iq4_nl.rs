@@ -1,7 +1,7 @@
 //! `iq4_nl`: 32 four-bit indices of sixteen uneven levels, with one scale.
 use super::search::{inverse, signed_scale_by};
 use super::{Block, Encode, decode_halves, padded};
-use crate::{BlockInfo, DType, Element, f16};
+use crate::f16;
 
 /// The levels of `iq4_nl` and `iq4_xs`: closer to each other near zero, where most weights are.
 pub const IQ4_LEVELS: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
@@ -14,13 +14,6 @@ pub struct BlockIq4Nl {
     pub scale: f16,
     /// Byte `i` holds value `i` in its low half and value `i + 16` in its high half.
     pub q: [u8; 16],
-}
-
-/// The format of [`BlockIq4Nl`].
-pub static IQ4_NL: BlockInfo = BlockInfo::of::<BlockIq4Nl>("iq4_nl").exact_in_bytes();
-
-impl Element for BlockIq4Nl {
-    const DTYPE: DType = DType::Block(&IQ4_NL);
 }
 
 /// The index of the nearest level; NaN gives the first.

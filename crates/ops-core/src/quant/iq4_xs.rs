@@ -2,7 +2,7 @@
 use super::iq4_nl::{fit, level, nearest_level};
 use super::search::{inverse, scales_in_units, signed_scales};
 use super::{Block, Encode, decode_halves, padded};
-use crate::{BlockInfo, DType, Element, f16};
+use crate::f16;
 
 /// 256 values `scale · (s − 32) · level[q]`; `s` in 0..=63 belongs to a group of 32. The levels are those of
 /// [`IQ4_LEVELS`](super::IQ4_LEVELS).
@@ -17,13 +17,6 @@ pub struct BlockIq4Xs {
     pub scales_low: [u8; 4],
     /// Sixteen bytes for each group: the low halves of the bytes come first, then the high halves.
     pub q: [u8; 128],
-}
-
-/// The format of [`BlockIq4Xs`].
-pub static IQ4_XS: BlockInfo = BlockInfo::of::<BlockIq4Xs>("iq4_xs").exact_in_bytes();
-
-impl Element for BlockIq4Xs {
-    const DTYPE: DType = DType::Block(&IQ4_XS);
 }
 
 impl Block for BlockIq4Xs {

@@ -1,6 +1,5 @@
 //! `mxfp4`: 32 four-bit floats with a power of two as their scale (OCP Microscaling Formats 1.0).
 use super::{Block, Encode, decode_halves, padded};
-use crate::{BlockInfo, DType, Element};
 
 /// 32 values `2^(exponent − 127) · float(q)`. The low halves of the bytes come first, then the high halves.
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -10,13 +9,6 @@ pub struct BlockMxfp4 {
     pub exponent: u8,
     /// Byte `i` holds value `i` in its low half and value `i + 16` in its high half.
     pub q: [u8; 16],
-}
-
-/// The format of [`BlockMxfp4`].
-pub static MXFP4: BlockInfo = BlockInfo::of::<BlockMxfp4>("mxfp4").exact_in_bytes();
-
-impl Element for BlockMxfp4 {
-    const DTYPE: DType = DType::Block(&MXFP4);
 }
 
 /// Twice the values of the sixteen codes: a sign, two bits of exponent and one of significand.

@@ -1,6 +1,6 @@
 //! `q2_k`: 256 two-bit values in sixteen groups, each with a scale and a minimum of four bits.
 use super::{Block, Encode, search};
-use crate::{BlockInfo, DType, Element, f16};
+use crate::f16;
 
 /// 256 values `scale · s · q − min · m`, `q` in 0..=3; `s` and `m` belong to a group of 16.
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -15,13 +15,6 @@ pub struct BlockQ2K {
     pub scale: f16,
     /// The unit of the groups' minima.
     pub min: f16,
-}
-
-/// The format of [`BlockQ2K`].
-pub static Q2_K: BlockInfo = BlockInfo::of::<BlockQ2K>("q2_k").exact_in_bytes();
-
-impl Element for BlockQ2K {
-    const DTYPE: DType = DType::Block(&Q2_K);
 }
 
 /// The byte and the shift of the two bits of value `at`. `q3_k` stores its low bits in the same places.

@@ -2,7 +2,7 @@
 use super::q2_k::place;
 use super::search::{inverse, nearest, scales_in_units, signed_scale, signed_scales};
 use super::{Block, Encode, padded};
-use crate::{BlockInfo, DType, Element, f16};
+use crate::f16;
 
 /// 256 values `scale · (s − 32) · (q − 4)`, `q` in 0..=7; `s` in 0..=63 belongs to a group of 16.
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -17,13 +17,6 @@ pub struct BlockQ3K {
     pub scales: [u8; 12],
     /// The unit of the groups' scales.
     pub scale: f16,
-}
-
-/// The format of [`BlockQ3K`].
-pub static Q3_K: BlockInfo = BlockInfo::of::<BlockQ3K>("q3_k").exact_in_bytes();
-
-impl Element for BlockQ3K {
-    const DTYPE: DType = DType::Block(&Q3_K);
 }
 
 /// The byte and shift of the low four bits of a group's scale, and of the high two.

@@ -1,6 +1,6 @@
 //! `q4_0`: 32 four-bit values with one scale.
 use super::{Block, Encode, decode_halves, padded};
-use crate::{BlockInfo, DType, Element, f16};
+use crate::f16;
 
 /// 32 values `scale · (q − 8)`, `q` in 0..=15. The low halves of the bytes come first, then the high halves.
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -10,13 +10,6 @@ pub struct BlockQ4_0 {
     pub scale: f16,
     /// Byte `i` holds value `i` in its low half and value `i + 16` in its high half.
     pub q: [u8; 16],
-}
-
-/// The format of [`BlockQ4_0`].
-pub static Q4_0: BlockInfo = BlockInfo::of::<BlockQ4_0>("q4_0").exact_in_bytes();
-
-impl Element for BlockQ4_0 {
-    const DTYPE: DType = DType::Block(&Q4_0);
 }
 
 impl Block for BlockQ4_0 {

@@ -1,6 +1,6 @@
 //! `q4_1`: 32 four-bit values with a scale and a minimum.
 use super::{Block, Encode, decode_halves, padded};
-use crate::{BlockInfo, DType, Element, f16};
+use crate::f16;
 
 /// 32 values `scale · q + min`, `q` in 0..=15. The low halves of the bytes come first, then the high halves.
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -12,13 +12,6 @@ pub struct BlockQ4_1 {
     pub min: f16,
     /// Byte `i` holds value `i` in its low half and value `i + 16` in its high half.
     pub q: [u8; 16],
-}
-
-/// The format of [`BlockQ4_1`].
-pub static Q4_1: BlockInfo = BlockInfo::of::<BlockQ4_1>("q4_1").exact_in_bytes();
-
-impl Element for BlockQ4_1 {
-    const DTYPE: DType = DType::Block(&Q4_1);
 }
 
 impl Block for BlockQ4_1 {

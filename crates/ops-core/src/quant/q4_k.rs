@@ -1,6 +1,6 @@
 //! `q4_k`: 256 four-bit values in eight groups, each with a scale and a minimum of six bits.
 use super::{Block, Encode, scales, search};
-use crate::{BlockInfo, DType, Element, f16};
+use crate::f16;
 
 /// 256 values `scale · s · q − min · m`, `q` in 0..=15; `s` and `m` belong to a group of 32.
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -14,13 +14,6 @@ pub struct BlockQ4K {
     pub scales: [u8; 12],
     /// 32 bytes for each pair of groups: the low halves of the bytes belong to the first, the high halves to the second.
     pub q: [u8; 128],
-}
-
-/// The format of [`BlockQ4K`].
-pub static Q4_K: BlockInfo = BlockInfo::of::<BlockQ4K>("q4_k").exact_in_bytes();
-
-impl Element for BlockQ4K {
-    const DTYPE: DType = DType::Block(&Q4_K);
 }
 
 impl Block for BlockQ4K {

@@ -1,6 +1,6 @@
 //! `q5_0`: 32 five-bit values with one scale.
 use super::{Block, Encode, decode_halves, padded};
-use crate::{BlockInfo, DType, Element, f16};
+use crate::f16;
 
 /// 32 values `scale · (q − 16)`, `q` in 0..=31. The low halves of the bytes come first, then the high halves.
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -12,13 +12,6 @@ pub struct BlockQ5_0 {
     pub high: [u8; 4],
     /// Byte `i` holds the low four bits of value `i` in its low half and those of value `i + 16` in its high half.
     pub q: [u8; 16],
-}
-
-/// The format of [`BlockQ5_0`].
-pub static Q5_0: BlockInfo = BlockInfo::of::<BlockQ5_0>("q5_0").exact_in_bytes();
-
-impl Element for BlockQ5_0 {
-    const DTYPE: DType = DType::Block(&Q5_0);
 }
 
 impl Block for BlockQ5_0 {

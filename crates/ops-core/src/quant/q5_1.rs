@@ -2,7 +2,7 @@
 use super::q4_1::from_range;
 use super::q5_0::{five_bits, packed};
 use super::{Block, Encode, decode_halves};
-use crate::{BlockInfo, DType, Element, f16};
+use crate::f16;
 
 /// 32 values `scale · q + min`, `q` in 0..=31. The low halves of the bytes come first, then the high halves.
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -16,13 +16,6 @@ pub struct BlockQ5_1 {
     pub high: [u8; 4],
     /// Byte `i` holds the low four bits of value `i` in its low half and those of value `i + 16` in its high half.
     pub q: [u8; 16],
-}
-
-/// The format of [`BlockQ5_1`].
-pub static Q5_1: BlockInfo = BlockInfo::of::<BlockQ5_1>("q5_1").exact_in_bytes();
-
-impl Element for BlockQ5_1 {
-    const DTYPE: DType = DType::Block(&Q5_1);
 }
 
 impl Block for BlockQ5_1 {

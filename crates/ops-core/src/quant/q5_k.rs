@@ -1,6 +1,6 @@
 //! `q5_k`: 256 five-bit values in eight groups, each with a scale and a minimum of six bits.
 use super::{Block, Encode, scales, search};
-use crate::{BlockInfo, DType, Element, f16};
+use crate::f16;
 
 /// 256 values `scale · s · q − min · m`, `q` in 0..=31; `s` and `m` belong to a group of 32.
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -16,13 +16,6 @@ pub struct BlockQ5K {
     pub high: [u8; 32],
     /// The low four bits: 32 bytes for each pair of groups, the first in the low halves.
     pub q: [u8; 128],
-}
-
-/// The format of [`BlockQ5K`].
-pub static Q5_K: BlockInfo = BlockInfo::of::<BlockQ5K>("q5_k").exact_in_bytes();
-
-impl Element for BlockQ5K {
-    const DTYPE: DType = DType::Block(&Q5_K);
 }
 
 impl Block for BlockQ5K {

@@ -1,7 +1,7 @@
 //! `q6_k`: 256 six-bit values in sixteen groups, each with an eight-bit scale.
 use super::search::{inverse, nearest, scales_in_units, signed_scale, signed_scales};
 use super::{Block, Encode, padded};
-use crate::{BlockInfo, DType, Element, f16};
+use crate::f16;
 
 /// 256 values `scale · s · (q − 32)`, `q` in 0..=63; `s` belongs to a group of 16.
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -17,13 +17,6 @@ pub struct BlockQ6K {
     pub scales: [i8; 16],
     /// The unit of the groups' scales.
     pub scale: f16,
-}
-
-/// The format of [`BlockQ6K`].
-pub static Q6_K: BlockInfo = BlockInfo::of::<BlockQ6K>("q6_k");
-
-impl Element for BlockQ6K {
-    const DTYPE: DType = DType::Block(&Q6_K);
 }
 
 /// Where value `at` is stored: the byte and shift of its low bits, and of its high bits.

@@ -1,6 +1,6 @@
 //! `q8_0`: 32 signed bytes with one scale.
 use super::{Block, Encode, padded};
-use crate::{BlockInfo, DType, Element, f16};
+use crate::f16;
 
 /// 32 values `scale · q`, `q` in −127..=127.
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -10,13 +10,6 @@ pub struct BlockQ8_0 {
     pub scale: f16,
     /// The values divided by the scale.
     pub q: [i8; 32],
-}
-
-/// The format of [`BlockQ8_0`].
-pub static Q8_0: BlockInfo = BlockInfo::of::<BlockQ8_0>("q8_0").exact_in_bytes();
-
-impl Element for BlockQ8_0 {
-    const DTYPE: DType = DType::Block(&Q8_0);
 }
 
 impl Block for BlockQ8_0 {

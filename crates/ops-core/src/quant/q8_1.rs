@@ -1,6 +1,6 @@
 //! `q8_1`: 32 signed bytes with one scale and their sum. A format for activations.
 use super::{Block, Encode, padded};
-use crate::{BlockInfo, DType, Element, f16};
+use crate::f16;
 
 /// 32 values `scale · q`, `q` in −127..=127.
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -12,13 +12,6 @@ pub struct BlockQ8_1 {
     pub sum: f16,
     /// The values divided by the scale.
     pub q: [i8; 32],
-}
-
-/// The format of [`BlockQ8_1`].
-pub static Q8_1: BlockInfo = BlockInfo::of::<BlockQ8_1>("q8_1").exact_in_bytes();
-
-impl Element for BlockQ8_1 {
-    const DTYPE: DType = DType::Block(&Q8_1);
 }
 
 impl Block for BlockQ8_1 {

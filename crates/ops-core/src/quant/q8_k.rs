@@ -1,6 +1,5 @@
 //! `q8_k`: 256 signed bytes with one f32 scale and the sums of their groups. A format for activations.
 use super::{Block, Encode, padded};
-use crate::{BlockInfo, DType, Element};
 
 /// 256 values `scale · q`, `q` in −127..=127.
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -12,13 +11,6 @@ pub struct BlockQ8K {
     pub q: [i8; 256],
     /// The sums of `q` in groups of 16. Products with minima use them; decoding ignores them.
     pub sums: [i16; 16],
-}
-
-/// The format of [`BlockQ8K`].
-pub static Q8_K: BlockInfo = BlockInfo::of::<BlockQ8K>("q8_k").exact_in_bytes();
-
-impl Element for BlockQ8K {
-    const DTYPE: DType = DType::Block(&Q8_K);
 }
 
 impl Block for BlockQ8K {

@@ -2,6 +2,7 @@
 use super::product::{Stack, split_columns, store_sums};
 use super::quant::blocks;
 use super::quant::inputs::Inputs;
+use super::quant::known::{Decoder, simd_format};
 use super::quant::multiply_decoded;
 use super::rows::{packed, scratch, widened};
 use super::threads;
@@ -11,7 +12,7 @@ use crate::{Host, HostBuffer};
 use bytemuck::cast_slice_mut;
 use ops_core::{AnyRef, AnyTensor, DType, Layout, Packing, Result, bf16, f16};
 use ops_simd::gemm::{Input, Mat, MatMut, PackedB, gemm_packed, gemm_packed_by_row};
-use ops_simd::quant::{BLOCK, TILE_ROWS, Tiles, multiply};
+use ops_simd::quant::{self, BLOCK, Format, TILE_ROWS, Tiles};
 use ops_simd::{Error as SimdError, Isa};
 
 /// Block weights with fewer values than this are not packed.
@@ -33,7 +34,7 @@ fn packed_size(dtype: DType, dims: &[usize]) -> Option<usize> {
         DType::F32 => Some(PackedB::<f32>::size(isa, k, n)),
         DType::F16 => Some(PackedB::<f16>::size(isa, k, n)),
         DType::BF16 => Some(PackedB::<bf16>::size(isa, k, n)),
-        blocks => Some(Tiles::size(blocks::simd_format(blocks)?, n, k.checked_mul(BLOCK)?)),
+        blocks => Some(Tiles::size(simd_format(blocks)?.tiled()?, n, k.checked_mul(BLOCK)?)),
     }
 }
 
@@ -57,7 +58,8 @@ fn unpack_into(dtype: DType, dims: &[usize], packed: &[u8], plain: &mut [u8]) ->
         DType::F16 => floats::<f16>([n, k], packed, plain),
         DType::BF16 => floats::<bf16>([n, k], packed, plain),
         _ => {
-            let format = blocks::simd_format(dtype).ok_or_else(|| unsupported_dtype(dtype))?;
+            let format =
+                simd_format(dtype).and_then(Format::tiled).ok_or_else(|| unsupported_dtype(dtype))?;
             Ok(Tiles::from_bytes(format, n, k.saturating_mul(BLOCK), packed)?.unpack(plain)?)
         }
     }
@@ -94,7 +96,7 @@ fn floats<W: Input<Acc = f32> + ops_core::Element>(weight: &Raw<'_>, out: &mut [
 }
 
 fn tiles(weight: &Raw<'_>, out: &mut [u8]) -> Option<()> {
-    let (format, &[n, blocks]) = (blocks::simd_format(weight.dtype)?, weight.dims()) else { return None };
+    let (format, &[n, blocks]) = (simd_format(weight.dtype)?.tiled()?, weight.dims()) else { return None };
     Tiles::pack_into(format, &blocks::bytes(weight), n, blocks * BLOCK, out).ok()
 }
 
@@ -132,7 +134,7 @@ fn multiply_tiles(x: &Raw<'_>, weight: &Tiles<'_>, y: &mut [f32]) -> Result<()> 
         let parts = split_columns(y, x.rows().saturating_mul(x.k()), TILE_ROWS, 4);
         threads::for_each_part(parts, &|(first, y): (usize, MatMut<'_, f32>)| {
             let tile = first / TILE_ROWS;
-            multiply(Isa::best(), weight, tile..tile + y.cols().div_ceil(TILE_ROWS), x, y)
+            quant::multiply_tiles(Isa::best(), weight, tile..tile + y.cols().div_ceil(TILE_ROWS), x, y)
         })
     })
 }
@@ -143,7 +145,12 @@ fn multiply_unpacked(x: &Raw<'_>, dtype: DType, tiles: &Tiles<'_>, y: &mut [f32]
     let mut plain = scratch::<u8>(dims[0] * dims[1] * format.bytes())?;
     report("qlinear", tiles.unpack(plain.as_mut_slice()))?;
     let layout = Layout::contiguous(&dims)?;
-    multiply_decoded(format, &Inputs::all(*x), &Raw { bytes: &plain, size: format.bytes(), dtype, layout }, y)
+    multiply_decoded(
+        Decoder::of(format),
+        &Inputs::all(*x),
+        &Raw { bytes: &plain, size: format.bytes(), dtype, layout },
+        y,
+    )
 }
 
 /// Multiplies by a packed weight `[n, k]`; `k` counts values, not blocks. A bias is only added to products of
@@ -170,7 +177,7 @@ fn product(
         y.fill(0.0);
         return Ok(());
     }
-    match (weight.dtype(), blocks::simd_format(weight.dtype())) {
+    match (weight.dtype(), simd_format(weight.dtype()).and_then(Format::tiled)) {
         (_, Some(format)) => {
             let tiles = report("qlinear", Tiles::from_bytes(format, n, k, weight.bytes()))?;
             if threads::exact() {

@@ -7,16 +7,16 @@ use super::vectors::{report, unsupported_dtype};
 use crate::host::raw::{Raw, RawMut, block_info, on_float, resolve};
 use crate::{Host, Kernel};
 use bytemuck::{cast_slice, cast_slice_mut};
-use decode::Decoder;
 use inputs::Inputs;
+use known::Decoder;
 use ops_core::ops::{Dequantize, Quantize};
-use ops_core::{BlockInfo, Call, DType, Error, Float, Result, Scalar};
+use ops_core::{Call, DType, Error, Float, Result, Scalar};
 use ops_simd::Isa;
 use ops_simd::gemm::{Mat, MatMut};
 
 pub(super) mod blocks;
-mod decode;
 pub(super) mod inputs;
+pub(super) mod known;
 
 pub(super) fn quantize(x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
     let format = block_info("quantize", y.dtype)?;
@@ -38,13 +38,6 @@ pub(super) fn dequantize(x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
     })
 }
 
-/// Below this many outputs, `x` is not quantized. Over many outputs the rounding error of `x` averages out, but it can
-/// dominate a single sum that cancels.
-const MIN_INTEGER_OUTPUTS: usize = 16;
-/// The same for other formats. The minima of super-blocks add the same sum of `x` to all outputs of a row, so errors average out
-/// more slowly.
-const MIN_MIXED_OUTPUTS: usize = 64;
-
 /// `y = x · weightᵀ + bias`: integer products for the formats that have kernels, otherwise through f32.
 pub(super) fn qlinear(x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, y: RawMut<'_>) -> Result<()> {
     if x.dtype == DType::F64 {
@@ -61,24 +54,13 @@ pub(super) fn multiply(
     mut y: RawMut<'_>,
 ) -> Result<()> {
     let bias = bias.map(|b| widened(&b)).transpose()?;
-    // A broadcast row repeats the same error in all its outputs.
-    let [n, stride] = [weight.layout.dims()[0], weight.layout.strides()[0].unsigned_abs()];
-    let m = y.layout.len().checked_div(n).unwrap_or(0);
-    let rows = if threads::by_row() { 1 } else { m };
-    let distinct = if stride == 0 { rows } else { rows * n };
-    let format = block_info("qlinear", weight.dtype)?;
-    let multiply =
-        |y: &mut [f32]| match (blocks::simd_format(weight.dtype), blocks::kernel(weight.dtype, rows)) {
-            _ if threads::exact() => multiply_decoded(format, &x, &weight, y),
-            (Some(known), _) if distinct >= MIN_INTEGER_OUTPUTS => blocks::multiply(known, &x, &weight, y),
-            (None, Some(kernel)) if distinct >= MIN_MIXED_OUTPUTS => {
-                blocks::multiply_with(kernel, &x, &weight, y)
-            }
-            (None, None) if distinct >= MIN_MIXED_OUTPUTS && blocks::is_many(rows) => {
-                blocks::multiply_requantized(format, &x, &weight, y)
-            }
-            _ => multiply_decoded(format, &x, &weight, y),
-        };
+    let decoder = Decoder::of(block_info("qlinear", weight.dtype)?);
+    let rows = y.layout.len().checked_div(weight.layout.dims()[0]).unwrap_or(0);
+    let multiply = match blocks::rounds(decoder, &weight, rows) {
+        true => blocks::multiply,
+        false => multiply_decoded,
+    };
+    let multiply = |y: &mut [f32]| multiply(decoder, &x, &weight, y);
     if y.dtype == DType::F32 && bias.is_none() && y.layout.is_contiguous() {
         let extent = y.layout.extent();
         return multiply(&mut y.slice::<f32>()[extent]);
@@ -97,12 +79,12 @@ const PANEL_ROWS: usize = 64;
 
 /// Decodes a few rows of the weight at a time into a thread's cache and multiplies them as f32, without rounding the activations.
 pub(super) fn multiply_decoded(
-    format: &'static BlockInfo,
+    decoder: Decoder<'_>,
     x: &Inputs<'_>,
     weight: &Raw<'_>,
     y: &mut [f32],
 ) -> Result<()> {
-    let (k, n, decoder) = (x.k(), weight.layout.dims()[0], Decoder::of(format));
+    let (k, n) = (x.k(), weight.layout.dims()[0]);
     let m = y.len().checked_div(n).unwrap_or(0);
     let x = x.widened()?;
     let few = (L1_BYTES / (4 * k.max(1))).clamp(4, PANEL_ROWS);

@@ -6,8 +6,8 @@ use half::{bf16, f16};
 use ops_simd::Element;
 use ops_simd::gemm::{Input, Mat, MatMut, PackedB, gemm, gemm_packed};
 use ops_simd::quant::{
-    Activations, CodeFormat, Format, LookupFormat, SuperFormat, Tiles, multiply, multiply_codes,
-    multiply_lookup_rows, multiply_super_rows,
+    Activations, Format, LookupFormat, SuperFormat, TileFormat, Tiles, multiply_codes, multiply_lookup_rows,
+    multiply_super_rows, multiply_tiles,
 };
 
 use crate::{Bench, ceilings};
@@ -23,7 +23,7 @@ pub(crate) fn run(bench: &Bench) {
         floats::<bf16>(bench, m, "bf16");
     }
     let peak = ceilings::fma_peak(bench);
-    for (format, name) in [(Format::Q8_0, "q8_0"), (Format::Q4_0, "q4_0")] {
+    for (format, name) in [(TileFormat::Q8_0, "q8_0"), (TileFormat::Q4_0, "q4_0")] {
         for m in [1, 2, 4, 8, 16, 512] {
             quantized(bench, format, m, name, peak);
         }
@@ -48,7 +48,7 @@ pub(crate) fn run(bench: &Bench) {
             });
         }
     }
-    for format in CodeFormat::ALL {
+    for format in Format::ALL {
         codes(bench, format, peak);
     }
 }
@@ -77,7 +77,7 @@ fn in_place(bench: &Bench, (m, name): (usize, &str), (numbers, bytes): (usize, u
 }
 
 /// Multiplies many rows by part of a weight, as codes.
-fn codes(bench: &Bench, format: CodeFormat, peak: f64) {
+fn codes(bench: &Bench, format: Format, peak: f64) {
     const N: usize = 192;
     for m in [8, 512] {
         let line = format!("weights/codes/{format:?} {m}");
@@ -122,7 +122,7 @@ fn floats<T: Input<Acc = f32> + Element>(bench: &Bench, m: usize, name: &str) {
     });
 }
 
-fn quantized(bench: &Bench, format: Format, m: usize, name: &str, peak: f64) {
+fn quantized(bench: &Bench, format: TileFormat, m: usize, name: &str, peak: f64) {
     let line = format!("weights/{name} {m}");
     if !bench.wanted(&line) {
         return;
@@ -136,7 +136,7 @@ fn quantized(bench: &Bench, format: Format, m: usize, name: &str, peak: f64) {
     let mut call = || {
         activations.quantize(isa, black_box(&x), K).expect("whole blocks");
         let y = MatMut::new(black_box(&mut y), m, N, N).expect("in bounds");
-        multiply(isa, black_box(&tiles), 0..tiles.count(), &activations, y).expect("fits");
+        multiply_tiles(isa, black_box(&tiles), 0..tiles.count(), &activations, y).expect("fits");
     };
     if m <= 8 {
         bench.bandwidth(&line, tiles.bytes(), ceilings::read(bench, tiles.bytes()), &mut call);

@@ -3,12 +3,13 @@
 //! Sixteen rows of the weight at a time, and some of their columns, become unsigned codes with f32 scales and
 //! minima, in memory that the call owns. A vector then holds the same four columns of sixteen rows, and all
 //! activations are multiplied by it while it is in the cache. The codes are those of the file, so nothing is
-//! rounded, except with q6_k on most processors ([`CodeFormat::rounds`]).
+//! rounded, except with q6_k on most processors ([`Format::rounds`]).
 
 use std::ops::Range;
 
 use super::activations::Activations;
-use super::blocks::{BLOCK, Format, TILE_ROWS};
+use super::blocks::{BLOCK, TILE_ROWS};
+use super::formats::{Format, TileFormat};
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::tiles::Tiles;
 use crate::error::{Error, same_len};
@@ -40,27 +41,6 @@ mod unpack;
 mod walk;
 mod words;
 
-/// A format whose rows become codes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs, reason = "the names are those of the formats")]
-pub enum CodeFormat {
-    Q4_0,
-    Q4_1,
-    Q5_0,
-    Q5_1,
-    Q8_0,
-    Q8_1,
-    Q2K,
-    Q3K,
-    Q4K,
-    Q5K,
-    Q6K,
-    Q8K,
-    Iq4Nl,
-    Iq4Xs,
-    Mxfp4,
-}
-
 /// How sums of codes become sums of weights.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -72,85 +52,10 @@ enum Kind {
     TwoMinima,
 }
 
-impl CodeFormat {
-    /// All formats.
-    pub const ALL: [Self; 15] = [
-        Self::Q4_0,
-        Self::Q4_1,
-        Self::Q5_0,
-        Self::Q5_1,
-        Self::Q8_0,
-        Self::Q8_1,
-        Self::Q2K,
-        Self::Q3K,
-        Self::Q4K,
-        Self::Q5K,
-        Self::Q6K,
-        Self::Q8K,
-        Self::Iq4Nl,
-        Self::Iq4Xs,
-        Self::Mxfp4,
-    ];
-
-    /// Weights and bytes of a block.
-    pub fn block(self) -> (usize, usize) {
-        match self {
-            Self::Q4_0 | Self::Iq4Nl => (32, 18),
-            Self::Q4_1 => (32, 20),
-            Self::Q5_0 => (32, 22),
-            Self::Q5_1 => (32, 24),
-            Self::Q8_0 => (32, 34),
-            Self::Q8_1 => (32, 36),
-            Self::Mxfp4 => (32, 17),
-            Self::Q2K => (256, 84),
-            Self::Q3K => (256, 110),
-            Self::Q4K => (256, 144),
-            Self::Q5K => (256, 176),
-            Self::Q6K => (256, 210),
-            Self::Q8K => (256, 292),
-            Self::Iq4Xs => (256, 136),
-        }
-    }
-
+impl Format {
     /// Whether codes are rounded, to a 127th of the largest weight of 32. The NMSE of normal values is about 3e-5.
     pub fn rounds(self, isa: Isa) -> bool {
         self == Self::Q6K && !adds_pairs(isa)
-    }
-
-    /// The code format in which blocks of `format` are multiplied, if with many rows of activations that is
-    /// faster than packing them into tiles. The bits are the same.
-    pub fn faster_than_tiles(isa: Isa, format: Format) -> Option<Self> {
-        match isa.level() {
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx512Vnni => Some(Self::of(format)),
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx2 | Level::Avx512 if adds_pairs(isa) => Some(Self::of(format)),
-            // Tiles become codes as well.
-            #[cfg(target_arch = "aarch64")]
-            Level::Neon | Level::NeonDotProd | Level::NeonI8mm => Some(Self::of(format)),
-            _ => None,
-        }
-    }
-
-    /// Whether these codes give the bits of rows that are multiplied in place one at a time.
-    pub fn same_as_in_place(isa: Isa) -> bool {
-        #[cfg(target_arch = "x86_64")]
-        return isa.level() == Level::Avx512Vnni;
-        #[cfg(target_arch = "aarch64")]
-        return isa.level() != Level::Portable;
-        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-        {
-            let _ = isa;
-            false
-        }
-    }
-
-    /// The codes of the blocks of a format.
-    fn of(format: Format) -> Self {
-        match format {
-            Format::Q8_0 => Self::Q8_0,
-            Format::Q4_0 => Self::Q4_0,
-        }
     }
 
     /// How the sums become sums of weights; codes with an offset have one of 128 or their own
@@ -196,6 +101,33 @@ impl CodeFormat {
     }
 }
 
+/// Whether q8_0 and q4_0 with many rows of activations are faster as codes than in tiles. The bits are the same.
+pub(super) fn faster_than_tiles(isa: Isa) -> bool {
+    match isa.level() {
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx512Vnni => true,
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 | Level::Avx512 => adds_pairs(isa),
+        // Tiles become codes as well.
+        #[cfg(target_arch = "aarch64")]
+        Level::Neon | Level::NeonDotProd | Level::NeonI8mm => true,
+        _ => false,
+    }
+}
+
+/// Whether codes of q8_0 and q4_0 give the bits of rows that are multiplied in place one at a time.
+pub(super) fn same_as_in_place(isa: Isa) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return isa.level() == Level::Avx512Vnni;
+    #[cfg(target_arch = "aarch64")]
+    return isa.level() != Level::Portable;
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    {
+        let _ = isa;
+        false
+    }
+}
+
 /// Whether AVX2 multiplies bytes and adds pairs of products in 16 bits. Then groups of sixteen codes are multiplied by their integer
 /// scale, as such pairs, instead of becoming bytes first.
 fn adds_pairs(isa: Isa) -> bool {
@@ -230,7 +162,7 @@ struct Step {
 /// [`Error::Length`] or [`Error::Multiple`] if the lengths do not match.
 pub fn multiply_codes(
     isa: Isa,
-    format: CodeFormat,
+    format: Format,
     raw: &[u8],
     x: &Activations,
     mut y: MatMut<'_, f32>,
@@ -271,10 +203,10 @@ pub(super) fn multiply_tiles(
         return true;
     }
     let format = weights.format();
-    if !adds_pairs(isa) || format != Format::Q4_0 || x.rows() < TILES_AS_CODES {
+    if !adds_pairs(isa) || format != TileFormat::Q4_0 || x.rows() < TILES_AS_CODES {
         return false;
     }
-    walk::multiply(isa, CodeFormat::of(format), tiles.len(), x, y, |t, blocks, steps| {
+    walk::multiply(isa, format.format(), tiles.len(), x, y, |t, blocks, steps| {
         // SAFETY: these levels exist only after AVX2 and F16C were detected.
         unsafe { packed::unpack_avx2(format, weights.tile(tiles.start + t), blocks, steps) }
     });
@@ -293,7 +225,7 @@ fn multiply_tiles_on<U: amx::Unit>(
 ) {
     assert_eq!(isa.level(), Level::Avx512Vnni);
     let format = weights.format();
-    walk::multiply_on(unit, isa, CodeFormat::of(format), tiles.len(), x, y, |t, blocks, steps| {
+    walk::multiply_on(unit, isa, format.format(), tiles.len(), x, y, |t, blocks, steps| {
         // SAFETY: this level exists only after AVX-512 F, BW, DQ and VL were detected.
         unsafe { packed::unpack_avx512(format, weights.tile(tiles.start + t), blocks, steps) }
     });
@@ -302,7 +234,7 @@ fn multiply_tiles_on<U: amx::Unit>(
 /// Unpacks these blocks of the columns of tile `t` of `raw`.
 fn unpacking(
     isa: Isa,
-    format: CodeFormat,
+    format: Format,
     raw: &[u8],
     row_bytes: usize,
 ) -> impl FnMut(usize, Range<usize>, &mut [Step]) {
@@ -337,7 +269,7 @@ pub(super) fn multiply_tiles(
     if level == Level::Portable {
         return false;
     }
-    walk::multiply(isa, CodeFormat::of(format), tiles.len(), x, y, |t, blocks, steps| {
+    walk::multiply(isa, format.format(), tiles.len(), x, y, |t, blocks, steps| {
         neon_unpack::unpack_tile(level, format, weights.tile(tiles.start + t), blocks, steps);
     });
     true
@@ -345,7 +277,7 @@ pub(super) fn multiply_tiles(
 
 /// Unpacks as many columns of sixteen rows as there are steps. `at` has the distance of rows, and that of the bytes that will be
 /// unpacked next.
-fn unpack_columns(isa: Isa, format: CodeFormat, rows: &[u8], at: (usize, usize), steps: &mut [Step]) {
+fn unpack_columns(isa: Isa, format: Format, rows: &[u8], at: (usize, usize), steps: &mut [Step]) {
     match isa.level() {
         // SAFETY: these levels exist only after AVX-512 F, BW, DQ and VL were detected.
         #[cfg(target_arch = "x86_64")]
@@ -367,7 +299,7 @@ fn unpack_columns(isa: Isa, format: CodeFormat, rows: &[u8], at: (usize, usize),
 #[inline(always)]
 fn unpack_on<T: words::Target>(
     t: T,
-    format: CodeFormat,
+    format: Format,
     rows: &[u8],
     (stride, ahead): (usize, usize),
     steps: &mut [Step],

@@ -3,18 +3,23 @@
 use core::arch::x86_64::*;
 
 use super::activations::{Block, Panel};
-use super::blocks::{Format, TILE_ROWS};
+use super::blocks::TILE_ROWS;
 use super::codes::avx2_dot::{TOGETHER, scaled, store, sums};
+use super::formats::TileFormat;
 use super::tiles::Tile;
 use crate::scratch::Aligned;
 
 /// Σ over blocks of scale · scale · Σ quant · quant, for sixteen rows of weights and `M` rows of activations.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(super) fn tile<const M: usize>(format: Format, tile: Tile<'_>, x: Panel<'_, M>) -> [[f32; TILE_ROWS]; M] {
+pub(super) fn tile<const M: usize>(
+    format: TileFormat,
+    tile: Tile<'_>,
+    x: Panel<'_, M>,
+) -> [[f32; TILE_ROWS]; M] {
     let mut out = Aligned([[0.0; TILE_ROWS]; M]);
     match format {
-        Format::Q8_0 => add_blocks::<M, true>(tile, x, &mut out.0),
-        Format::Q4_0 => add_blocks::<M, false>(tile, x, &mut out.0),
+        TileFormat::Q8_0 => add_blocks::<M, true>(tile, x, &mut out.0),
+        TileFormat::Q4_0 => add_blocks::<M, false>(tile, x, &mut out.0),
     }
     out.0
 }
@@ -26,7 +31,7 @@ fn add_blocks<const M: usize, const WIDE: bool>(
     x: Panel<'_, M>,
     out: &mut [[f32; TILE_ROWS]; M],
 ) {
-    let format = if WIDE { Format::Q8_0 } else { Format::Q4_0 };
+    let format = if WIDE { TileFormat::Q8_0 } else { TileFormat::Q4_0 };
     let tiles = tile.quants.chunks_exact(format.quant_bytes() * TILE_ROWS).zip(tile.scales);
     for ((quants, scales), x) in tiles.zip(x.blocks()) {
         // SAFETY: sixteen f16.
@@ -65,7 +70,7 @@ fn add_rows<const M: usize, const R: usize, const WIDE: bool>(
         sums::<R, 4>(|g, half| halves(line(quants, g % 4, half), g / 4), rows)
     };
     // The codes of q4_0 have an offset. That of q8_0 was taken off its codes.
-    let offset = if WIDE { 0 } else { Format::Q4_0.offset() };
+    let offset = if WIDE { 0 } else { TileFormat::Q4_0.offset() };
     let acc = scaled(sums, offset, scales, x, from, out);
     store(out, acc);
 }

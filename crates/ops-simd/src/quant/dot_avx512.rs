@@ -3,23 +3,28 @@
 use core::arch::x86_64::*;
 
 use super::activations::Panel;
-use super::blocks::{Format, TILE_ROWS};
+use super::blocks::TILE_ROWS;
+use super::formats::TileFormat;
 use super::tiles::Tile;
 use crate::x86::prefetch;
 
 /// Σ over blocks of scale · scale · Σ quant · quant, for sixteen rows of weights and `M` rows of activations.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-pub(super) fn tile<const M: usize>(format: Format, tile: Tile<'_>, x: Panel<'_, M>) -> [[f32; TILE_ROWS]; M] {
+pub(super) fn tile<const M: usize>(
+    format: TileFormat,
+    tile: Tile<'_>,
+    x: Panel<'_, M>,
+) -> [[f32; TILE_ROWS]; M] {
     match format {
-        Format::Q8_0 => blocks::<M, true>(tile, x),
-        Format::Q4_0 => blocks::<M, false>(tile, x),
+        TileFormat::Q8_0 => blocks::<M, true>(tile, x),
+        TileFormat::Q4_0 => blocks::<M, false>(tile, x),
     }
 }
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
 fn blocks<const M: usize, const WIDE: bool>(tile: Tile<'_>, x: Panel<'_, M>) -> [[f32; TILE_ROWS]; M] {
-    let format = if WIDE { Format::Q8_0 } else { Format::Q4_0 };
+    let format = if WIDE { TileFormat::Q8_0 } else { TileFormat::Q4_0 };
     let mut acc = [_mm512_setzero_ps(); M];
     let tiles = tile.quants.chunks_exact(format.quant_bytes() * TILE_ROWS).zip(tile.scales);
     let bytes = (format.quant_bytes() + 2) * TILE_ROWS;

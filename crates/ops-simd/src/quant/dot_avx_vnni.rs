@@ -3,19 +3,24 @@
 use core::arch::x86_64::*;
 
 use super::activations::Panel;
-use super::blocks::{Format, TILE_ROWS};
+use super::blocks::TILE_ROWS;
 use super::codes::avx_vnni::ROWS;
 use super::codes::avx2_dot::{Halves, store};
+use super::formats::TileFormat;
 use super::tiles::Tile;
 
 /// Σ over blocks of scale · scale · Σ quant · quant, for sixteen rows of weights and `M` rows of activations.
 #[target_feature(enable = "avx2,fma,f16c,avxvnni")]
-pub(super) fn tile<const M: usize>(format: Format, tile: Tile<'_>, x: Panel<'_, M>) -> [[f32; TILE_ROWS]; M] {
+pub(super) fn tile<const M: usize>(
+    format: TileFormat,
+    tile: Tile<'_>,
+    x: Panel<'_, M>,
+) -> [[f32; TILE_ROWS]; M] {
     let mut out = [[0.0; TILE_ROWS]; M];
     for (part, out) in out.chunks_mut(ROWS).enumerate() {
         let sums = match format {
-            Format::Q8_0 => some_rows::<M, true>(tile, x, part * ROWS),
-            Format::Q4_0 => some_rows::<M, false>(tile, x, part * ROWS),
+            TileFormat::Q8_0 => some_rows::<M, true>(tile, x, part * ROWS),
+            TileFormat::Q4_0 => some_rows::<M, false>(tile, x, part * ROWS),
         };
         store(out, sums);
     }
@@ -30,7 +35,7 @@ fn some_rows<const M: usize, const WIDE: bool>(
     x: Panel<'_, M>,
     first: usize,
 ) -> [Halves<__m256>; ROWS] {
-    let format = if WIDE { Format::Q8_0 } else { Format::Q4_0 };
+    let format = if WIDE { TileFormat::Q8_0 } else { TileFormat::Q4_0 };
     let mut acc = [[_mm256_setzero_ps(); 2]; ROWS];
     // The compiler knows how many rows there are, and omits the others.
     let rows = M.min(ROWS);
@@ -84,7 +89,7 @@ mod tests {
     use super::*;
     use crate::isa::{Isa, Level};
 
-    fn check<const M: usize>(format: Format) {
+    fn check<const M: usize>(format: TileFormat) {
         let (blocks, mut state) = (5, 1u32);
         let mut next = || {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -112,7 +117,7 @@ mod tests {
     fn bits_are_those_of_avx2() {
         let isa = Isa::available().into_iter().find(|isa| isa.level() == Level::Avx2);
         if isa.is_some_and(Isa::avx_vnni) {
-            for format in [Format::Q8_0, Format::Q4_0] {
+            for format in [TileFormat::Q8_0, TileFormat::Q4_0] {
                 check::<1>(format);
                 check::<2>(format);
                 check::<4>(format);

@@ -1,13 +1,18 @@
 //! One tile times rows of activations, in plain Rust.
 
 use super::activations::Panel;
-use super::blocks::{Format, TILE_ROWS};
+use super::blocks::TILE_ROWS;
+use super::formats::TileFormat;
 use super::tiles::Tile;
 use crate::simd::portable::f16_bits_to_f32;
 
 /// Σ over blocks of scale · scale · Σ quant · quant, for sixteen rows of weights and `M` rows of activations.
 #[inline(never)]
-pub(super) fn tile<const M: usize>(format: Format, tile: Tile<'_>, x: Panel<'_, M>) -> [[f32; TILE_ROWS]; M] {
+pub(super) fn tile<const M: usize>(
+    format: TileFormat,
+    tile: Tile<'_>,
+    x: Panel<'_, M>,
+) -> [[f32; TILE_ROWS]; M] {
     let mut out = [[0.0; TILE_ROWS]; M];
     let tiles = tile.quants.chunks_exact(format.quant_bytes() * TILE_ROWS).zip(tile.scales);
     for ((quants, scales), x) in tiles.zip(x.blocks()) {
@@ -16,8 +21,8 @@ pub(super) fn tile<const M: usize>(format: Format, tile: Tile<'_>, x: Panel<'_, 
             let mut sums = [-format.offset() * x.sums[i]; TILE_ROWS];
             for (g, line) in quants.chunks_exact(4 * TILE_ROWS).enumerate() {
                 match format {
-                    Format::Q8_0 => add(&mut sums, line, words[g], |q| q),
-                    Format::Q4_0 => {
+                    TileFormat::Q8_0 => add(&mut sums, line, words[g], |q| q),
+                    TileFormat::Q4_0 => {
                         add(&mut sums, line, words[g], |q| q & 15);
                         add(&mut sums, line, words[4 + g], |q| q >> 4);
                     }

@@ -5,6 +5,8 @@
 use super::activations::{Activations, Panel};
 use super::blocks::BLOCK;
 use super::formats::LookupFormat;
+#[cfg(target_arch = "x86_64")]
+use super::formats::marker;
 use super::in_place::{self, RowFormat};
 #[cfg(target_arch = "x86_64")]
 use super::in_place::{PairFormat, checked_row, multiply_pairs};
@@ -19,10 +21,7 @@ use crate::isa::Level;
 
 impl RowFormat for LookupFormat {
     fn block(self) -> (usize, usize) {
-        match self {
-            LookupFormat::Iq4Nl => (BLOCK, 18),
-            LookupFormat::Mxfp4 => (BLOCK, 17),
-        }
+        (BLOCK, self.block_bytes())
     }
 
     fn dot<const M: usize>(self, isa: Isa, row: &[u8], x: Panel<'_, M>) -> [f32; M] {
@@ -51,8 +50,8 @@ impl PairFormat for Vnni {
         // SAFETY: this level exists only after AVX-512 F, BW, DQ, VL and VNNI were detected.
         unsafe {
             match self.0 {
-                LookupFormat::Iq4Nl => products::<18, R>(self.0, rows, x),
-                LookupFormat::Mxfp4 => products::<17, R>(self.0, rows, x),
+                LookupFormat::Iq4Nl => products::<marker::Iq4Nl, R>(rows, x),
+                LookupFormat::Mxfp4 => products::<marker::Mxfp4, R>(rows, x),
             }
         }
     }

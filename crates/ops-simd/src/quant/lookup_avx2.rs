@@ -3,7 +3,7 @@
 use core::arch::x86_64::*;
 
 use super::activations::{Panel, WORDS};
-use super::formats::LookupFormat;
+use super::formats::{LookupFormat, Marker, marker};
 use super::one_row_avx2::lanes;
 use crate::x86::prefetch;
 
@@ -17,21 +17,17 @@ const FOUR: usize = 4;
 #[target_feature(enable = "avx2,fma,f16c")]
 pub(super) fn row<const M: usize>(format: LookupFormat, row: &[u8], x: Panel<'_, M>) -> [f32; M] {
     match format {
-        LookupFormat::Iq4Nl => products::<18, M>(format, row, x),
-        LookupFormat::Mxfp4 => products::<17, M>(format, row, x),
+        LookupFormat::Iq4Nl => products::<marker::Iq4Nl, M>(row, x),
+        LookupFormat::Mxfp4 => products::<marker::Mxfp4, M>(row, x),
     }
 }
 
-/// As [`row`], for blocks of `BYTES` bytes.
+/// As [`row`], for one format.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn products<const BYTES: usize, const M: usize>(
-    format: LookupFormat,
-    row: &[u8],
-    x: Panel<'_, M>,
-) -> [f32; M] {
+fn products<F: Marker<LookupFormat>, const M: usize>(row: &[u8], x: Panel<'_, M>) -> [f32; M] {
     let mut acc = [_mm256_setzero_ps(); M];
-    let (blocks, rest) = row.as_chunks::<BYTES>().0.as_chunks();
+    let (blocks, rest) = F::blocks(row).as_chunks();
     let (quants, last) = x.quants.as_chunks();
     let numbers = x.scales.as_chunks().0.iter().zip(x.sums.as_chunks().0);
     for (blocks, (quants, (scales, sums))) in blocks.iter().zip(quants.iter().zip(numbers)) {
@@ -39,18 +35,18 @@ fn products<const BYTES: usize, const M: usize>(
         for line in [0, 64] {
             prefetch::<_MM_HINT_T0, _>(blocks.as_ptr().cast::<u8>().wrapping_add(AHEAD + line));
         }
-        acc = add_four(format, blocks, (quants, scales, sums), acc);
+        acc = add_four::<F, M>(blocks, (quants, scales, sums), acc);
     }
     if !rest.is_empty() {
         // Missing blocks have scales of zero.
-        let mut blocks = [[0; BYTES]; FOUR];
+        let mut blocks = [F::ZEROS; FOUR];
         let (mut quants, mut scales, mut sums) = ([[[0; WORDS]; M]; FOUR], [[0.0; M]; FOUR], [[0; M]; FOUR]);
         let first = x.quants.len() - last.len();
         for (b, block) in rest.iter().enumerate().take(last.len()) {
             (blocks[b], quants[b], scales[b]) = (*block, last[b], x.scales[first + b]);
             sums[b] = x.sums[first + b];
         }
-        acc = add_four(format, &blocks, (&quants, &scales, &sums), acc);
+        acc = add_four::<F, M>(&blocks, (&quants, &scales, &sums), acc);
     }
     acc.map(|acc| lanes(acc))
 }
@@ -61,19 +57,19 @@ type Four<'a, const M: usize> = (&'a [[[i32; WORDS]; M]; FOUR], &'a [[f32; M]; F
 /// Adds the products of four blocks.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
-fn add_four<const BYTES: usize, const M: usize>(
-    format: LookupFormat,
-    blocks: &[[u8; BYTES]; FOUR],
+fn add_four<F: Marker<LookupFormat>, const M: usize>(
+    blocks: &[F::Block; FOUR],
     (quants, scales, sums): Four<'_, M>,
     mut acc: [__m256; M],
 ) -> [__m256; M] {
     // SAFETY: 16 bytes.
-    let levels = unsafe { _mm_loadu_si128(format.levels().as_ptr().cast()) };
+    let levels = unsafe { _mm_loadu_si128(F::FORMAT.levels().as_ptr().cast()) };
     // An offset makes small levels unsigned; it is taken off again through the sum of the quants.
-    let offset = if format == LookupFormat::Mxfp4 { 12 } else { 0 };
+    let offset = if F::FORMAT == LookupFormat::Mxfp4 { 12 } else { 0 };
     let levels = _mm256_broadcastsi128_si256(_mm_add_epi8(levels, _mm_set1_epi8(offset)));
-    let weights = blocks.each_ref().map(|block| weights(levels, block));
-    let factors = factors(format, blocks);
+    let blocks = blocks.each_ref().map(|block| block.as_ref());
+    let weights = blocks.map(|block| weights(levels, block));
+    let factors = factors::<F>(blocks);
     for (i, acc) in acc.iter_mut().enumerate() {
         let products = |b: usize| {
             // SAFETY: 32 bytes.
@@ -100,14 +96,14 @@ fn add_four<const BYTES: usize, const M: usize>(
 /// The factors of four blocks' levels.
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
-fn factors<const BYTES: usize>(format: LookupFormat, blocks: &[[u8; BYTES]; FOUR]) -> __m128 {
-    match format {
+fn factors<F: Marker<LookupFormat>>(blocks: [&[u8]; FOUR]) -> __m128 {
+    match F::FORMAT {
         LookupFormat::Iq4Nl => {
-            let [a, b, c, d] = blocks.each_ref().map(|block| i16::from_le_bytes([block[0], block[1]]));
+            let [a, b, c, d] = blocks.map(|block| i16::from_le_bytes([block[0], block[1]]));
             _mm_cvtph_ps(_mm_setr_epi16(a, b, c, d, 0, 0, 0, 0))
         }
         LookupFormat::Mxfp4 => {
-            let [a, b, c, d] = blocks.each_ref().map(|block| block[0] as i8);
+            let [a, b, c, d] = blocks.map(|block| block[0] as i8);
             let exponents = _mm_cvtepu8_epi32(_mm_setr_epi8(a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0));
             // Half of 2^(exponent − 127), of which exponents 0 and 1 are subnormal.
             let normal = _mm_slli_epi32::<23>(_mm_sub_epi32(exponents, _mm_set1_epi32(1)));

@@ -2,10 +2,11 @@
 //! sixteen blocks are computed at a time.
 
 use core::arch::x86_64::*;
+use core::marker::PhantomData;
 
 use super::activations::{Activations, WORDS};
 use super::blocks::BLOCK;
-use super::formats::LookupFormat;
+use super::formats::{LookupFormat, Marker};
 use crate::scratch::Scratch;
 use crate::x86::prefetch;
 
@@ -58,18 +59,17 @@ pub(super) fn prepare(format: LookupFormat, x: &Activations) -> Scratch<Prepared
     out
 }
 
-/// The products of `R` rows of weights, in blocks of `SIZE` bytes, with a row of activations.
+/// The products of `R` rows of weights with a row of activations.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-pub(super) fn products<const SIZE: usize, const R: usize>(
-    format: LookupFormat,
+pub(super) fn products<F: Marker<LookupFormat>, const R: usize>(
     rows: [&[u8]; R],
     x: &[Prepared],
 ) -> [f32; R] {
-    let levels = format.levels().map(|level| offset(format).wrapping_add_signed(level));
+    let levels = F::FORMAT.levels().map(|level| offset(F::FORMAT).wrapping_add_signed(level));
     // SAFETY: 16 bytes.
     let levels = _mm512_broadcast_i32x4(unsafe { _mm_loadu_si128(levels.as_ptr().cast()) });
     let mut acc = [[_mm512_setzero_ps(); 3]; R];
-    let bytes = SIZE * BLOCKS;
+    let bytes = F::BYTES * BLOCKS;
     for (g, x) in x.iter().enumerate() {
         for (acc, row) in acc.iter_mut().zip(rows) {
             let Some(rest) = row.get(g * bytes..) else { continue };
@@ -77,12 +77,12 @@ pub(super) fn products<const SIZE: usize, const R: usize>(
                 prefetch::<_MM_HINT_T1, _>(rest.as_ptr().wrapping_add(AHEAD + 64 * line));
             }
             if let Some(blocks) = rest.get(..bytes) {
-                add::<SIZE>(acc, levels, blocks, x);
+                add::<F>(acc, levels, blocks, x);
             } else {
                 // Blocks that do not exist have scales of zero.
-                let mut last = [0; 18 * BLOCKS];
+                let mut last = [0; LookupFormat::Iq4Nl.block_bytes() * BLOCKS];
                 last[..rest.len()].copy_from_slice(rest);
-                add::<SIZE>(acc, levels, &last[..bytes], x);
+                add::<F>(acc, levels, &last[..bytes], x);
             }
         }
     }
@@ -93,9 +93,9 @@ pub(super) fn products<const SIZE: usize, const R: usize>(
 /// third.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-fn add<const SIZE: usize>(acc: &mut [__m512; 3], levels: __m512i, blocks: &[u8], x: &Prepared) {
-    let vectors = [0, 1, 2, 3].map(|v| load(&blocks[4 * v * SIZE..]));
-    let factors = factors::<SIZE>(vectors);
+fn add<F: Marker<LookupFormat>>(acc: &mut [__m512; 3], levels: __m512i, blocks: &[u8], x: &Prepared) {
+    let vectors = [0, 1, 2, 3].map(|v| load(&blocks[4 * v * F::BYTES..]));
+    let factors = factors::<F>(vectors);
     // SAFETY: 64 bytes each.
     let (scales, offsets) =
         unsafe { (_mm512_load_ps(x.scales.as_ptr()), _mm512_load_ps(x.offsets.as_ptr())) };
@@ -113,7 +113,7 @@ fn add<const SIZE: usize>(acc: &mut [__m512; 3], levels: __m512i, blocks: &[u8],
         // SAFETY: 64 bytes each.
         let quants = [0, 1].map(|half| unsafe { _mm512_load_si512(x.quants[v][half].as_ptr().cast()) });
         // The rest of the four blocks is in the last 64 bytes.
-        let codes = codes::<SIZE>(vectors[v], load(&blocks[4 * (v + 1) * SIZE - 64..]));
+        let codes = codes::<F>(vectors[v], load(&blocks[4 * (v + 1) * F::BYTES - 64..]));
         let low = _mm512_shuffle_epi8(levels, _mm512_and_si512(codes, mask));
         let high = _mm512_shuffle_epi8(levels, _mm512_and_si512(_mm512_srli_epi16::<4>(codes), mask));
         let sums = _mm512_dpbusd_epi32(_mm512_setzero_si512(), low, quants[0]);
@@ -135,7 +135,7 @@ fn load(bytes: &[u8]) -> __m512i {
 #[repr(align(64))]
 struct Places([u8; 64]);
 
-/// The bytes of blocks of `SIZE` bytes from byte `from` on, with one block in each quarter of a vector that
+/// The bytes of blocks of `size` bytes from byte `from` on, with one block in each quarter of a vector that
 /// begins `skipped` bytes after the first block. Bytes that are not in the quarter, or for which there is no
 /// place, are left out.
 const fn places(size: usize, from: usize, skipped: usize, count: usize, every: usize) -> Places {
@@ -162,13 +162,13 @@ fn pick(from: __m512i, places: &Places) -> __m512i {
 /// The codes of four blocks, one in each quarter, from their first and their last 64 bytes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn codes<const SIZE: usize>(first: __m512i, last: __m512i) -> __m512i {
-    struct Of<const SIZE: usize>;
-    impl<const SIZE: usize> Of<SIZE> {
-        const FIRST: Places = places(SIZE, SIZE - 16, 0, 16, 16);
-        const SKIPPED: usize = 4 * SIZE - 64;
+fn codes<F: Marker<LookupFormat>>(first: __m512i, last: __m512i) -> __m512i {
+    struct Of<F>(PhantomData<F>);
+    impl<F: Marker<LookupFormat>> Of<F> {
+        const FIRST: Places = places(F::BYTES, F::BYTES - 16, 0, 16, 16);
+        const SKIPPED: usize = 4 * F::BYTES - 64;
         const LAST: Places = {
-            let (mut last, mut i) = (places(SIZE, SIZE - 16, Self::SKIPPED, 16, 16), 0);
+            let (mut last, mut i) = (places(F::BYTES, F::BYTES - 16, Self::SKIPPED, 16, 16), 0);
             while i < 64 {
                 // Once is enough.
                 if Self::FIRST.0[i] != 0xff {
@@ -179,23 +179,23 @@ fn codes<const SIZE: usize>(first: __m512i, last: __m512i) -> __m512i {
             last
         };
     }
-    _mm512_or_si512(pick(first, const { &Of::<SIZE>::FIRST }), pick(last, const { &Of::<SIZE>::LAST }))
+    _mm512_or_si512(pick(first, const { &Of::<F>::FIRST }), pick(last, const { &Of::<F>::LAST }))
 }
 
 /// The factors of sixteen blocks, in the order of [`Prepared::scales`], from the first 64 bytes of each vector.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,f16c")]
-fn factors<const SIZE: usize>(vectors: [__m512i; VECTORS]) -> __m512 {
-    struct Of<const SIZE: usize>;
-    impl<const SIZE: usize> Of<SIZE> {
-        const HEADS: Places = places(SIZE, 0, 0, SIZE - 16, 4);
+fn factors<F: Marker<LookupFormat>>(vectors: [__m512i; VECTORS]) -> __m512 {
+    struct Of<F>(PhantomData<F>);
+    impl<F: Marker<LookupFormat>> Of<F> {
+        const HEADS: Places = places(F::BYTES, 0, 0, F::BYTES - 16, 4);
     }
     // The first bytes of a block are in all words of its quarter.
-    let heads = vectors.map(|v| pick(v, const { &Of::<SIZE>::HEADS }));
+    let heads = vectors.map(|v| pick(v, const { &Of::<F>::HEADS }));
     let low = _mm512_mask_mov_epi32(heads[0], 0x2222, heads[1]);
     let high = _mm512_mask_mov_epi32(heads[2], 0x8888, heads[3]);
     let bits = _mm512_mask_mov_epi32(low, 0xcccc, high);
-    if SIZE == 17 {
+    if F::FORMAT == LookupFormat::Mxfp4 {
         // Half of 2^(exponent − 127). Exponents 0 and 1 give subnormal numbers, for which the second line is higher.
         let normal = _mm512_sub_epi32(_mm512_slli_epi32::<23>(bits), _mm512_set1_epi32(1 << 23));
         let subnormal = _mm512_add_epi32(_mm512_slli_epi32::<21>(bits), _mm512_set1_epi32(1 << 21));

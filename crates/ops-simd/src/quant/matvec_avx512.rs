@@ -4,7 +4,7 @@
 use core::arch::x86_64::*;
 
 use super::activations::Panel;
-use super::blocks::{Format, Q8_0_BYTES};
+use super::formats::{Marker, TileFormat};
 use crate::scratch::Scratch;
 use crate::x86::prefetch;
 
@@ -21,15 +21,18 @@ pub(super) struct PreparedActivations {
 }
 
 /// Blocks per vector.
-const fn blocks_per_vector(size: usize) -> usize {
-    if size == Q8_0_BYTES { 2 } else { 4 }
+const fn blocks_per_vector(format: TileFormat) -> usize {
+    match format {
+        TileFormat::Q8_0 => 2,
+        TileFormat::Q4_0 => 4,
+    }
 }
 
 /// Prepares activations for [`rows`].
-pub(super) fn prepare_activations<const SIZE: usize>(x: Panel<'_, 1>) -> Scratch<PreparedActivations> {
-    let n = blocks_per_vector(SIZE);
+pub(super) fn prepare_activations<F: Marker<TileFormat>>(x: Panel<'_, 1>) -> Scratch<PreparedActivations> {
+    let n = blocks_per_vector(F::FORMAT);
     let lanes = 16 / n;
-    let zero_point = if SIZE == Q8_0_BYTES { Format::Q8_0 } else { Format::Q4_0 }.offset();
+    let zero_point = F::FORMAT.offset();
     let mut out = Scratch::<PreparedActivations>::new(x.scales.len().div_ceil(n));
     out.fill(bytemuck::Zeroable::zeroed());
     for (b, block) in x.blocks().enumerate() {
@@ -77,30 +80,30 @@ const Q4_LAST: usize = 56;
 /// cache.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn prefetch_weights<const SIZE: usize>(at: *const u8) {
-    if SIZE == Q8_0_BYTES {
+fn prefetch_weights<F: Marker<TileFormat>>(at: *const u8) {
+    if F::FORMAT == TileFormat::Q8_0 {
         prefetch::<_MM_HINT_T1, _>(at.wrapping_add(24 << 10));
     } else {
         prefetch::<_MM_HINT_T0, _>(at.wrapping_add(4 << 10));
     }
 }
 
-/// Σ over blocks of scale · scale · Σ quant · quant, for `R` rows of blocks of `SIZE` bytes.
+/// Σ over blocks of scale · scale · Σ quant · quant, for `R` rows of blocks.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-pub(super) fn rows<const R: usize, const SIZE: usize>(
+pub(super) fn rows<const R: usize, F: Marker<TileFormat>>(
     rows: [&[u8]; R],
     x: &[PreparedActivations],
 ) -> [f32; R] {
-    let bytes = blocks_per_vector(SIZE) * SIZE;
+    let bytes = blocks_per_vector(F::FORMAT) * F::BYTES;
     let mut acc = [_mm512_setzero_ps(); R];
     let whole = rows.iter().fold(x.len(), |n, row| n.min(row.len() / bytes));
     for (v, x) in x[..whole].iter().enumerate() {
         for (acc, row) in acc.iter_mut().zip(rows) {
             let at = row.as_ptr().wrapping_add(v * bytes);
             // The next rows: the hardware's prefetcher stops at page boundaries.
-            prefetch_weights::<SIZE>(at);
+            prefetch_weights::<F>(at);
             // SAFETY: `whole` vectors of blocks are in each row.
-            *acc = unsafe { step::<SIZE>(*acc, at, x) };
+            *acc = unsafe { step::<F>(*acc, at, x) };
         }
     }
     if let Some(x) = x.get(whole) {
@@ -110,7 +113,7 @@ pub(super) fn rows<const R: usize, const SIZE: usize>(
             let rest = &rest[..rest.len().min(bytes)];
             last[..rest.len()].copy_from_slice(rest);
             // SAFETY: 128 bytes, more than a vector of blocks takes.
-            *acc = unsafe { step::<SIZE>(*acc, last.as_ptr(), x) };
+            *acc = unsafe { step::<F>(*acc, last.as_ptr(), x) };
         }
     }
     acc.map(|acc| _mm512_reduce_add_ps(acc))
@@ -119,11 +122,11 @@ pub(super) fn rows<const R: usize, const SIZE: usize>(
 /// Adds the products of one vector of blocks.
 ///
 /// # Safety
-/// `blocks` must be readable for [`blocks_per_vector`] blocks of `SIZE` bytes.
+/// `blocks` must be readable for [`blocks_per_vector`] blocks.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-unsafe fn step<const SIZE: usize>(acc: __m512, blocks: *const u8, x: &PreparedActivations) -> __m512 {
-    let wide = SIZE == Q8_0_BYTES;
+unsafe fn step<F: Marker<TileFormat>>(acc: __m512, blocks: *const u8, x: &PreparedActivations) -> __m512 {
+    let wide = F::FORMAT == TileFormat::Q8_0;
     // SAFETY: the tables and the parts of `x` are 64 bytes each.
     let (weights, scales, low, high, offset, x_scales) = unsafe {
         (

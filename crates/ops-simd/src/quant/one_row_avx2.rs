@@ -2,7 +2,7 @@
 
 use core::arch::x86_64::*;
 
-use super::formats::{LEVELS, STEPS};
+use super::formats::{LEVELS, Marker, STEPS, SuperFormat};
 use super::one_row::{Prepared, even_first};
 use crate::x86::prefetch;
 
@@ -17,31 +17,33 @@ const AHEAD: usize = 2048;
 /// What the sums of a super-block's steps, or of their halves, are multiplied by.
 type Factors = [f32; 16];
 
-/// The product of a row of weights, in blocks of `SIZE` bytes, with a row of activations.
+/// The product of a row of weights with a row of activations.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(super) fn product<const SIZE: usize>(row: &[u8], x: &[Prepared]) -> f32 {
+pub(super) fn product<F: Marker<SuperFormat>>(row: &[u8], x: &[Prepared]) -> f32 {
     let (mut acc, mut offsets) = ([_mm256_setzero_ps(); 4], _mm256_setzero_ps());
-    for (blocks, x) in row.as_chunks::<SIZE>().0.chunks(CHUNK).zip(x.chunks(CHUNK)) {
+    for (blocks, x) in F::blocks(row).chunks(CHUNK).zip(x.chunks(CHUNK)) {
         let mut factors = [[0.0; 16]; CHUNK];
         for ((block, x), factors) in blocks.iter().zip(x).zip(&mut factors) {
-            for line in (0..SIZE).step_by(64) {
+            let block = block.as_ref();
+            for line in (0..F::BYTES).step_by(64) {
                 prefetch::<_MM_HINT_T0, _>(block.as_ptr().wrapping_add(AHEAD + line));
             }
-            offsets = match SIZE {
-                144 | 176 => six_bit_scales(block, x, factors, offsets),
-                210 => q6_k_scales(block, x, factors, offsets),
-                _ => {
+            offsets = match F::FORMAT {
+                SuperFormat::Q4K | SuperFormat::Q5K => six_bit_scales(block, x, factors, offsets),
+                SuperFormat::Q6K => q6_k_scales(block, x, factors, offsets),
+                SuperFormat::Iq4Xs => {
                     iq4_xs_scales(block, x, factors);
                     offsets
                 }
             };
         }
         for ((block, x), factors) in blocks.iter().zip(x).zip(&factors) {
-            match SIZE {
-                144 => q4_k(&mut acc, block, x, factors),
-                176 => q5_k(&mut acc, block, x, factors),
-                210 => q6_k(&mut acc, block, x, factors),
-                _ => iq4_xs(&mut acc, block, x, factors),
+            let block = block.as_ref();
+            match F::FORMAT {
+                SuperFormat::Q4K => q4_k(&mut acc, block, x, factors),
+                SuperFormat::Q5K => q5_k(&mut acc, block, x, factors),
+                SuperFormat::Q6K => q6_k(&mut acc, block, x, factors),
+                SuperFormat::Iq4Xs => iq4_xs(&mut acc, block, x, factors),
             }
         }
     }

@@ -4,7 +4,7 @@
 
 use core::arch::x86_64::*;
 
-use super::formats::LEVELS;
+use super::formats::{LEVELS, Marker, SuperFormat};
 use super::one_row::Prepared;
 use super::one_row_avx2::{iq4_xs_numbers, load_half, six_bit_numbers, unit};
 use crate::x86::prefetch;
@@ -13,22 +13,23 @@ use crate::x86::prefetch;
 /// hardware's prefetcher stops at page boundaries.
 const AHEAD: usize = 8192;
 
-/// The products of `R` rows of weights, in blocks of `SIZE` bytes, with a row of activations.
+/// The products of `R` rows of weights with a row of activations.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-pub(super) fn products<const SIZE: usize, const R: usize>(rows: [&[u8]; R], x: &[Prepared]) -> [f32; R] {
+pub(super) fn products<F: Marker<SuperFormat>, const R: usize>(rows: [&[u8]; R], x: &[Prepared]) -> [f32; R] {
     let mut acc = [[_mm512_setzero_ps(); 3]; R];
-    let rows = rows.map(|row| row.as_chunks::<SIZE>().0);
+    let rows = rows.map(|row| F::blocks(row));
     for (b, x) in x.iter().enumerate() {
         for (acc, row) in acc.iter_mut().zip(rows) {
             let Some(block) = row.get(b) else { continue };
-            for line in 0..SIZE.div_ceil(64) {
+            let block = block.as_ref();
+            for line in 0..F::BYTES.div_ceil(64) {
                 prefetch::<_MM_HINT_T1, _>(block.as_ptr().wrapping_add(AHEAD + 64 * line));
             }
-            match SIZE {
-                144 => q4_k(acc, block, x),
-                176 => q5_k(acc, block, x),
-                210 => q6_k(acc, block, x),
-                _ => iq4_xs(acc, block, x),
+            match F::FORMAT {
+                SuperFormat::Q4K => q4_k(acc, block, x),
+                SuperFormat::Q5K => q5_k(acc, block, x),
+                SuperFormat::Q6K => q6_k(acc, block, x),
+                SuperFormat::Iq4Xs => iq4_xs(acc, block, x),
             }
         }
     }

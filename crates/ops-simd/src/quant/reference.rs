@@ -3,19 +3,20 @@
 use half::f16;
 
 use super::activations::Activations;
-use super::blocks::{BLOCK, Format, check, scale_bits};
+use super::blocks::{BLOCK, check, scale_bits};
+use super::formats::TileFormat;
 use crate::error::{Error, same_len};
 
 /// The quantized weights of a block, without the zero point, and its scale.
-pub fn unpack(format: Format, block: &[u8]) -> ([i8; BLOCK], f32) {
+pub fn unpack(format: TileFormat, block: &[u8]) -> ([i8; BLOCK], f32) {
     let mut quants = [0; BLOCK];
     match format {
-        Format::Q8_0 => {
+        TileFormat::Q8_0 => {
             for (quant, byte) in quants.iter_mut().zip(&block[2..]) {
                 *quant = *byte as i8;
             }
         }
-        Format::Q4_0 => {
+        TileFormat::Q4_0 => {
             for (i, byte) in block[2..].iter().enumerate() {
                 quants[i] = (byte & 15) as i8 - 8;
                 quants[16 + i] = (byte >> 4) as i8 - 8;
@@ -29,7 +30,7 @@ pub fn unpack(format: Format, block: &[u8]) -> ([i8; BLOCK], f32) {
 ///
 /// # Errors
 /// [`Error::Length`] or [`Error::Multiple`] if the lengths do not match.
-pub fn multiply(format: Format, raw: &[u8], n: usize, x: &Activations) -> Result<Vec<f64>, Error> {
+pub fn multiply(format: TileFormat, raw: &[u8], n: usize, x: &Activations) -> Result<Vec<f64>, Error> {
     let blocks = check(format, raw.len(), n, x.k())?;
     let row_bytes = blocks.saturating_mul(format.block_bytes());
     let mut y = Vec::with_capacity(n.saturating_mul(x.rows()));
@@ -45,7 +46,7 @@ pub fn multiply(format: Format, raw: &[u8], n: usize, x: &Activations) -> Result
 ///
 /// # Errors
 /// [`Error::Length`] if the rows differ in length.
-pub fn dot(format: Format, row: &[u8], x: &Activations, i: usize) -> Result<f64, Error> {
+pub fn dot(format: TileFormat, row: &[u8], x: &Activations, i: usize) -> Result<f64, Error> {
     same_len("row", row.len(), (x.k() / BLOCK).saturating_mul(format.block_bytes()))?;
     let mut total = 0.0;
     for (b, block) in row.chunks_exact(format.block_bytes()).enumerate() {

@@ -1,6 +1,8 @@
 //! Rows of any format as q8_0 blocks, for products with many rows of activations.
 
-use super::blocks::{BLOCK, Format, Q8_0_BYTES, check};
+use super::blocks::{BLOCK, check};
+use super::formats::marker::Q8_0;
+use super::formats::{Marker, TileFormat};
 use crate::error::{Error, same_len};
 use crate::isa::Isa;
 use crate::simd::{MAX_LANES, Simd, VectorFn};
@@ -18,14 +20,14 @@ const TOP: i32 = 14;
 /// # Errors
 /// [`Error::Multiple`] if the length is not a multiple of 32; [`Error::Length`] if `out` has another number of blocks.
 pub fn requantize(isa: Isa, x: &[f32], out: &mut [u8]) -> Result<f32, Error> {
-    check(Format::Q8_0, out.len(), 1, x.len())?;
-    same_len("blocks", out.len() / Q8_0_BYTES, x.len() / BLOCK)?;
+    check(TileFormat::Q8_0, out.len(), 1, x.len())?;
+    same_len("blocks", out.len() / Q8_0::BYTES, x.len() / BLOCK)?;
     Ok(isa.run(Requantize { x, out: out.as_chunks_mut().0 }))
 }
 
 struct Requantize<'a> {
     x: &'a [f32],
-    out: &'a mut [[u8; Q8_0_BYTES]],
+    out: &'a mut [[u8; Q8_0::BYTES]],
 }
 
 impl VectorFn for Requantize<'_> {
@@ -73,7 +75,7 @@ fn largest<S: Simd>(s: S, x: &[f32; BLOCK]) -> u32 {
 
 /// Quantizes a block of `inverse` times `x`, whose largest magnitude is `top`.
 #[inline(always)]
-fn block<S: Simd>(s: S, x: &[f32; BLOCK], top: f32, inverse: f32, out: &mut [u8; Q8_0_BYTES]) {
+fn block<S: Simd>(s: S, x: &[f32; BLOCK], top: f32, inverse: f32, out: &mut [u8; Q8_0::BYTES]) {
     let (scale, quants) = out.split_at_mut(2);
     if !top.is_finite() {
         let (mark, of): (_, fn(&f32) -> i8) = if top.is_nan() {

@@ -1,7 +1,8 @@
 //! Products with rows of blocks in file order, for few rows of activations.
 
 use super::activations::{Activations, Panel, panel_rows};
-use super::blocks::{Format, Q4_0_BYTES, Q8_0_BYTES, check};
+use super::blocks::check;
+use super::formats::{Marker, TileFormat, marker};
 use super::rows_portable;
 use crate::error::{Error, same_len};
 use crate::gemm::MatMut;
@@ -20,7 +21,7 @@ const ROWS_BY_EIGHT: usize = if cfg!(target_arch = "aarch64") { 4 } else { 2 };
 /// [`Error::Length`] or [`Error::Multiple`] if the lengths do not match.
 pub fn multiply_rows(
     isa: Isa,
-    format: Format,
+    format: TileFormat,
     raw: &[u8],
     x: &Activations,
     y: MatMut<'_, f32>,
@@ -34,7 +35,7 @@ pub fn multiply_rows(
 /// As [`multiply_rows`].
 pub fn multiply_rows_by_row(
     isa: Isa,
-    format: Format,
+    format: TileFormat,
     raw: &[u8],
     x: &Activations,
     y: MatMut<'_, f32>,
@@ -46,7 +47,7 @@ pub fn multiply_rows_by_row(
 /// another order.
 fn multiply_in_order(
     isa: Isa,
-    format: Format,
+    format: TileFormat,
     raw: &[u8],
     x: &Activations,
     mut y: MatMut<'_, f32>,
@@ -67,8 +68,8 @@ fn multiply_in_order(
         // SAFETY: this level exists only after AVX-512 F, BW, DQ, VL and VNNI were detected.
         unsafe {
             match format {
-                Format::Q8_0 => vnni::multiply::<Q8_0_BYTES>(raw, row_bytes, x, &mut y, by_row),
-                Format::Q4_0 => vnni::multiply::<Q4_0_BYTES>(raw, row_bytes, x, &mut y, by_row),
+                TileFormat::Q8_0 => vnni::multiply::<marker::Q8_0>(raw, row_bytes, x, &mut y, by_row),
+                TileFormat::Q4_0 => vnni::multiply::<marker::Q4_0>(raw, row_bytes, x, &mut y, by_row),
             }
         }
         return Ok(());
@@ -92,7 +93,7 @@ fn multiply_in_order(
 /// Multiplies rows of weights, `R` at a time, by `M` rows of activations, into y from the row and column `at` on.
 fn multiply_part<'a, const M: usize, const R: usize>(
     isa: Isa,
-    format: Format,
+    format: TileFormat,
     mut rows: impl ExactSizeIterator<Item = &'a [u8]>,
     x: Panel<'_, M>,
     (i, mut j): (usize, usize),
@@ -120,31 +121,31 @@ fn multiply_part<'a, const M: usize, const R: usize>(
 
 fn dot<const M: usize, const R: usize>(
     isa: Isa,
-    format: Format,
+    format: TileFormat,
     rows: [&[u8]; R],
     x: Panel<'_, M>,
 ) -> [[f32; M]; R] {
     match format {
-        Format::Q8_0 => dot_sized::<M, R, Q8_0_BYTES>(isa, rows, x),
-        Format::Q4_0 => dot_sized::<M, R, Q4_0_BYTES>(isa, rows, x),
+        TileFormat::Q8_0 => dot_of::<M, R, marker::Q8_0>(isa, rows, x),
+        TileFormat::Q4_0 => dot_of::<M, R, marker::Q4_0>(isa, rows, x),
     }
 }
 
-fn dot_sized<const M: usize, const R: usize, const SIZE: usize>(
+fn dot_of<const M: usize, const R: usize, F: Marker<TileFormat>>(
     isa: Isa,
     rows: [&[u8]; R],
     x: Panel<'_, M>,
 ) -> [[f32; M]; R] {
     match isa.level() {
-        Level::Portable => rows_portable::rows::<M, R, SIZE>(rows, x),
+        Level::Portable => rows_portable::rows::<M, R, F>(rows, x),
         // SAFETY: these levels exist only after AVX2, FMA and F16C were detected.
         #[cfg(target_arch = "x86_64")]
         Level::Avx2 | Level::Avx512 | Level::Avx512Vnni => unsafe {
-            super::rows_avx2::rows::<M, R, SIZE>(rows, x)
+            super::rows_avx2::rows::<M, R, F>(rows, x)
         },
         #[cfg(target_arch = "aarch64")]
         level @ (Level::Neon | Level::NeonDotProd | Level::NeonI8mm) => {
-            super::rows_neon::rows::<M, R, SIZE>(level, rows, x)
+            super::rows_neon::rows::<M, R, F>(level, rows, x)
         }
     }
 }
@@ -154,17 +155,18 @@ fn dot_sized<const M: usize, const R: usize, const SIZE: usize>(
 mod vnni {
     use super::super::activations::{Activations, panel_rows};
     use super::super::blocks::TILE_ROWS;
+    use super::super::formats::{Marker, TileFormat};
     use super::super::matvec_avx512::{self, PreparedActivations};
     use super::super::rows_avx512;
-    use super::{Q8_0_BYTES, ROWS};
+    use super::ROWS;
     use crate::gemm::MatMut;
     use crate::scratch::Scratch;
 
-    /// The product for rows of blocks of `SIZE` bytes.
+    /// The product for rows of blocks.
     ///
     /// # Safety
     /// The processor must have AVX-512 F, BW, DQ, VL and VNNI.
-    pub(super) unsafe fn multiply<const SIZE: usize>(
+    pub(super) unsafe fn multiply<F: Marker<TileFormat>>(
         raw: &[u8],
         row_bytes: usize,
         x: &Activations,
@@ -173,7 +175,7 @@ mod vnni {
     ) {
         // A single row of activations, or the last of an odd number of rows.
         let odd = (x.rows() % 2 == 1 && !by_row)
-            .then(|| matvec_avx512::prepare_activations::<SIZE>(x.panel(x.rows() - 1)));
+            .then(|| matvec_avx512::prepare_activations::<F>(x.panel(x.rows() - 1)));
         let group_bytes = TILE_ROWS * row_bytes;
         let grouped = by_row || x.rows() > 1;
         let filled = if grouped && !raw.len().is_multiple_of(group_bytes) { group_bytes } else { 0 };
@@ -183,12 +185,7 @@ mod vnni {
             if let Some(odd) = &odd {
                 // SAFETY: the caller guarantees the features.
                 unsafe {
-                    single_activation_row::<SIZE>(
-                        rows,
-                        row_bytes,
-                        odd,
-                        &mut y.row_mut(x.rows() - 1)[column..],
-                    )
+                    single_activation_row::<F>(rows, row_bytes, odd, &mut y.row_mut(x.rows() - 1)[column..])
                 };
             }
             let mut group = rows;
@@ -202,10 +199,10 @@ mod vnni {
                 // SAFETY: the caller guarantees the features.
                 unsafe {
                     match panel_rows(i, x.rows()) {
-                        8 => sixteen_rows::<8, SIZE>(group, x, i, column, y),
-                        4 => sixteen_rows::<4, SIZE>(group, x, i, column, y),
-                        2 => sixteen_rows::<2, SIZE>(group, x, i, column, y),
-                        _ => sixteen_rows::<1, SIZE>(group, x, i, column, y),
+                        8 => sixteen_rows::<8, F>(group, x, i, column, y),
+                        4 => sixteen_rows::<4, F>(group, x, i, column, y),
+                        2 => sixteen_rows::<2, F>(group, x, i, column, y),
+                        _ => sixteen_rows::<1, F>(group, x, i, column, y),
                     }
                 }
                 i += panel_rows(i, x.rows());
@@ -217,7 +214,7 @@ mod vnni {
     ///
     /// # Safety
     /// As for [`multiply`].
-    unsafe fn sixteen_rows<const M: usize, const SIZE: usize>(
+    unsafe fn sixteen_rows<const M: usize, F: Marker<TileFormat>>(
         group: &[u8],
         x: &Activations,
         i: usize,
@@ -225,7 +222,7 @@ mod vnni {
         y: &mut MatMut<'_, f32>,
     ) {
         // SAFETY: the caller guarantees the features.
-        let sums = unsafe { rows_avx512::rows::<M, SIZE>(group, x.panel(i)) };
+        let sums = unsafe { rows_avx512::rows::<M, F>(group, x.panel(i)) };
         for (r, sums) in sums.iter().enumerate() {
             let y = &mut y.row_mut(i + r)[column..];
             let n = y.len().min(TILE_ROWS);
@@ -237,25 +234,25 @@ mod vnni {
     ///
     /// # Safety
     /// As for [`multiply`].
-    unsafe fn single_activation_row<const SIZE: usize>(
+    unsafe fn single_activation_row<F: Marker<TileFormat>>(
         rows: &[u8],
         row_bytes: usize,
         x: &[PreparedActivations],
         y: &mut [f32],
     ) {
         // Rows side by side share the loads of the activations, but q4_0 comes faster from memory row by row.
-        let together = if SIZE == Q8_0_BYTES { ROWS } else { 1 };
+        let together = if F::FORMAT == TileFormat::Q8_0 { ROWS } else { 1 };
         for (rows, y) in rows.chunks(together * row_bytes).zip(y.chunks_mut(together)) {
             if y.len() == ROWS && rows.len() == ROWS * row_bytes {
                 let mut each = [rows; ROWS];
                 each.iter_mut().zip(rows.chunks_exact(row_bytes)).for_each(|(each, row)| *each = row);
                 // SAFETY: the caller guarantees the features.
-                y.copy_from_slice(&unsafe { matvec_avx512::rows::<ROWS, SIZE>(each, x) });
+                y.copy_from_slice(&unsafe { matvec_avx512::rows::<ROWS, F>(each, x) });
                 continue;
             }
             for (row, y) in rows.chunks_exact(row_bytes).zip(y) {
                 // SAFETY: as above.
-                [*y] = unsafe { matvec_avx512::rows::<1, SIZE>([row], x) };
+                [*y] = unsafe { matvec_avx512::rows::<1, F>([row], x) };
             }
         }
     }

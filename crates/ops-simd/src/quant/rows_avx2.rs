@@ -3,25 +3,26 @@
 use core::arch::x86_64::*;
 
 use super::activations::{Panel, WORDS};
-use super::blocks::{Q8_0_BYTES, scale_bits};
+use super::blocks::scale_bits;
+use super::formats::{Marker, TileFormat};
 use crate::x86::prefetch;
 
-/// Σ over blocks of scale · scale · Σ quant · quant, for `R` rows of blocks of `SIZE` bytes and `M` rows of activations.
+/// Σ over blocks of scale · scale · Σ quant · quant, for `R` rows of blocks and `M` rows of activations.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(super) fn rows<const M: usize, const R: usize, const SIZE: usize>(
+pub(super) fn rows<const M: usize, const R: usize, F: Marker<TileFormat>>(
     rows: [&[u8]; R],
     x: Panel<'_, M>,
 ) -> [[f32; M]; R] {
-    let rows = rows.map(|row| row.as_chunks::<SIZE>().0);
+    let rows = rows.map(|row| F::blocks(row));
     let mut acc = [[_mm256_setzero_ps(); M]; R];
     for (b, x) in x.blocks().enumerate() {
         for (row, acc) in rows.iter().zip(&mut acc) {
             let block = &row[b];
             // Prefetch the next rows: the hardware prefetcher stops at page boundaries.
-            prefetch::<_MM_HINT_T1, _>(block.as_ptr().wrapping_add(R * row.len() * SIZE));
-            let w = signed(block);
+            prefetch::<_MM_HINT_T1, _>(block.as_ref().as_ptr().wrapping_add(R * row.len() * F::BYTES));
+            let w = signed::<F>(block);
             let magnitude = _mm256_abs_epi8(w);
-            let scale = _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(scale_bits(block).into())));
+            let scale = _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(scale_bits(block.as_ref()).into())));
             for (i, acc) in acc.iter_mut().enumerate() {
                 // At most 128 · 127 · 2 in magnitude.
                 let pairs = _mm256_maddubs_epi16(magnitude, _mm256_sign_epi8(words(&x.quants[i]), w));
@@ -47,9 +48,9 @@ fn words(x: &[i32; WORDS]) -> __m256i {
 /// The quants of a block.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn signed<const SIZE: usize>(block: &[u8; SIZE]) -> __m256i {
-    let quants = &block[2..];
-    if SIZE == Q8_0_BYTES {
+fn signed<F: Marker<TileFormat>>(block: &F::Block) -> __m256i {
+    let quants = &block.as_ref()[2..];
+    if F::FORMAT == TileFormat::Q8_0 {
         let quants: &[u8] = &quants[..32];
         // SAFETY: 32 bytes.
         return unsafe { _mm256_loadu_si256(quants.as_ptr().cast()) };

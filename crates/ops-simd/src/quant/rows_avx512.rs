@@ -4,23 +4,24 @@
 use core::arch::x86_64::*;
 
 use super::activations::Panel;
-use super::blocks::{Format, Q8_0_BYTES, TILE_ROWS, scale_bits};
+use super::blocks::{TILE_ROWS, scale_bits};
+use super::formats::{Marker, TileFormat};
 
 /// Blocks of a row whose scales are collected at a time, one chunk ahead, because stored words take a while
 /// to become readable as a vector.
 const CHUNK: usize = 8;
 
-/// Σ over blocks of scale · scale · Σ quant · quant, for sixteen contiguous rows of blocks of `SIZE` bytes in `group` and `M`
+/// Σ over blocks of scale · scale · Σ quant · quant, for sixteen contiguous rows of blocks in `group` and `M`
 /// rows of activations.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx512vnni,avx2,fma,f16c")]
-pub(super) fn rows<const M: usize, const SIZE: usize>(
+pub(super) fn rows<const M: usize, F: Marker<TileFormat>>(
     group: &[u8],
     x: Panel<'_, M>,
 ) -> [[f32; TILE_ROWS]; M] {
     let blocks = x.scales.len();
-    let group = group.as_chunks::<SIZE>().0;
+    let group = F::blocks(group);
     assert!(group.len() == TILE_ROWS * blocks && x.quants.len() == blocks && x.sums.len() == blocks);
-    let offset = if SIZE == Q8_0_BYTES { Format::Q8_0 } else { Format::Q4_0 }.offset();
+    let offset = F::FORMAT.offset();
     let mut acc = [_mm512_setzero_ps(); M];
     let mut scales = [[[0; TILE_ROWS]; CHUNK]; 2];
     let mut now = 0;
@@ -37,7 +38,7 @@ pub(super) fn rows<const M: usize, const SIZE: usize>(
                 };
             }
             // SAFETY: as above.
-            let weights = unsafe { columns::<SIZE>(group.as_ptr().add(b), blocks) };
+            let weights = unsafe { columns::<F>(group.as_ptr().add(b), blocks) };
             // SAFETY: sixteen f16, 32 bytes.
             let scales =
                 _mm512_cvtph_ps(unsafe { _mm256_loadu_si256(scales[now][b - start].as_ptr().cast()) });
@@ -63,12 +64,12 @@ pub(super) fn rows<const M: usize, const SIZE: usize>(
 
 /// Packs sixteen rows of blocks as a tile: the lines and the scales of each block.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
-pub(super) fn pack<const SIZE: usize>(group: &[u8], quants: &mut [u8], scales: &mut [u8]) {
-    let group = group.as_chunks::<SIZE>().0;
+pub(super) fn pack<F: Marker<TileFormat>>(group: &[u8], quants: &mut [u8], scales: &mut [u8]) {
+    let group = F::blocks(group);
     let blocks = group.len() / TILE_ROWS;
-    let flip = _mm512_set1_epi8(if SIZE == Q8_0_BYTES { i8::MIN } else { 0 });
+    let flip = _mm512_set1_epi8(if F::FORMAT == TileFormat::Q8_0 { i8::MIN } else { 0 });
     let scales = scales.as_chunks_mut::<{ 2 * TILE_ROWS }>().0;
-    let tiles = quants.chunks_exact_mut((SIZE - 2) * TILE_ROWS).zip(scales);
+    let tiles = quants.chunks_exact_mut((F::BYTES - 2) * TILE_ROWS).zip(scales);
     for (b, (quants, scales)) in (0..blocks).zip(tiles) {
         let mut bits = [0; TILE_ROWS];
         // SAFETY: fifteen rows of `blocks` blocks and `b` of one more are within the group.
@@ -90,14 +91,10 @@ pub(super) fn pack<const SIZE: usize>(group: &[u8], quants: &mut [u8], scales: &
 /// # Safety
 /// `first` must be readable, and so must fifteen more blocks, `stride` blocks apart.
 #[inline(always)]
-unsafe fn collect_scales<const SIZE: usize>(
-    first: *const [u8; SIZE],
-    stride: usize,
-    out: &mut [u16; TILE_ROWS],
-) {
+unsafe fn collect_scales<B: AsRef<[u8]>>(first: *const B, stride: usize, out: &mut [u16; TILE_ROWS]) {
     for (r, out) in out.iter_mut().enumerate() {
         // SAFETY: block r of sixteen, which the caller guarantees.
-        *out = scale_bits(unsafe { &*first.add(r * stride) });
+        *out = scale_bits(unsafe { &*first.add(r * stride) }.as_ref());
     }
 }
 
@@ -107,9 +104,9 @@ unsafe fn collect_scales<const SIZE: usize>(
 /// As for [`collect_scales`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
-unsafe fn columns<const SIZE: usize>(first: *const [u8; SIZE], stride: usize) -> [__m512i; 8] {
+unsafe fn columns<F: Marker<TileFormat>>(first: *const F::Block, stride: usize) -> [__m512i; 8] {
     let mut out = [_mm512_setzero_si512(); 8];
-    if SIZE == Q8_0_BYTES {
+    if F::FORMAT == TileFormat::Q8_0 {
         // SAFETY: a block has 32 bytes after its scale.
         let words = unsafe { transpose_32_bytes(first, stride, 2) };
         return words.map(|words| _mm512_xor_si512(words, _mm512_set1_epi8(i8::MIN)));
@@ -126,14 +123,10 @@ unsafe fn columns<const SIZE: usize>(first: *const [u8; SIZE], stride: usize) ->
 /// Transposes sixteen bytes, starting at byte `at`, of sixteen blocks: four columns per vector, block r in lane r.
 ///
 /// # Safety
-/// As for [`collect_scales`]; `at` + 16 ≤ `SIZE`.
+/// As for [`collect_scales`]; a block has `at` + 16 bytes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
-unsafe fn transpose_16_bytes<const SIZE: usize>(
-    first: *const [u8; SIZE],
-    stride: usize,
-    at: usize,
-) -> [__m512i; 4] {
+unsafe fn transpose_16_bytes<B>(first: *const B, stride: usize, at: usize) -> [__m512i; 4] {
     let mut v = [_mm512_setzero_si512(); 4];
     for (i, v) in v.iter_mut().enumerate() {
         // SAFETY: row r < 16, and the caller guarantees its sixteen bytes.
@@ -149,14 +142,10 @@ unsafe fn transpose_16_bytes<const SIZE: usize>(
 /// Like [`transpose_16_bytes`] for thirty-two bytes, with half the loads per byte.
 ///
 /// # Safety
-/// As for [`collect_scales`]; `at` + 32 ≤ `SIZE`.
+/// As for [`collect_scales`]; a block has `at` + 32 bytes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
-unsafe fn transpose_32_bytes<const SIZE: usize>(
-    first: *const [u8; SIZE],
-    stride: usize,
-    at: usize,
-) -> [__m512i; 8] {
+unsafe fn transpose_32_bytes<B>(first: *const B, stride: usize, at: usize) -> [__m512i; 8] {
     let mut v = [[_mm512_setzero_si512(); 4]; 2];
     for (half, v) in v.iter_mut().enumerate() {
         for (i, v) in v.iter_mut().enumerate() {

@@ -4,7 +4,8 @@
 use core::arch::aarch64::*;
 
 use super::activations::{Panel, WORDS};
-use super::blocks::{Q8_0_BYTES, scale_bits};
+use super::blocks::scale_bits;
+use super::formats::{Marker, TileFormat};
 use super::neon::{Dot, Dots, Matrices, Pairs, halves, to_f32};
 use crate::isa::Level;
 
@@ -73,9 +74,9 @@ fn eights([a, b]: [Bytes; 2]) -> [int8x16_t; 4] {
     }
 }
 
-/// Σ over blocks of scale · scale · Σ quant · quant, for `R` rows of blocks of `SIZE` bytes and `M` rows of activations. `R` is at most
+/// Σ over blocks of scale · scale · Σ quant · quant, for `R` rows of blocks and `M` rows of activations. `R` is at most
 /// four: fewer rows take as long as four.
-pub(super) fn rows<const M: usize, const R: usize, const SIZE: usize>(
+pub(super) fn rows<const M: usize, const R: usize, F: Marker<TileFormat>>(
     level: Level,
     rows: [&[u8]; R],
     x: Panel<'_, M>,
@@ -83,27 +84,27 @@ pub(super) fn rows<const M: usize, const R: usize, const SIZE: usize>(
     let four = core::array::from_fn(|r| rows[r.min(R - 1)]);
     let sums = match level {
         // SAFETY: this level exists only after i8mm and dotprod were detected.
-        Level::NeonI8mm => four_rows::<_, M, SIZE>(unsafe { Matrices::new_unchecked() }, four, x),
+        Level::NeonI8mm => four_rows::<_, M, F>(unsafe { Matrices::new_unchecked() }, four, x),
         // SAFETY: this level exists only after dotprod was detected.
-        Level::NeonDotProd => four_rows::<_, M, SIZE>(Single(unsafe { Dots::new_unchecked() }), four, x),
-        _ => four_rows::<_, M, SIZE>(Single(Pairs), four, x),
+        Level::NeonDotProd => four_rows::<_, M, F>(Single(unsafe { Dots::new_unchecked() }), four, x),
+        _ => four_rows::<_, M, F>(Single(Pairs), four, x),
     };
     core::array::from_fn(|r| sums.map(|of_x| of_x[r]))
 }
 
 #[inline(never)]
-fn four_rows<P: Products, const M: usize, const SIZE: usize>(
+fn four_rows<P: Products, const M: usize, F: Marker<TileFormat>>(
     p: P,
     rows: [&[u8]; 4],
     x: Panel<'_, M>,
 ) -> [[f32; 4]; M] {
-    let rows = rows.map(|row| row.as_chunks::<SIZE>().0);
+    let rows = rows.map(|row| F::blocks(row));
     // SAFETY: NEON.
     let mut totals = [unsafe { vdupq_n_f32(0.0) }; M];
     for (b, x) in x.blocks().enumerate() {
         let blocks = rows.map(|row| &row[b]);
-        let scales = blocks.map(|block| scale_bits(block));
-        let sums = p.sums(&blocks.map(signed), x.quants);
+        let scales = blocks.map(|block| scale_bits(block.as_ref()));
+        let sums = p.sums(&blocks.map(signed::<F>), x.quants);
         // SAFETY: NEON, and four f16.
         unsafe {
             let scales = to_f32(vld1_u16(scales.as_ptr()));
@@ -129,9 +130,9 @@ fn words(x: &[i32; WORDS]) -> Bytes {
 
 /// The quants of a block.
 #[inline(always)]
-fn signed<const SIZE: usize>(block: &[u8; SIZE]) -> Bytes {
-    let quants = &block[2..];
-    if SIZE == Q8_0_BYTES {
+fn signed<F: Marker<TileFormat>>(block: &F::Block) -> Bytes {
+    let quants = &block.as_ref()[2..];
+    if F::FORMAT == TileFormat::Q8_0 {
         let quants: &[u8] = &quants[..32];
         // SAFETY: 32 bytes.
         return unsafe { [vld1q_s8(quants.as_ptr().cast()), vld1q_s8(quants.as_ptr().add(16).cast())] };

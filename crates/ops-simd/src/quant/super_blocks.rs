@@ -8,6 +8,8 @@
 //! hardware prefetches one stream better than four.
 
 use super::activations::Activations;
+#[cfg(target_arch = "x86_64")]
+use super::formats::marker;
 use super::formats::{SUPER_BLOCK, SuperFormat};
 use super::in_place::{PairFormat, checked_row, multiply_pairs};
 use super::one_row::{Prepared, prepare};
@@ -47,10 +49,10 @@ impl PairFormat for SuperFormat {
             Level::Avx512Vnni => unsafe {
                 use super::one_row_avx512::products;
                 match self {
-                    SuperFormat::Q4K => products::<144, R>(rows, x),
-                    SuperFormat::Q5K => products::<176, R>(rows, x),
-                    SuperFormat::Q6K => products::<210, R>(rows, x),
-                    SuperFormat::Iq4Xs => products::<136, R>(rows, x),
+                    SuperFormat::Q4K => products::<marker::Q4K, R>(rows, x),
+                    SuperFormat::Q5K => products::<marker::Q5K, R>(rows, x),
+                    SuperFormat::Q6K => products::<marker::Q6K, R>(rows, x),
+                    SuperFormat::Iq4Xs => products::<marker::Iq4Xs, R>(rows, x),
                 }
             },
             // SAFETY: these levels exist only after AVX2, FMA and F16C were detected.
@@ -58,10 +60,10 @@ impl PairFormat for SuperFormat {
             Level::Avx2 | Level::Avx512 => unsafe {
                 use super::one_row_avx2::product;
                 rows.map(|row| match self {
-                    SuperFormat::Q4K => product::<144>(row, x),
-                    SuperFormat::Q5K => product::<176>(row, x),
-                    SuperFormat::Q6K => product::<210>(row, x),
-                    SuperFormat::Iq4Xs => product::<136>(row, x),
+                    SuperFormat::Q4K => product::<marker::Q4K>(row, x),
+                    SuperFormat::Q5K => product::<marker::Q5K>(row, x),
+                    SuperFormat::Q6K => product::<marker::Q6K>(row, x),
+                    SuperFormat::Iq4Xs => product::<marker::Iq4Xs>(row, x),
                 })
             },
             _ => rows.map(|row| one_row_portable::product(self, row, x)),

@@ -1,8 +1,9 @@
 //! Weights repacked into tiles.
 
-use super::blocks::{BLOCK, Format, TILE_ROWS, check, scale_bits};
+use super::blocks::{BLOCK, TILE_ROWS, check, scale_bits};
+use super::formats::TileFormat;
 #[cfg(target_arch = "x86_64")]
-use super::blocks::{Q4_0_BYTES, Q8_0_BYTES};
+use super::formats::marker;
 #[cfg(target_arch = "x86_64")]
 use super::rows_avx512;
 use crate::error::Error;
@@ -18,7 +19,7 @@ use crate::memory::{PackedMemory, packing_target};
 ///
 /// The memory is owned or borrowed for `'m`.
 pub struct Tiles<'m> {
-    format: Format,
+    format: TileFormat,
     n: usize,
     k: usize,
     memory: PackedMemory<'m>,
@@ -36,7 +37,7 @@ impl Tiles<'static> {
     ///
     /// # Errors
     /// [`Error::Multiple`] if k is not a multiple of 32, [`Error::Length`] if `raw` has the wrong length.
-    pub fn new(format: Format, raw: &[u8], n: usize, k: usize) -> Result<Self, Error> {
+    pub fn new(format: TileFormat, raw: &[u8], n: usize, k: usize) -> Result<Self, Error> {
         let mut tiles = Self { format, n: 0, k: 0, memory: PackedMemory::zeros(0) };
         tiles.repack(format, raw, n, k)?;
         Ok(tiles)
@@ -46,7 +47,7 @@ impl Tiles<'static> {
     ///
     /// # Errors
     /// As [`Tiles::new`].
-    pub fn repack(&mut self, format: Format, raw: &[u8], n: usize, k: usize) -> Result<(), Error> {
+    pub fn repack(&mut self, format: TileFormat, raw: &[u8], n: usize, k: usize) -> Result<(), Error> {
         check(format, raw.len(), n, k)?;
         (self.format, self.n, self.k) = (format, n, k);
         pack(format, raw, k, self.memory.owned_mut(Self::size(format, n, k)));
@@ -59,7 +60,13 @@ impl<'m> Tiles<'m> {
     ///
     /// # Errors
     /// As [`Tiles::new`], and [`Error::Memory`] if `out` is too small or not aligned to a cache line.
-    pub fn pack_into(format: Format, raw: &[u8], n: usize, k: usize, out: &mut [u8]) -> Result<(), Error> {
+    pub fn pack_into(
+        format: TileFormat,
+        raw: &[u8],
+        n: usize,
+        k: usize,
+        out: &mut [u8],
+    ) -> Result<(), Error> {
         check(format, raw.len(), n, k)?;
         pack(format, raw, k, packing_target(out, Self::size(format, n, k))?);
         Ok(())
@@ -71,7 +78,7 @@ impl<'m> Tiles<'m> {
     /// # Errors
     /// [`Error::Multiple`] if k is not a multiple of 32; [`Error::Memory`] if `memory` is too small or not aligned to a cache
     /// line.
-    pub fn from_bytes(format: Format, n: usize, k: usize, memory: &'m [u8]) -> Result<Self, Error> {
+    pub fn from_bytes(format: TileFormat, n: usize, k: usize, memory: &'m [u8]) -> Result<Self, Error> {
         if !k.is_multiple_of(BLOCK) {
             return Err(Error::Multiple { operand: "k", got: k, of: BLOCK });
         }
@@ -108,7 +115,7 @@ impl<'m> Tiles<'m> {
     }
 
     /// The format that it was packed from.
-    pub fn format(&self) -> Format {
+    pub fn format(&self) -> TileFormat {
         self.format
     }
 
@@ -123,7 +130,7 @@ impl<'m> Tiles<'m> {
     }
 
     /// Bytes that `n` rows of `k` weights take in tiles, saturated.
-    pub fn size(format: Format, n: usize, k: usize) -> usize {
+    pub fn size(format: TileFormat, n: usize, k: usize) -> usize {
         n.div_ceil(TILE_ROWS).saturating_mul(tile_bytes(format, k))
     }
 
@@ -138,12 +145,12 @@ impl<'m> Tiles<'m> {
 }
 
 /// Bytes per tile, in whole cache lines.
-fn tile_bytes(format: Format, k: usize) -> usize {
+fn tile_bytes(format: TileFormat, k: usize) -> usize {
     (k / BLOCK).saturating_mul(format.block_bytes() * TILE_ROWS).div_ceil(64).saturating_mul(64)
 }
 
 /// Packs rows of `k` weights into tiles.
-fn pack(format: Format, raw: &[u8], k: usize, out: &mut [u8]) {
+fn pack(format: TileFormat, raw: &[u8], k: usize, out: &mut [u8]) {
     if raw.is_empty() {
         return;
     }
@@ -160,8 +167,8 @@ fn pack(format: Format, raw: &[u8], k: usize, out: &mut [u8]) {
             // SAFETY: this level exists only after AVX-512 F, BW, DQ, VL and VNNI were detected.
             unsafe {
                 match format {
-                    Format::Q8_0 => rows_avx512::pack::<Q8_0_BYTES>(rows, quants, scales),
-                    Format::Q4_0 => rows_avx512::pack::<Q4_0_BYTES>(rows, quants, scales),
+                    TileFormat::Q8_0 => rows_avx512::pack::<marker::Q8_0>(rows, quants, scales),
+                    TileFormat::Q4_0 => rows_avx512::pack::<marker::Q4_0>(rows, quants, scales),
                 }
             }
             continue;
@@ -173,8 +180,8 @@ fn pack(format: Format, raw: &[u8], k: usize, out: &mut [u8]) {
 }
 
 /// Extracts one row of a tile.
-fn unpack_row(format: Format, tile: Tile<'_>, r: usize, row: &mut [u8]) {
-    let flip = if format == Format::Q8_0 { 0x80 } else { 0 };
+fn unpack_row(format: TileFormat, tile: Tile<'_>, r: usize, row: &mut [u8]) {
+    let flip = if format == TileFormat::Q8_0 { 0x80 } else { 0 };
     let tiles = tile.quants.chunks_exact(format.quant_bytes() * TILE_ROWS).zip(tile.scales);
     for (block, (quants, scales)) in row.chunks_exact_mut(format.block_bytes()).zip(tiles) {
         let (scale, weights) = block.split_at_mut(2);
@@ -188,8 +195,8 @@ fn unpack_row(format: Format, tile: Tile<'_>, r: usize, row: &mut [u8]) {
 }
 
 /// Stores one row into a tile.
-fn pack_row(format: Format, row: &[u8], r: usize, quants: &mut [u8], scales: &mut [u8]) {
-    let flip = if format == Format::Q8_0 { 0x80 } else { 0 };
+fn pack_row(format: TileFormat, row: &[u8], r: usize, quants: &mut [u8], scales: &mut [u8]) {
+    let flip = if format == TileFormat::Q8_0 { 0x80 } else { 0 };
     let bytes = format.quant_bytes();
     let tiles = quants.chunks_exact_mut(bytes * TILE_ROWS).zip(scales.chunks_exact_mut(2 * TILE_ROWS));
     for (block, (quants, scales)) in row.chunks_exact(format.block_bytes()).zip(tiles) {

@@ -4,7 +4,8 @@ use half::bf16;
 use ops_simd::Isa;
 use ops_simd::gemm::MatMut;
 use ops_simd::quant::{
-    self, Activations, BLOCK, CodeFormat, Format, LookupFormat, SUPER_BLOCK, SuperFormat, TILE_ROWS, Tiles,
+    self, Activations, BLOCK, Format, LookupFormat, SUPER_BLOCK, Sums, SuperFormat, TILE_ROWS, TileFormat,
+    Tiles, Weight,
 };
 
 /// Memory of a result with about this many rows and columns.
@@ -52,7 +53,7 @@ fn blocks_and_tiles() {
     calls(300, |c, isa| {
         let (m, n, k) = (c.pick(&[0, 1, 2, 3, 8, 13, 33]), c.extent(), c.multiple(BLOCK));
         let Some(x) = activations(c, isa, m, k) else { return };
-        let format = c.pick(&[Format::Q8_0, Format::Q4_0]);
+        let format = c.pick(&[TileFormat::Q8_0, TileFormat::Q4_0]);
         let raw = c.bytes(n * k / BLOCK * format.block_bytes());
         let mut y = Output::new(c, m, n);
         c.saw("multiply_rows", quant::multiply_rows(isa, format, &raw, &x, y.mat()));
@@ -72,18 +73,18 @@ fn blocks_and_tiles() {
             let (start, end) = (c.pick(&[0, 0, 1, tiles.count()]), c.number(tiles.count()));
             let columns = tiles.rows().saturating_sub(start * TILE_ROWS);
             let mut y = Output::new(c, m, columns);
-            c.saw("multiply", quant::multiply(isa, &tiles, start..end, &x, y.mat()));
+            c.saw("multiply_tiles", quant::multiply_tiles(isa, &tiles, start..end, &x, y.mat()));
         }
     });
 }
 
 #[test]
 fn an_empty_range_of_tiles_has_no_columns() {
-    let tiles = Tiles::new(Format::Q4_0, &[0; 17 * 18], 17, BLOCK).unwrap();
+    let tiles = Tiles::new(TileFormat::Q4_0, &[0; 17 * 18], 17, BLOCK).unwrap();
     let x = Activations::new(Isa::best(), &[1.0f32; BLOCK], BLOCK).unwrap();
     for at in 0..=tiles.count() {
         let y = MatMut::new(&mut [], 1, 0, 0).unwrap();
-        assert_eq!(quant::multiply(Isa::best(), &tiles, at..at, &x, y), Ok(()));
+        assert_eq!(quant::multiply_tiles(Isa::best(), &tiles, at..at, &x, y), Ok(()));
     }
 }
 
@@ -92,12 +93,15 @@ fn formats_in_file_order() {
     calls(150, |c, isa| {
         let m = c.pick(&[0, 1, 2, 3, 8, 9, 33]);
         let n = c.extent();
-        for format in CodeFormat::ALL {
+        for format in Format::ALL {
             let (values, bytes) = format.block();
             let k = c.multiple(values);
             let Some(x) = activations(c, isa, m, k) else { continue };
             let (raw, mut y) = (c.bytes(n * k / values * bytes), Output::new(c, m, n));
             c.saw("multiply_codes", quant::multiply_codes(isa, format, &raw, &x, y.mat()));
+            let (format, sums) = (c.pick(&[Some(format), None]), c.pick(&[Sums::Any, Sums::ByRow]));
+            let weight = Weight { raw: &raw, format, decode: &|_, y| y.fill(1.0) };
+            c.saw("multiply", quant::multiply(isa, weight, &x, sums, y.mat()));
         }
         for format in [SuperFormat::Q4K, SuperFormat::Q5K, SuperFormat::Q6K, SuperFormat::Iq4Xs] {
             let k = c.multiple(SUPER_BLOCK);

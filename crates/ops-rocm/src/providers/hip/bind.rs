@@ -2,6 +2,7 @@
 use crate::hip::{Access, IndexCheck, Purpose};
 use crate::{HipSpace, Result, Rocm};
 use arrayvec::ArrayVec;
+use ops_core::quant::FORMATS;
 use ops_core::{DType, Layout, Op, Operand, Operands, Reason, Role};
 use ops_kernels::index::Report;
 use ops_kernels::{ElementType, OperandView, Refused};
@@ -179,7 +180,40 @@ pub(crate) fn dtype_of(dtype: DType) -> Option<ElementType> {
         DType::I8 => ElementType::I8,
         DType::U32 => ElementType::U32,
         DType::U8 => ElementType::U8,
-        DType::Block(format) => return ElementType::BLOCKS.into_iter().find(|t| t.name() == format.name()),
+        DType::Block(format) => return *BLOCKS.get(format.index()?)?,
         _ => return None,
     })
+}
+
+/// The kernels' type of each block format, by the format's index. Names are compared when this crate is compiled. A format without
+/// kernels has none.
+static BLOCKS: [Option<ElementType>; FORMATS.len()] = {
+    let mut table = [None; FORMATS.len()];
+    let (mut index, mut found) = (0, 0);
+    while index < table.len() {
+        let (format, mut at) = (FORMATS[index], 0);
+        while at < ElementType::BLOCKS.len() {
+            let kernels = ElementType::BLOCKS[at];
+            if same(kernels.name().as_bytes(), format.name().as_bytes()) {
+                let sizes = kernels.bytes() == format.bytes() && kernels.values() == format.values() as u64;
+                assert!(sizes, "a block format has other sizes in kernels/src/element_type.rs");
+                (table[index], found) = (Some(kernels), found + 1);
+            }
+            at += 1;
+        }
+        index += 1;
+    }
+    assert!(
+        found == ElementType::BLOCKS.len(),
+        "kernels/src/element_type.rs names a format that ops-core has not"
+    );
+    table
+};
+
+/// `a == b`, for constants.
+const fn same(a: &[u8], b: &[u8]) -> bool {
+    match (a, b) {
+        ([a, rest_a @ ..], [b, rest_b @ ..]) => *a == *b && same(rest_a, rest_b),
+        _ => a.len() == b.len(),
+    }
 }

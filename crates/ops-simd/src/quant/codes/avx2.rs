@@ -3,7 +3,7 @@
 use core::arch::x86_64::*;
 
 use super::words::{Target, Vector, Words};
-use super::{CodeFormat, Step, unpack_on};
+use super::{Format, Step, unpack_on};
 
 /// A value proves that the processor has AVX2 and F16C.
 #[derive(Clone, Copy)]
@@ -244,6 +244,6 @@ unsafe fn transposed(first: *const u8, stride: usize) -> [__m256i; 4] {
 }
 
 #[target_feature(enable = "avx2,fma,f16c,bmi2")]
-pub(super) fn unpack(format: CodeFormat, rows: &[u8], at: (usize, usize), steps: &mut [Step], groups: bool) {
+pub(super) fn unpack(format: Format, rows: &[u8], at: (usize, usize), steps: &mut [Step], groups: bool) {
     unpack_on(Avx2 { groups }, format, rows, at, steps);
 }

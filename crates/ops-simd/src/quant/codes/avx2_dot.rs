@@ -4,12 +4,12 @@ use core::arch::x86_64::*;
 
 use super::super::activations::{Block, Offsets, Panel, WORDS};
 use super::words::{Lanes, Words};
-use super::{CodeFormat, Kind, Step};
+use super::{Format, Kind, Step};
 
 /// Adds to `out` Σ over steps of scale · scale · Σ code · quant, less the minima, for sixteen rows of weights and `M` rows of
 /// activations.
 #[target_feature(enable = "avx2,fma,f16c")]
-pub(super) fn dot<const M: usize>(format: CodeFormat, steps: &[Step], x: Panel<'_, M>, out: &mut [Lanes; M]) {
+pub(super) fn dot<const M: usize>(format: Format, steps: &[Step], x: Panel<'_, M>, out: &mut [Lanes; M]) {
     let kind = format.kind(false);
     match format.bits() {
         4 => add_steps::<M, 4, false>(kind, steps, x, out),

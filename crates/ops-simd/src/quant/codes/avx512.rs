@@ -5,7 +5,7 @@ use core::arch::x86_64::*;
 use super::super::activations::Panel;
 use super::super::rows_avx512::transpose_squares;
 use super::words::{Lanes, Target, Vector, Words};
-use super::{CodeFormat, Kind, Step, unpack_on};
+use super::{Format, Kind, Step, unpack_on};
 use crate::gemm::MatMut;
 
 /// A value proves that the processor has AVX-512 F, BW, DQ and VL. It says whether it has VNNI.
@@ -195,7 +195,7 @@ unsafe fn transposed(first: *const u8, stride: usize) -> [__m512i; 4] {
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq,avx2,fma,f16c,bmi2")]
-pub(super) fn unpack(format: CodeFormat, rows: &[u8], at: (usize, usize), steps: &mut [Step], vnni: bool) {
+pub(super) fn unpack(format: Format, rows: &[u8], at: (usize, usize), steps: &mut [Step], vnni: bool) {
     unpack_on(Avx512 { vnni }, format, rows, at, steps);
 }
 

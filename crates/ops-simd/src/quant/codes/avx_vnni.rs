@@ -82,12 +82,12 @@ fn words(words: &Words) -> Halves<__m256i> {
 #[cfg(test)]
 mod tests {
     use super::super::super::activations::Activations;
-    use super::super::{CodeFormat, avx2_dot};
+    use super::super::{Format, avx2_dot};
     use super::*;
     use crate::isa::{Isa, Level};
 
     /// Steps of random codes within the bits of a format.
-    fn steps(format: CodeFormat, count: usize) -> Vec<Step> {
+    fn steps(format: Format, count: usize) -> Vec<Step> {
         let mut state = 1u32;
         let mut next = || {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -104,7 +104,7 @@ mod tests {
         steps
     }
 
-    fn check<const M: usize>(format: CodeFormat) {
+    fn check<const M: usize>(format: Format) {
         let steps = steps(format, 9);
         let x: Vec<f32> = (0..M * 9 * 32).map(|i| ((i * i) % 101) as f32 - 49.0).collect();
         let x = Activations::new(Isa::best(), &x, 9 * 32).unwrap();
@@ -129,7 +129,7 @@ mod tests {
         if !isa.avx_vnni() {
             return;
         }
-        for format in CodeFormat::ALL {
+        for format in Format::ALL {
             check::<1>(format);
             check::<2>(format);
             check::<4>(format);

@@ -6,7 +6,7 @@ use super::super::activations::{Block, Panel, WORDS};
 use super::super::blocks::TILE_ROWS;
 use super::super::neon::{Dot, Dots, Matrices, halves};
 use super::words::{Lanes, Words};
-use super::{CodeFormat, Kind, Step};
+use super::{Format, Kind, Step};
 use crate::gemm::MatMut;
 use crate::isa::Level;
 
@@ -253,7 +253,7 @@ fn take_off<P: Products, const N: usize>(minima: &Lanes, of: [f32; N], totals: &
 /// of `M` rows of activations. The products are those in y from the row and column `at` on.
 pub(super) fn add<const M: usize>(
     level: Level,
-    format: CodeFormat,
+    format: Format,
     steps: &[Step],
     x: Panel<'_, M>,
     fresh: bool,

@@ -3,11 +3,12 @@
 use core::arch::aarch64::*;
 use std::ops::Range;
 
-use super::super::blocks::{Format, TILE_ROWS};
+use super::super::blocks::TILE_ROWS;
+use super::super::formats::TileFormat;
 use super::super::neon::to_f32;
 use super::super::tiles::Tile;
 use super::words::{Target, Vector, Words};
-use super::{CodeFormat, Step, unpack_on};
+use super::{Format, Step, unpack_on};
 use crate::isa::Level;
 use crate::simd::Simd;
 use crate::simd::neon::Neon;
@@ -205,7 +206,7 @@ fn transposed([a, b, c, d]: [uint32x4_t; 4]) -> [uint32x4_t; 4] {
 }
 
 /// Unpacks blocks for the products of this level.
-pub(super) fn unpack(level: Level, format: CodeFormat, rows: &[u8], at: (usize, usize), steps: &mut [Step]) {
+pub(super) fn unpack(level: Level, format: Format, rows: &[u8], at: (usize, usize), steps: &mut [Step]) {
     // SAFETY: every processor of this target has NEON.
     unpack_on(Unpacking(unsafe { Neon::new_unchecked() }), format, rows, at, steps);
     for_level(level, steps);
@@ -214,7 +215,7 @@ pub(super) fn unpack(level: Level, format: CodeFormat, rows: &[u8], at: (usize, 
 /// Unpacks these blocks of a tile for the products of this level.
 pub(super) fn unpack_tile(
     level: Level,
-    format: Format,
+    format: TileFormat,
     tile: Tile<'_>,
     blocks: Range<usize>,
     steps: &mut [Step],
@@ -227,8 +228,8 @@ pub(super) fn unpack_tile(
         for (g, line) in lines.iter().enumerate() {
             let codes = W::load(*line);
             match format {
-                Format::Q8_0 => step.codes[g] = codes.xor(signs).store(),
-                Format::Q4_0 => {
+                TileFormat::Q8_0 => step.codes[g] = codes.xor(signs).store(),
+                TileFormat::Q4_0 => {
                     let signed = |codes: W| codes.plus(W::splat(u32::from_ne_bytes([120; 4]))).xor(signs);
                     step.codes[g] = signed(codes.field(0, 15)).store();
                     step.codes[4 + g] = signed(codes.field(4, 15)).store();

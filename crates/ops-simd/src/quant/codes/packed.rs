@@ -3,14 +3,15 @@
 use core::arch::x86_64::*;
 use std::ops::Range;
 
-use super::super::blocks::{Format, TILE_ROWS};
+use super::super::blocks::TILE_ROWS;
+use super::super::formats::TileFormat;
 use super::super::tiles::Tile;
 use super::Step;
 use super::words::Words;
 
 /// Unpacks these blocks of a tile, with an offset of 128.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512dq")]
-pub(super) fn unpack_avx512(format: Format, tile: Tile<'_>, blocks: Range<usize>, steps: &mut [Step]) {
+pub(super) fn unpack_avx512(format: TileFormat, tile: Tile<'_>, blocks: Range<usize>, steps: &mut [Step]) {
     unpack(format, 120, tile, blocks.clone(), steps);
     for (step, scales) in steps.iter_mut().zip(&tile.scales[blocks]) {
         // SAFETY: sixteen f16, and sixteen f32.
@@ -23,7 +24,7 @@ pub(super) fn unpack_avx512(format: Format, tile: Tile<'_>, blocks: Range<usize>
 
 /// Unpacks these blocks of a tile, with the offset of the format.
 #[target_feature(enable = "avx2,f16c")]
-pub(super) fn unpack_avx2(format: Format, tile: Tile<'_>, blocks: Range<usize>, steps: &mut [Step]) {
+pub(super) fn unpack_avx2(format: TileFormat, tile: Tile<'_>, blocks: Range<usize>, steps: &mut [Step]) {
     unpack(format, 0, tile, blocks.clone(), steps);
     for (step, scales) in steps.iter_mut().zip(&tile.scales[blocks]) {
         for (to, scales) in step.scale.as_chunks_mut::<8>().0.iter_mut().zip(scales.as_chunks::<8>().0) {
@@ -38,13 +39,13 @@ pub(super) fn unpack_avx2(format: Format, tile: Tile<'_>, blocks: Range<usize>, 
 
 /// The codes of these blocks; `more` is added to those of four bits.
 #[inline(always)]
-fn unpack(format: Format, more: u32, tile: Tile<'_>, blocks: Range<usize>, steps: &mut [Step]) {
+fn unpack(format: TileFormat, more: u32, tile: Tile<'_>, blocks: Range<usize>, steps: &mut [Step]) {
     let bytes = format.quant_bytes() * TILE_ROWS;
     for (step, quants) in steps.iter_mut().zip(tile.quants[blocks.start * bytes..].chunks_exact(bytes)) {
         let lines = quants.chunks_exact(64).map(bytemuck::pod_read_unaligned::<Words>);
         match format {
-            Format::Q8_0 => step.codes.iter_mut().zip(lines).for_each(|(codes, line)| *codes = line),
-            Format::Q4_0 => {
+            TileFormat::Q8_0 => step.codes.iter_mut().zip(lines).for_each(|(codes, line)| *codes = line),
+            TileFormat::Q4_0 => {
                 let codes = |line: Words, shift: u32| {
                     Words(line.0.map(|word| (word >> shift & 0x0f0f_0f0f) + more * 0x0101_0101))
                 };

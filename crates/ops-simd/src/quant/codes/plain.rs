@@ -2,7 +2,7 @@
 
 use super::super::activations::Panel;
 use super::words::{Lanes, Target, Vector, Words};
-use super::{CodeFormat, Kind, Step, unpack_on};
+use super::{Format, Kind, Step, unpack_on};
 use crate::simd::portable::f16_bits_to_f32;
 
 #[derive(Clone, Copy)]
@@ -107,7 +107,7 @@ impl Target for Plain {
     }
 }
 
-pub(super) fn unpack(format: CodeFormat, rows: &[u8], at: (usize, usize), steps: &mut [Step]) {
+pub(super) fn unpack(format: Format, rows: &[u8], at: (usize, usize), steps: &mut [Step]) {
     unpack_on(Plain, format, rows, at, steps);
 }
 

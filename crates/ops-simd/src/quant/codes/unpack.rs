@@ -8,31 +8,31 @@
 #![allow(clippy::needless_range_loop)]
 
 use super::words::{Lanes, Target, Vector};
-use super::{CodeFormat, Step};
+use super::{Format, Step};
 
 /// The highest bit of every byte.
 const SIGNS: u32 = 0x8080_8080;
 
 /// Unpacks a block of each of sixteen rows, which are `stride` bytes apart.
 #[inline(always)]
-pub(super) fn block<T: Target>(t: T, format: CodeFormat, from: &[u8], stride: usize, to: &mut [Step]) {
+pub(super) fn block<T: Target>(t: T, format: Format, from: &[u8], stride: usize, to: &mut [Step]) {
     let b = Block { t, from, stride };
     match (format, to) {
-        (CodeFormat::Q8_0, to) => b.signed(2, t.halves(b.head()).lanes(), to),
-        (CodeFormat::Q8_1, to) => b.signed(4, t.halves(b.head()).lanes(), to),
-        (CodeFormat::Q8K, to) => b.signed(4, b.head().lanes(), to),
-        (CodeFormat::Q4_0, [step]) => b.q4_0(step),
-        (CodeFormat::Q4_1, [step]) => b.q4_1(step),
-        (CodeFormat::Q5_0, [step]) => b.q5_0(step),
-        (CodeFormat::Q5_1, [step]) => b.q5_1(step),
-        (CodeFormat::Iq4Nl, [step]) => b.iq4_nl(step),
-        (CodeFormat::Mxfp4, [step]) => b.mxfp4(step),
-        (CodeFormat::Q2K, to) => b.q2_k(to),
-        (CodeFormat::Q3K, to) => b.q3_k(to),
-        (CodeFormat::Q4K, to) => b.q4_k(to),
-        (CodeFormat::Q5K, to) => b.q5_k(to),
-        (CodeFormat::Q6K, to) => b.q6_k(to),
-        (CodeFormat::Iq4Xs, to) => b.iq4_xs(to),
+        (Format::Q8_0, to) => b.signed(2, t.halves(b.head()).lanes(), to),
+        (Format::Q8_1, to) => b.signed(4, t.halves(b.head()).lanes(), to),
+        (Format::Q8K, to) => b.signed(4, b.head().lanes(), to),
+        (Format::Q4_0, [step]) => b.q4_0(step),
+        (Format::Q4_1, [step]) => b.q4_1(step),
+        (Format::Q5_0, [step]) => b.q5_0(step),
+        (Format::Q5_1, [step]) => b.q5_1(step),
+        (Format::Iq4Nl, [step]) => b.iq4_nl(step),
+        (Format::Mxfp4, [step]) => b.mxfp4(step),
+        (Format::Q2K, to) => b.q2_k(to),
+        (Format::Q3K, to) => b.q3_k(to),
+        (Format::Q4K, to) => b.q4_k(to),
+        (Format::Q5K, to) => b.q5_k(to),
+        (Format::Q6K, to) => b.q6_k(to),
+        (Format::Iq4Xs, to) => b.iq4_xs(to),
         _ => {}
     }
 }
@@ -130,18 +130,18 @@ impl<T: Target> Block<'_, T> {
     #[inline(always)]
     fn q4_0(self, step: &mut Step) {
         self.four_bits(2, None, step);
-        self.symmetric(CodeFormat::Q4_0, step);
+        self.symmetric(Format::Q4_0, step);
     }
 
     /// A scale in the first half word, and codes with an offset.
     #[inline(always)]
-    fn symmetric(self, format: CodeFormat, step: &mut Step) {
+    fn symmetric(self, format: Format, step: &mut Step) {
         self.offset(format, self.t.halves(self.head()), step);
     }
 
     /// A scale, and codes with an offset, which may become 128.
     #[inline(always)]
-    fn offset(self, format: CodeFormat, scale: T::V, step: &mut Step) {
+    fn offset(self, format: Format, scale: T::V, step: &mut Step) {
         step.scale = scale.lanes();
         if self.t.signed() {
             let more = T::V::splat(u32::from_ne_bytes([128 - format.offset(); 4]));
@@ -179,7 +179,7 @@ impl<T: Target> Block<'_, T> {
     #[inline(always)]
     fn q5_0(self, step: &mut Step) {
         self.five_bits(2, step);
-        self.symmetric(CodeFormat::Q5_0, step);
+        self.symmetric(Format::Q5_0, step);
     }
 
     #[inline(always)]
@@ -214,7 +214,7 @@ impl<T: Target> Block<'_, T> {
         for bits in &mut bits.0 {
             *bits = if *bits < 2 { 0x0020_0000 << *bits } else { (*bits - 1) << 23 };
         }
-        self.offset(CodeFormat::Mxfp4, T::V::load(bits), step);
+        self.offset(Format::Mxfp4, T::V::load(bits), step);
     }
 
     /// Scales and minima of eight steps from twelve bytes of six-bit numbers, in units that are f16.

@@ -7,7 +7,7 @@ use super::super::blocks::{BLOCK, TILE_ROWS};
 #[cfg(target_arch = "aarch64")]
 use super::neon;
 use super::words::Lanes;
-use super::{CodeFormat, PAIR, Step, plain};
+use super::{Format, PAIR, Step, plain};
 #[cfg(target_arch = "x86_64")]
 use super::{Kind, amx, avx_vnni, avx2_dot, avx512};
 use crate::gemm::MatMut;
@@ -30,7 +30,7 @@ const FEW_ROWS: usize = 64;
 /// y = x·Wᵀ, where W has this many tiles. `unpack` makes steps of these blocks of a tile.
 pub(super) fn multiply(
     isa: Isa,
-    format: CodeFormat,
+    format: Format,
     tiles: usize,
     x: &Activations,
     y: &mut MatMut<'_, f32>,
@@ -46,7 +46,7 @@ pub(super) fn multiply(
 /// The product with vectors alone.
 pub(super) fn multiply_in_vectors(
     isa: Isa,
-    format: CodeFormat,
+    format: Format,
     tiles: usize,
     x: &Activations,
     y: &mut MatMut<'_, f32>,
@@ -62,7 +62,7 @@ pub(super) fn multiply_in_vectors(
 pub(super) fn multiply_on<U: amx::Unit>(
     unit: &U,
     isa: Isa,
-    format: CodeFormat,
+    format: Format,
     tiles: usize,
     x: &Activations,
     y: &mut MatMut<'_, f32>,
@@ -114,7 +114,7 @@ fn each_columns(
 #[expect(clippy::too_many_arguments, reason = "two operands, the result, and where they are")]
 fn multiply_columns(
     isa: Isa,
-    format: CodeFormat,
+    format: Format,
     tiles: &[&mut [Step]],
     x: &Activations,
     mut i: usize,
@@ -135,7 +135,7 @@ fn multiply_columns(
 
 fn panel<const M: usize>(
     isa: Isa,
-    format: CodeFormat,
+    format: Format,
     tiles: &[&mut [Step]],
     x: Panel<'_, M>,
     first: usize,
@@ -151,7 +151,7 @@ fn panel<const M: usize>(
 /// Adds the products to y, or sets y if `fresh`.
 fn add<const M: usize>(
     isa: Isa,
-    format: CodeFormat,
+    format: Format,
     tiles: &[&mut [Step]],
     x: Panel<'_, M>,
     fresh: bool,
@@ -203,13 +203,7 @@ fn each<const M: usize>(
 }
 
 /// Adds the products with a tile's columns.
-fn add_dot<const M: usize>(
-    isa: Isa,
-    format: CodeFormat,
-    steps: &[Step],
-    x: Panel<'_, M>,
-    out: &mut [Lanes; M],
-) {
+fn add_dot<const M: usize>(isa: Isa, format: Format, steps: &[Step], x: Panel<'_, M>, out: &mut [Lanes; M]) {
     match isa.level() {
         // SAFETY: AVX-VNNI was detected, and this level exists only after AVX2, FMA and F16C were.
         #[cfg(target_arch = "x86_64")]

@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
-use super::super::super::{Format, Tiles, multiply};
-use super::super::{CodeFormat, multiply_tiles_on, walk};
+use super::super::super::{TileFormat, Tiles, multiply_tiles};
+use super::super::{Format, multiply_tiles_on, walk};
 use super::*;
 use crate::isa::{Isa, Level};
 
@@ -39,12 +39,12 @@ fn next(state: &mut u64) -> u64 {
 }
 
 /// Blocks of random codes. Every f16 in them is below 2 in magnitude, wherever a format has its scales.
-fn weights(format: CodeFormat, blocks: usize, state: &mut u64) -> Vec<u8> {
+fn weights(format: Format, blocks: usize, state: &mut u64) -> Vec<u8> {
     let mut raw: Vec<u8> = (0..blocks * format.block().1).map(|_| next(state) as u8).collect();
     for block in raw.chunks_exact_mut(format.block().1) {
         match format {
-            CodeFormat::Mxfp4 => block[0] = 120 + block[0] % 8,
-            CodeFormat::Q8K => block[..4].copy_from_slice(&0.37f32.to_le_bytes()),
+            Format::Mxfp4 => block[0] = 120 + block[0] % 8,
+            Format::Q8K => block[..4].copy_from_slice(&0.37f32.to_le_bytes()),
             _ => block.chunks_exact_mut(2).for_each(|half| half[1] &= 0xbf),
         }
     }
@@ -55,7 +55,7 @@ type Bits = Vec<u32>;
 
 /// The bits of products of `m` rows of activations with `n` rows of weights, in every way they can be
 /// computed.
-fn products(isa: Isa, format: CodeFormat, [m, n, blocks]: [usize; 3]) -> (Bits, Vec<Bits>) {
+fn products(isa: Isa, format: Format, [m, n, blocks]: [usize; 3]) -> (Bits, Vec<Bits>) {
     let (k, mut state) = (blocks * format.block().0, (m * n * blocks) as u64);
     let raw = weights(format, n * blocks, &mut state);
     let x: Vec<f32> = (0..m * k).map(|_| next(&mut state) as f32 / 1e9 - 1.0).collect();
@@ -75,19 +75,14 @@ fn products(isa: Isa, format: CodeFormat, [m, n, blocks]: [usize; 3]) -> (Bits, 
     (vectors, std::iter::once(plain).chain(unit).collect())
 }
 
-fn unpacking(
-    isa: Isa,
-    format: CodeFormat,
-    raw: &[u8],
-    k: usize,
-) -> impl FnMut(usize, Range<usize>, &mut [Step]) {
+fn unpacking(isa: Isa, format: Format, raw: &[u8], k: usize) -> impl FnMut(usize, Range<usize>, &mut [Step]) {
     super::super::unpacking(isa, format, raw, k / format.block().0 * format.block().1)
 }
 
 #[test]
 fn bits_are_those_of_vectors() {
     let Some(isa) = Isa::available().into_iter().find(|isa| isa.level() == Level::Avx512Vnni) else { return };
-    for format in CodeFormat::ALL {
+    for format in Format::ALL {
         let per = 256 / format.block().0;
         // An odd number of tiles, a partial tile, more columns than are multiplied at a time, panels of every
         // size, and more tiles and columns than are unpacked at a time.
@@ -105,7 +100,7 @@ fn bits_are_those_of_vectors() {
 #[test]
 fn bits_of_packed_weights_are_those_of_vectors() {
     let Some(isa) = Isa::available().into_iter().find(|isa| isa.level() == Level::Avx512Vnni) else { return };
-    for (format, codes) in [(Format::Q8_0, CodeFormat::Q8_0), (Format::Q4_0, CodeFormat::Q4_0)] {
+    for (format, codes) in [(TileFormat::Q8_0, Format::Q8_0), (TileFormat::Q4_0, Format::Q4_0)] {
         let ([m, n, blocks], mut state) = ([21, 70, 67], 5);
         let tiles = Tiles::new(format, &weights(codes, n * blocks, &mut state), n, blocks * 32).unwrap();
         let x: Vec<f32> = (0..m * blocks * 32).map(|_| next(&mut state) as f32 / 1e9 - 1.0).collect();
@@ -117,11 +112,11 @@ fn bits_of_packed_weights_are_those_of_vectors() {
         };
         // A product that is computed while the thread holds the tiles uses vectors.
         let unit = BytesTiles::configure(isa);
-        let want = product(&|y| multiply(isa, &tiles, 2..5, &x, y).unwrap());
+        let want = product(&|y| multiply_tiles(isa, &tiles, 2..5, &x, y).unwrap());
         drop(unit);
         let got = product(&|mut y| multiply_tiles_on(&Plain, isa, &tiles, 2..5, &x, &mut y));
         assert!(got == want, "{format:?}");
-        assert!(product(&|y| multiply(isa, &tiles, 2..5, &x, y).unwrap()) == want, "{format:?}");
+        assert!(product(&|y| multiply_tiles(isa, &tiles, 2..5, &x, y).unwrap()) == want, "{format:?}");
     }
 }
 
