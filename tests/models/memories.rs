@@ -1,9 +1,15 @@
 //! Recurrent layers over pages: which text has which memory, and what becomes of it.
-use ops_tests::pages::{assert_close, load, tokens};
+use ops_tests::families::folder;
+use ops_tests::pages::{assert_close, tokens};
+use rocm_ops::gguf::Gguf;
 use rocm_ops::model::Sequence;
 use rocm_ops::models::{Continuation, Decoder, Drawn, Error, PagedRow, Pages};
 use rocm_ops::ops::Sample;
 use rocm_ops::{Cpu, Host};
+
+fn path() -> String {
+    format!("{}/qwen3_5-f16.gguf", folder())
+}
 
 struct Texts {
     cpu: Cpu,
@@ -14,8 +20,11 @@ struct Texts {
 impl Texts {
     /// Room for this many.
     fn new(texts: usize) -> Self {
+        Self::of(&Gguf::open(path()).unwrap(), texts)
+    }
+    fn of(gguf: &Gguf, texts: usize) -> Self {
         let cpu = Cpu::new();
-        let model = load(&cpu, "qwen3_5-f16");
+        let model = Decoder::load(&cpu, gguf, 64).unwrap();
         let pages = model.pages_for(&cpu, 30, 4, texts).unwrap();
         Texts { cpu, model, pages }
     }
@@ -32,21 +41,22 @@ impl Texts {
     }
 }
 
-/// The text after another one in the same memory begins anew, also if the other left NaN.
+/// The text after another one in the same memory begins anew, even if the other leaves NaN.
 #[test]
 fn a_memory_is_cleared_before_another_text_has_it() {
-    let mut texts = Texts::new(1);
-    let all = tokens(4, 9);
+    const BAD: u32 = 9;
+    let gguf = Gguf::from_bytes(examples_shared::nan::model(&path(), BAD).unwrap()).unwrap();
+    let mut texts = Texts::of(&gguf, 1);
     let mut text = texts.begin();
-    texts.step(&mut [(&mut text, &all)]).unwrap();
+    assert!(texts.step(&mut [(&mut text, &[5, BAD, 6])]).unwrap()[0][0].is_nan());
+    assert!(texts.step(&mut [(&mut text, &[5])]).unwrap()[0][0].is_nan());
     assert_eq!(text.memory(), Some(0));
     text.truncate(0);
     assert_eq!(text.memory(), None);
-    for seed in 0..2 {
+    for all in [&[3, 14, 15, 92][..], &[65, 35, 8]] {
         let mut next = texts.begin();
-        let all = tokens(seed, 7);
-        let got = texts.step(&mut [(&mut next, &all)]).unwrap();
-        assert_close(&got[0], &texts.alone(&all), "the next text");
+        let got = texts.step(&mut [(&mut next, all)]).unwrap();
+        assert_close(&got[0], &texts.alone(all), "the next text");
         assert_eq!(next.memory(), Some(0));
     }
 }

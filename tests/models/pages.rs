@@ -1,5 +1,5 @@
 //! The decoder over pages: texts of any lengths in one step, compared with a state for each.
-use crate::families::all;
+use ops_tests::families::all;
 use ops_tests::pages::{assert_close, check_mixed, is_exact, load, tokens};
 use ops_tests::{expected, largest, model};
 use rocm_ops::model::{Sequence, Transformer};

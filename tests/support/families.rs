@@ -6,7 +6,7 @@ use rocm_ops::model::Transformer;
 use rocm_ops::models::Decoder;
 use serde_json::Value;
 
-/// Files in [`folder`], without their extension.
+/// Those that every backend runs with every wave size: of the files in [`folder`], without their extension.
 pub const FAMILIES: [&str; 8] = [
     "llama-f16",
     "llama-Q4_K_M",
@@ -21,6 +21,16 @@ pub const FAMILIES: [&str; 8] = [
 /// The folder of the models.
 pub fn folder() -> String {
     format!("{}/data/families", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// All that are there.
+pub fn all() -> Vec<String> {
+    let files = std::fs::read_dir(folder()).unwrap().map(|file| file.unwrap().path());
+    let models = files.filter(|path| path.extension().is_some_and(|end| end == "gguf"));
+    let mut names: Vec<_> =
+        models.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
+    names.sort();
+    names
 }
 
 /// The expected output of a model for a prompt.
