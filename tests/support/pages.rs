@@ -104,7 +104,7 @@ fn grow<B: Transformer<f32>>(
     join: usize,
     n: usize,
 ) -> Vec<Vec<Vec<f32>>> {
-    let mut pages = model.pages(b, 600, 3).unwrap();
+    let mut pages = model.pages_for(b, 10 * prompts.len(), 3, prompts.len()).unwrap();
     let mut texts: Vec<Growing> = Vec::new();
     while texts.len() < prompts.len() || texts.iter().any(|text| text.said.len() < n) {
         for (tokens, piece) in prompts[texts.len()..].iter().take(join) {
