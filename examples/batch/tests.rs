@@ -1,4 +1,6 @@
 //! Whole runs, on models that come with the project.
+mod faulty;
+
 use crate::args::Args;
 use crate::stats::Stats;
 use crate::{Terminal, run};
