@@ -77,10 +77,14 @@ impl<S: Space> Memories<'_, S> {
         ids: TensorRef<'_, S, u32>,
         all: &mut Tensor<S, T>,
     ) -> Result<()> {
-        let mut dims = all.dims().to_vec();
-        dims[0] = ids.dims()[0];
-        write(backend, &backend.zeros(&dims)?, ids, all)
+        let [_, width] = as_rows(all.dims());
+        write(backend, &backend.zeros(&[ids.layout().len(), width])?, ids, all)
     }
+}
+
+/// The number of memories, and of elements of each.
+fn as_rows(dims: &[usize]) -> [usize; 2] {
+    [dims.first().copied().unwrap_or(1), dims.iter().skip(1).product()]
 }
 
 /// Writes memories to their places among all.
@@ -90,7 +94,6 @@ fn write<T: Float, B: CacheOps<T>>(
     ids: TensorRef<'_, B::Space, u32>,
     all: &mut Tensor<B::Space, T>,
 ) -> Result<()> {
-    let as_rows = |dims: &[usize]| [dims[0], dims[1..].iter().product()];
     let (rows, to) = (as_rows(own.dims()), as_rows(all.dims()));
     backend.cache_write(own.as_ref().reshape(&rows)?, ids, all.as_mut().reshape(&to)?)
 }
@@ -173,7 +176,7 @@ impl<S: Space> MemoriesOfStep<S> {
 impl<S: Space> MemoriesOfPart<'_, S> {
     /// How many rows the part has in a step.
     pub fn len(&self) -> usize {
-        self.memories.len() * self.tokens
+        self.memories.len().saturating_mul(self.tokens)
     }
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {

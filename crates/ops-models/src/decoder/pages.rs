@@ -2,7 +2,9 @@
 use super::recurrent::{Memory, Remembered};
 use super::{Decoder, Drawn, state};
 use crate::{Config, Error, HeadShape, Result};
-use ops_core::model::{Blocks, CacheRotation, MemoriesOfStep, PagedCache, Sequence, Transformer};
+use ops_core::model::{
+    Blocks, CacheRotation, MemoriesOfPart, MemoriesOfStep, PagedCache, Sequence, Transformer,
+};
 use ops_core::ops::*;
 use ops_core::{Backend, Float, Ref, Space, Tensor, TensorOf, View};
 
@@ -130,9 +132,11 @@ impl<S: Space, T: Float> Past<'_, '_, S, T> {
             Past::States(rows, _) => return Ok(state::memories(rows, slot)),
             Past::Pages(pages, step) => (pages, step),
         };
-        let (got, wanted) = ("a step of pages without memories", "one of these pages");
-        let other = || Error::Pages { got: got.to_owned(), wanted: wanted.to_owned() };
-        let parts = step.memories.as_ref().ok_or_else(other)?.parts()?;
+        let parts = step.memories.as_ref().map_or(Ok(Vec::new()), MemoriesOfStep::parts)?;
+        if parts.iter().map(MemoriesOfPart::len).sum::<usize>() != step.ids.layout().len() {
+            let (got, wanted) = ("a step whose tokens are not those of its texts", "one of these pages");
+            return Err(Error::Pages { got: got.to_owned(), wanted: wanted.to_owned() });
+        }
         let memories = vec![&mut pages.memories[slot]];
         Ok(Remembered { memories, parts: parts.into_iter().map(|part| (0, part)).collect() })
     }
