@@ -1,6 +1,6 @@
 //! Small models with random weights, one of each family, and logits that another implementation computed in
 //! float64 (`tests/data/families/README.md`).
-use crate::largest;
+use crate::{largest, largest_difference};
 use rocm_ops::gguf::Gguf;
 use rocm_ops::model::Transformer;
 use rocm_ops::models::Decoder;
@@ -134,7 +134,7 @@ pub fn check_batch<B: Transformer<f32>>(b: &B, gguf: &Gguf, name: &str) {
         for ((state, tokens), got) in alone.iter_mut().zip(step).zip(together) {
             let want = model.forward(b, state, tokens).unwrap();
             let scale = want.iter().fold(0.0_f32, |m, v| m.max(v.abs()));
-            let off = got.iter().zip(&want).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            let off = largest_difference(&got, &want);
             assert!(off <= 1e-5 * scale, "{name} on {}: {off} of {scale}", b.name());
         }
     }

@@ -1,6 +1,6 @@
 //! Steps over pages, compared with a state for each text, on any backend.
 use crate::families::folder;
-use crate::largest;
+use crate::{largest, largest_difference};
 use rocm_ops::gguf::Gguf;
 use rocm_ops::model::{Sequence, Transformer};
 use rocm_ops::models::Decoder;
@@ -18,7 +18,7 @@ pub fn tokens(seed: u32, n: usize) -> Vec<u32> {
 /// Checks that two rows of logits are equal except for the order of sums.
 pub fn assert_close(got: &[f32], want: &[f32], what: &str) {
     let scale = want.iter().fold(0.0_f32, |m, v| m.max(v.abs()));
-    let off = got.iter().zip(want).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+    let off = largest_difference(got, want);
     assert!(got.len() == want.len() && off <= 2e-5 * scale, "{what}: {off} of {scale}");
 }
 
