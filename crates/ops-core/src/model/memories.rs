@@ -41,9 +41,9 @@ impl<S: Space> Memories<'_, S> {
     /// let ids = b.tensor(&[2], &[2u32, 0])?;
     /// Memories::Listed(ids.as_ref()).update(&b, &mut all, |two| {
     ///     assert_eq!(two.dims(), [2, 1]);
-    ///     b.add_inplace(two, &b.tensor(&[2, 1], &[10.0f32, 20.0])?)
+    ///     b.affine_inplace(two, 2.0, 1.0)
     /// })?;
-    /// assert_eq!(all.to_vec(&b)?, [21.0, 2.0, 13.0]);
+    /// assert_eq!(all.to_vec(&b)?, [3.0, 2.0, 7.0]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
     ///
