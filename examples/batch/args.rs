@@ -135,7 +135,7 @@ its blocks are freed, and later its prompt and generated tokens are computed aga
 A prompt that begins like a running sequence shares that sequence's blocks instead of computing them; the first sequence that \
 writes to a shared block takes a copy.
 
-Refused: models with recurrent layers (qwen3next, qwen35, qwen35moe), because their memory is not in blocks.
+Recurrent layers (qwen3next, qwen35, qwen35moe) have memory of fixed size for --max-batch sequences beside the blocks. Sequences of such a model do not share beginnings.
 
 Examples:
   batch --prompts questions.txt --max-tokens 64 --stats

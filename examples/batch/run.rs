@@ -8,11 +8,24 @@ use examples_shared::backend::Prepare;
 use examples_shared::command::stderr;
 use examples_shared::{Progress, Result};
 use rocm_ops::Float;
-use rocm_ops::model::Transformer;
+use rocm_ops::model::{Sequence, Transformer};
 use rocm_ops::models::{Decoder, Drawn, PagedRow, Pages};
 use rocm_ops::ops::Sample;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
+
+/// A text of a step, and its tokens up to the end of the step.
+struct Row<'r> {
+    text: &'r mut Sequence,
+    tokens: &'r [u32],
+}
+
+impl Row<'_> {
+    fn fresh(&mut self) -> PagedRow<'_> {
+        let len = self.text.len();
+        (self.text, &self.tokens[len..])
+    }
+}
 
 /// A model, its backend, and the memory for all sequences.
 struct Engine<'m, T: Float, B: Transformer<T>> {
@@ -35,7 +48,8 @@ pub(crate) fn serve<T: Float, B: Transformer<T>>(
     let config = input.config.clone();
     let model = Decoder::<T, B>::load_with(backend, &input.model, config, input.context, &mut step)?;
     let engine = |count: usize| -> Result<Engine<'_, T, B>> {
-        let pages = model.pages(backend, count, args.block_size as usize)?;
+        let texts = count.min(args.max_batch as usize);
+        let pages = model.pages_for(backend, count, args.block_size as usize, texts)?;
         Ok(Engine { input, backend, model: &model, pages, stats: Stats::default() })
     };
     prepare(&mut || engine(16)?.rehearse())?;
@@ -56,7 +70,7 @@ impl<'m, T: Float, B: Transformer<T>> Engine<'m, T, B> {
         let limits = Limits {
             batch: args.max_batch as usize,
             prefill: args.prefill as usize,
-            sharing: !args.no_sharing,
+            sharing: !args.no_sharing && !self.is_recurrent(),
         };
         let mut schedule = Schedule::new(self.pages.blocks().clone(), limits);
         let mut printer = Printer { out: terminal.out, json: args.json };
@@ -144,14 +158,17 @@ impl<'m, T: Float, B: Transformer<T>> Engine<'m, T, B> {
             }
         }
         let begin = Instant::now();
+        let mut ready: Vec<_> = schedule.running.iter_mut().filter(|running| running.fresh > 0).collect();
+        // Neighbours in memory are computed where they are.
+        ready.sort_by_key(|running| running.text.memory().unwrap_or(u32::MAX));
         let (mut rows, mut counters, mut numbers) = (Vec::new(), Vec::new(), Vec::new());
-        for running in schedule.running.iter_mut().filter(|running| running.fresh > 0) {
+        for running in ready {
             let (job, len) = (&running.job, running.text.len());
-            rows.push((&mut running.text, &job.tokens[len..len + running.fresh]));
+            rows.push(Row { text: &mut running.text, tokens: &job.tokens[..len + running.fresh] });
             counters.push((job.tokens.len() - job.prompt) as i64);
             numbers.push(job.number);
         }
-        let counts: Vec<usize> = rows.iter().map(|(_, tokens)| tokens.len()).collect();
+        let counts: Vec<usize> = rows.iter().map(|row| row.tokens.len() - row.text.len()).collect();
         let next = self.next_of_each(&mut rows, &counters);
         self.stats.step(&counts, self.pages.blocks(), begin.elapsed());
         for (number, token) in numbers.into_iter().zip(next) {
@@ -184,17 +201,25 @@ impl<'m, T: Float, B: Transformer<T>> Engine<'m, T, B> {
         Ok(())
     }
 
-    /// The token after each text, or an error. If a step fails, which changes no text, it is repeated with each text alone, so that
-    /// a fault of one does not end the others.
-    fn next_of_each(&mut self, rows: &mut [PagedRow<'_>], counters: &[i64]) -> Vec<Result<Drawn>> {
+    /// The token after each text, or an error. If a step fails, it is repeated with each text alone, so that a fault of one does not end
+    /// the others. Recurrent layers then read the texts from the beginning.
+    fn next_of_each(&mut self, rows: &mut [Row<'_>], counters: &[i64]) -> Vec<Result<Drawn>> {
         match self.next(rows, counters) {
             Ok(tokens) => tokens.into_iter().map(Ok).collect(),
             Err(error) if rows.len() == 1 => vec![Err(error)],
             Err(_) => {
+                if self.is_recurrent() {
+                    rows.iter_mut().for_each(|row| row.text.truncate(0));
+                }
                 let each = rows.chunks_mut(1).zip(counters.chunks(1));
                 each.flat_map(|(row, counter)| self.next_of_each(row, counter)).collect()
             }
         }
+    }
+
+    /// Whether texts have a memory that they cannot share.
+    fn is_recurrent(&self) -> bool {
+        self.model.config().recurrent.is_some()
     }
 
     /// Whether a sequence of `len` tokens in the cache ends with its newest token.
@@ -209,23 +234,24 @@ impl<'m, T: Float, B: Transformer<T>> Engine<'m, T, B> {
     }
 
     /// The token after each text. Tokens are drawn on the backend, so that only they leave its memory.
-    fn next(&mut self, rows: &mut [PagedRow<'_>], counters: &[i64]) -> Result<Vec<Drawn>> {
+    fn next(&mut self, rows: &mut [Row<'_>], counters: &[i64]) -> Result<Vec<Drawn>> {
         let args = self.input.args;
         let mut op = Sample::temperature(args.temperature).seed(args.seed);
         (op.top_k, op.top_p) = (args.top_k.filter(|k| *k > 0), args.top_p);
-        Ok(self.model.sample_paged(self.backend, &mut self.pages, rows, counters, op)?)
+        let mut rows: Vec<PagedRow<'_>> = rows.iter_mut().map(Row::fresh).collect();
+        Ok(self.model.sample_paged(self.backend, &mut self.pages, &mut rows, counters, op)?)
     }
 
-    /// Runs typical steps so that the backend can prepare: a prompt, one text, and several.
+    /// Runs typical steps so that the backend can prepare: a prompt, and several texts, not in the order of their memory.
     fn rehearse(&mut self) -> Result<()> {
         let mut texts = [self.pages.blocks().sequence(), self.pages.blocks().sequence()];
         let [one, two] = &mut texts;
-        let prompt = [0; 8];
-        let n = prompt.len().min(self.input.context - 1);
-        self.next(&mut [(one, &prompt[..n])], &[0])?;
-        if n > 1 {
-            one.truncate(n - 1);
-            self.next(&mut [(one, &prompt[..1]), (two, &prompt[..1])], &[0, 0])?;
+        let prompt = [0; 9];
+        let n = prompt.len().min(self.input.context) - 1;
+        self.next(&mut [Row { text: one, tokens: &prompt[..n] }], &[0])?;
+        if self.input.args.max_batch > 1 {
+            let rows = [Row { text: two, tokens: &prompt[..1] }, Row { text: one, tokens: &prompt[..=n] }];
+            self.next(&mut { rows }, &[0, 0])?;
         }
         Ok(())
     }

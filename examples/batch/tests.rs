@@ -1,4 +1,6 @@
 //! Whole runs, on models that come with the project.
+mod faulty;
+
 use crate::args::Args;
 use crate::stats::Stats;
 use crate::{Terminal, run};
@@ -129,6 +131,20 @@ fn when_blocks_run_out_a_sequence_gives_way_and_is_computed_again() {
     assert!(ids(&much).iter().all(|ids| ids.as_array().unwrap().len() == 12));
     let given: u64 = done(&little).iter().map(|event| event["preemptions"].as_u64().unwrap()).sum();
     assert_eq!(given as usize, scarce.preemptions);
+}
+
+/// A sequence that gives way loses its memory, and gets another when it joins again; alike beginnings are not shared.
+#[test]
+fn recurrent_layers_remember_each_sequence() {
+    let model = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/families/qwen3_5-f16.gguf");
+    let words = ["--json", "--model", model, "--determinism", "batch", "--temperature", "0", "--ignore-eos"];
+    let words = [&words[..], &["--max-tokens", "9", "--prefill", "9", "--block-size", "2"]].concat();
+    let lines = "Hello\nHello world\nx\nHello you\n12 loaves\nHello world\nno\n";
+    let (together, stats) =
+        on(&[&words[..], &["--max-batch", "4", "--blocks", "20"]].concat(), lines).unwrap();
+    let (alone, one) = on(&[&words[..], &["--max-batch", "1"]].concat(), lines).unwrap();
+    assert!(stats.preemptions > 0 && stats.steps * 2 < one.steps, "{stats:?}");
+    assert_eq!((ids(&together), stats.shared), (ids(&alone), 0));
 }
 
 #[test]

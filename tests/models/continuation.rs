@@ -1,16 +1,20 @@
 //! Texts continued on the backend, compared with steps prepared by the host.
 use ops_tests::continued::continued;
+use ops_tests::families::folder;
 use rocm_ops::Cpu;
+use rocm_ops::gguf::Gguf;
 use rocm_ops::models::{Continuation, Decoder, Error};
 use rocm_ops::ops::Sample;
 
 #[test]
 fn tokens_are_those_of_steps_that_the_host_prepares() {
-    let gguf = ops_tests::model("f16");
-    let ([prepared, on_backend], refusal) = continued(&Cpu::new(), &gguf);
-    assert_eq!(on_backend, prepared);
-    let refusal = refusal.expect("calls on the host are not recorded");
-    assert!(refusal.contains("no queue to record"), "{refusal}");
+    let recurrent = Gguf::open(format!("{}/qwen3_5-f16.gguf", folder())).unwrap();
+    for gguf in [ops_tests::model("f16"), recurrent] {
+        let ([prepared, on_backend], refusal) = continued(&Cpu::new(), &gguf);
+        assert_eq!(on_backend, prepared);
+        let refusal = refusal.expect("calls on the host are not recorded");
+        assert!(refusal.contains("no queue to record"), "{refusal}");
+    }
 }
 
 #[test]

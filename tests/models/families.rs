@@ -1,6 +1,6 @@
 //! The families on the CPU backends, their tokenizers, and refused files.
 use ops_tests::bundled::quantized;
-use ops_tests::families::{FAMILIES, check, check_batch, check_exact, folder};
+use ops_tests::families::{FAMILIES, all, check, check_batch, check_exact, folder};
 use rocm_ops::gguf::Gguf;
 use rocm_ops::model::KvCache;
 use rocm_ops::models::{self, Decoder};
@@ -8,16 +8,6 @@ use rocm_ops::ops::*;
 use rocm_ops::{Activations, Backend, Checked, Cpu, Reference};
 use serde_json::Value;
 use std::collections::BTreeSet;
-
-/// All that are there. The stand-in, which takes minutes for each, runs only [`FAMILIES`].
-pub(crate) fn all() -> Vec<String> {
-    let files = std::fs::read_dir(folder()).unwrap().map(|file| file.unwrap().path());
-    let models = files.filter(|path| path.extension().is_some_and(|end| end == "gguf"));
-    let mut names: Vec<_> =
-        models.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
-    names.sort();
-    names
-}
 
 #[test]
 fn every_family_is_there() {

@@ -1,6 +1,6 @@
 //! Every family in f16 and bf16, compared with the same decoder in f32. In 16 bits, sinks, biases and caches have a different type
 //! than the weights of norms.
-use super::families::all;
+use ops_tests::families::all;
 use ops_tests::families::folder;
 use rocm_ops::gguf::{GgmlType, Gguf, Writer};
 use rocm_ops::models::{Config, Decoder};

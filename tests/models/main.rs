@@ -6,6 +6,7 @@ mod encoders;
 mod families;
 mod folders;
 mod half;
+mod memories;
 mod odd_files;
 mod pages;
 mod published;

@@ -1,5 +1,6 @@
 //! The same texts continued in two ways.
 use rocm_ops::gguf::Gguf;
+use rocm_ops::model::Sequence;
 use rocm_ops::models::{Continuation, Continues, Decoder, Drawn};
 use rocm_ops::ops::Sample;
 
@@ -25,6 +26,12 @@ pub fn continued<B: Continues<f32>>(b: &B, gguf: &Gguf) -> ([Steps; 2], Option<S
     let first = model.sample_paged(b, &mut pages, &mut rows, &counters, sample()).unwrap();
     let first: Vec<u32> = first.into_iter().map(Result::unwrap).collect();
     let mut forks: Vec<_> = texts.iter().map(|text| text.fork(text.len())).collect();
+    if model.config().recurrent.is_some() {
+        // Their memory is not shared.
+        forks.iter_mut().for_each(|text| text.truncate(0));
+        let mut rows: Vec<_> = forks.iter_mut().zip(PROMPTS).collect();
+        model.forward_paged(b, &mut pages, &mut rows).unwrap();
+    }
 
     let (mut prepared, mut ids) = (vec![], first.clone());
     for step in 0..STEPS {
@@ -46,5 +53,11 @@ pub fn continued<B: Continues<f32>>(b: &B, gguf: &Gguf) -> ([Steps; 2], Option<S
         assert_eq!((text.len(), fork.len()), (prompt.len() + STEPS, prompt.len() + STEPS));
         assert_eq!(text.blocks().len(), fork.blocks().len(), "unused blocks are returned");
     }
+    // Both go on alike.
+    let mut next = |texts: &mut [Sequence]| {
+        let mut rows: Vec<_> = texts.iter_mut().zip(ids.chunks(1)).collect();
+        model.sample_paged(b, &mut pages, &mut rows, &counters, sample()).unwrap()
+    };
+    assert_eq!(next(&mut texts), next(&mut forks));
     ([prepared, on_backend], refusal)
 }

@@ -71,27 +71,22 @@ pub fn check_model<B: Transformer<f32>>(b: &B, name: &str, model: &Gguf) {
 
 /// The encoders in `tests/data/encoders`: each a GGUF file by llama.cpp's converter, a folder, or both. Their vectors are those of
 /// `transformers` in float64.
-pub const FILES: [&str; 12] = [
-    "bert-f16.gguf",
-    "bert",
-    "nomic_bert-f16.gguf",
-    "nomic_bert",
-    "xlm_roberta-f16.gguf",
-    "modernbert-f16.gguf",
-    "modernbert",
-    "qwen3_embedding-f16.gguf",
-    "qwen3_embedding",
-    "embeddinggemma-f16.gguf",
-    "embeddinggemma",
-    "jina_v3",
-];
+pub fn files() -> Vec<String> {
+    let all = std::fs::read_dir(file("")).unwrap().map(|entry| entry.unwrap());
+    let models = all
+        .filter(|entry| entry.path().is_dir() || entry.path().extension().is_some_and(|end| end == "gguf"));
+    let mut names: Vec<_> = models.map(|entry| entry.file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert!(names.len() >= 12, "{names:?}");
+    names
+}
 
-/// The path of one of [`FILES`].
+/// The path of one of [`files`].
 pub fn file(name: &str) -> String {
     format!("{}/data/encoders/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The numbers of one of [`FILES`].
+/// The numbers of one of [`files`].
 pub fn numbers(name: &str) -> Value {
     let stem = name.strip_suffix(".gguf").unwrap_or(name);
     let read = |stem: &str| std::fs::read_to_string(format!("{}.json", file(stem)));
@@ -111,7 +106,7 @@ pub fn largest_difference(got: &[f32], want: &Value) -> f64 {
     got.iter().zip(want).map(|(g, w)| (f64::from(*g) - w.as_f64().unwrap()).abs()).fold(0.0, f64::max)
 }
 
-/// The vectors of one of [`FILES`]: of each text alone, of all in a batch, and of several copies of one, which have one length.
+/// The vectors of one of [`files`]: of each text alone, of all in a batch, and of several copies of one, which have one length.
 pub fn check_file<B: Transformer<f32>>(b: &B, name: &str, model: &Gguf) {
     let encoder = Encoder::<f32, B>::load(b, model).unwrap_or_else(|e| panic!("{name}: {e}"));
     let numbers = numbers(name);

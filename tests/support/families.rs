@@ -1,12 +1,12 @@
 //! Small models with random weights, one of each family, and logits that another implementation computed in
 //! float64 (`tests/data/families/README.md`).
-use crate::largest;
+use crate::{largest, largest_difference};
 use rocm_ops::gguf::Gguf;
 use rocm_ops::model::Transformer;
 use rocm_ops::models::Decoder;
 use serde_json::Value;
 
-/// Files in [`folder`], without their extension.
+/// Those that every backend runs with every wave size: of the files in [`folder`], without their extension.
 pub const FAMILIES: [&str; 8] = [
     "llama-f16",
     "llama-Q4_K_M",
@@ -21,6 +21,16 @@ pub const FAMILIES: [&str; 8] = [
 /// The folder of the models.
 pub fn folder() -> String {
     format!("{}/data/families", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// All that are there.
+pub fn all() -> Vec<String> {
+    let files = std::fs::read_dir(folder()).unwrap().map(|file| file.unwrap().path());
+    let models = files.filter(|path| path.extension().is_some_and(|end| end == "gguf"));
+    let mut names: Vec<_> =
+        models.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
+    names.sort();
+    names
 }
 
 /// The expected output of a model for a prompt.
@@ -124,7 +134,7 @@ pub fn check_batch<B: Transformer<f32>>(b: &B, gguf: &Gguf, name: &str) {
         for ((state, tokens), got) in alone.iter_mut().zip(step).zip(together) {
             let want = model.forward(b, state, tokens).unwrap();
             let scale = want.iter().fold(0.0_f32, |m, v| m.max(v.abs()));
-            let off = got.iter().zip(&want).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            let off = largest_difference(&got, &want);
             assert!(off <= 1e-5 * scale, "{name} on {}: {off} of {scale}", b.name());
         }
     }

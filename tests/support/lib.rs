@@ -22,3 +22,9 @@ pub fn largest(logits: &[f32]) -> u32 {
     let better = |best: usize, (i, v): (usize, &f32)| if *v > logits[best] { i } else { best };
     logits.iter().enumerate().fold(0, better) as u32
 }
+
+/// The largest difference; NaN if there is one.
+pub fn largest_difference(got: &[f32], want: &[f32]) -> f32 {
+    let all = got.iter().zip(want).map(|(a, b)| (a - b).abs());
+    all.fold(0.0, |most, off| if off > most || off.is_nan() { off } else { most })
+}

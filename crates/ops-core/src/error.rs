@@ -268,6 +268,18 @@ pub enum Error {
         /// The total number of blocks.
         count: usize,
     },
+    /// Recurrent layers have no memory for further texts. Nothing changed; the caller may drop or truncate a sequence and try again.
+    #[error(
+        "no memory for recurrent layers: {wanted} more texts, {free} of {count} free; drop a sequence, or allocate pages for more texts"
+    )]
+    OutOfMemories {
+        /// The number of texts that need one.
+        wanted: usize,
+        /// The number of free memories.
+        free: usize,
+        /// The total number of memories.
+        count: usize,
+    },
     /// A library or driver call failed.
     #[error("{call} failed on {backend}: {status}")]
     Device {

@@ -9,6 +9,7 @@ use crate::ops::{
 
 mod blocks;
 mod kv_cache;
+mod memories;
 mod paged_cache;
 mod rope_tables;
 mod weight;
@@ -16,6 +17,7 @@ mod window_cache;
 
 pub use blocks::{BlockCopy, Blocks, Sequence};
 pub use kv_cache::{CacheRotation, KvCache};
+pub use memories::{Memories, MemoriesOfPart, MemoriesOfStep};
 pub use paged_cache::PagedCache;
 pub use rope_tables::{RopeScaling, RopeTables};
 pub use weight::Weight;
@@ -24,7 +26,7 @@ pub use window_cache::WindowCache;
 /// Everything that a decoder-only transformer computes in `T`, as one trait bound.
 ///
 /// Weights, tables, masks and indices may have any type that the ops accept, so the bound names only `T`, and
-/// f32 for the gates of linear attention.
+/// f32 for the gates and the memory of linear attention.
 pub trait Transformer<T: Float>:
     NormOps<T>
     + RopeOps<T>
@@ -48,6 +50,7 @@ pub trait Transformer<T: Float>:
     + LinearAttentionOps<T>
     + HeadOps<T>
     + CacheOps<T>
+    + CacheOps<f32>
     + FusedOps<T>
     + SamplingOps<f32>
 {
@@ -75,6 +78,7 @@ impl<T: Float, B> Transformer<T> for B where
         + LinearAttentionOps<T>
         + HeadOps<T>
         + CacheOps<T>
+        + CacheOps<f32>
         + FusedOps<T>
         + SamplingOps<f32>
 {

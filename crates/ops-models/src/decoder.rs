@@ -358,7 +358,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
             AttentionPart::Latent(part) => {
                 self.latent_attention(b, i, part, past.keys(layer.slot), h.as_ref())?
             }
-            AttentionPart::Recurrent(part) => part.apply(b, &mut past.memories(layer.slot), h.as_ref())?,
+            AttentionPart::Recurrent(part) => part.apply(b, &mut past.memories(layer.slot)?, h.as_ref())?,
         };
         let a = normed(&layer.post_attention_norm, a)?;
         let feed = |h: &TensorOf<B, T>, x: &TensorOf<B, T>| {

@@ -2,8 +2,8 @@
 use crate::Result;
 use rocm_ops::gguf::{GgmlType, Gguf, Writer};
 
-/// A copy of an f16 model in which this token's embedding is NaN. Its output matrix is a tensor of its own, without NaN: so only
-/// texts with this token have logits that are NaN.
+/// A copy of an f16 model in which this token's embedding is NaN. Its output matrix is a tensor without NaN, if need be of its own: so
+/// only texts with this token have logits that are NaN.
 ///
 /// # Errors
 /// The file is not such a model.
@@ -15,7 +15,10 @@ pub fn model(from: &str, id: u32) -> Result<Vec<u8>> {
     for tensor in gguf.tensors() {
         writer.tensor(tensor.name(), tensor.ggml_type(), tensor.dims())?;
     }
-    writer.tensor("output.weight", table.ggml_type(), table.dims())?;
+    let tied = gguf.tensor("output.weight").is_err();
+    if tied {
+        writer.tensor("output.weight", table.ggml_type(), table.dims())?;
+    }
     let mut body = writer.write_to(Vec::new())?;
     for tensor in gguf.tensors() {
         let mut bytes = tensor.bytes()?.to_vec();
@@ -25,6 +28,8 @@ pub fn model(from: &str, id: u32) -> Result<Vec<u8>> {
         }
         body.write(tensor.name(), &bytes)?;
     }
-    body.write("output.weight", table.bytes()?)?;
+    if tied {
+        body.write("output.weight", table.bytes()?)?;
+    }
     Ok(body.finish()?)
 }

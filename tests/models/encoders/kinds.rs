@@ -1,6 +1,6 @@
 //! Encoders of every kind, in GGUF files and folders.
 use crate::folders::copy_all;
-use ops_tests::encoders::{FILES, check_file, file, ids, largest_difference, numbers};
+use ops_tests::encoders::{check_file, file, files, ids, largest_difference, numbers};
 use rocm_ops::gguf::{GgmlType, Gguf};
 use rocm_ops::models::{self, Decoder, Encoder, EncoderConfig, Pooling};
 use rocm_ops::{Cpu, Reference};
@@ -10,12 +10,12 @@ use tempfile::TempDir;
 
 #[test]
 fn every_kind_of_encoder_gives_the_vectors_of_float64_on_the_cpu() {
-    FILES.iter().for_each(|name| check_file(&Cpu::new(), name, &models::open(file(name)).unwrap()));
+    files().iter().for_each(|name| check_file(&Cpu::new(), name, &models::open(file(name)).unwrap()));
 }
 
 #[test]
 fn every_kind_of_encoder_gives_the_vectors_of_float64_on_the_reference() {
-    FILES.iter().for_each(|name| check_file(&Reference::new(), name, &models::open(file(name)).unwrap()));
+    files().iter().for_each(|name| check_file(&Reference::new(), name, &models::open(file(name)).unwrap()));
 }
 
 /// The texts of the files, through the tokenizers in them.
@@ -23,7 +23,7 @@ fn every_kind_of_encoder_gives_the_vectors_of_float64_on_the_reference() {
 fn every_kind_of_encoder_reads_texts() {
     let cpu = Cpu::new();
     let mut seen = 0;
-    for name in FILES {
+    for name in &files() {
         let (model, numbers) = (models::open(file(name)).unwrap(), numbers(name));
         let (tokenizer, encoder) =
             (model.tokenizer().unwrap(), Encoder::<f32, Cpu>::load(&cpu, &model).unwrap());
@@ -51,7 +51,7 @@ fn every_kind_of_encoder_reads_texts() {
 
 #[test]
 fn files_say_how_tokens_become_a_vector() {
-    for name in FILES {
+    for name in &files() {
         let config = EncoderConfig::new(models::open(file(name)).unwrap().metadata()).unwrap();
         let want = match numbers(name)["pooling"].as_str().unwrap() {
             "mean" => Pooling::Mean,

@@ -31,6 +31,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// # Ok::<(), ops_core::Error>(())
 /// ```
 ///
+/// A model with recurrent layers also has a budget of *memories*, each of which is what these layers keep of one text
+/// ([`with_memories`](Blocks::with_memories)). A sequence takes one with its first token.
+///
 /// Kwon et al., "Efficient Memory Management for Large Language Model Serving with PagedAttention", 2023.
 #[derive(Clone, Debug)]
 pub struct Blocks {
@@ -44,6 +47,8 @@ pub struct Sequence {
     /// Exactly as many as `len` tokens need.
     blocks: Vec<u32>,
     len: usize,
+    /// The index of its memory.
+    memory: Option<u32>,
 }
 
 /// A block and the block that becomes its copy.
@@ -53,6 +58,8 @@ pub type BlockCopy = (u32, u32);
 struct Pool {
     count: usize,
     size: usize,
+    /// The number of memories; `None` if sequences need none.
+    memories: Option<usize>,
     state: Mutex<State>,
 }
 
@@ -62,6 +69,8 @@ struct State {
     holders: Vec<usize>,
     /// Blocks that were returned.
     free: Vec<u32>,
+    /// Whether a sequence has each memory; those beyond the end were never taken.
+    remembers: Vec<bool>,
 }
 
 impl Blocks {
@@ -77,12 +86,24 @@ impl Blocks {
             let want = format!("at most {} blocks of {size} tokens", u32::MAX as usize / size);
             return Err(Error::param("blocks", "count", count, want));
         }
-        Ok(Blocks { pool: Arc::new(Pool { count, size, state: Mutex::default() }) })
+        Ok(Blocks { pool: Arc::new(Pool { count, size, memories: None, state: Mutex::default() }) })
+    }
+    /// The same, with memories for at most `memories` sequences at a time.
+    ///
+    /// A memory cannot go back to an earlier token, and is not shared. So a sequence that is forked, or truncated to some of its tokens,
+    /// has none: to append to it is an error, until it is truncated to 0.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_memories(count: usize, size: usize, memories: usize) -> Result<Self> {
+        let Blocks { pool } = Self::new(count, size)?;
+        let Pool { count, size, .. } = *pool;
+        Ok(Blocks { pool: Arc::new(Pool { count, size, memories: Some(memories), state: Mutex::default() }) })
     }
 
     /// A sequence without tokens.
     pub fn sequence(&self) -> Sequence {
-        Sequence { pool: self.pool.clone(), blocks: Vec::new(), len: 0 }
+        Sequence { pool: self.pool.clone(), blocks: Vec::new(), len: 0, memory: None }
     }
     /// Number of blocks.
     pub fn count(&self) -> usize {
@@ -116,8 +137,8 @@ impl Blocks {
     /// [`PagedCache::copy_blocks`](super::PagedCache::copy_blocks) for each layer.
     ///
     /// # Errors
-    /// [`Error::OutOfBlocks`], [`Error::Param`] for a sequence of other blocks, and the errors of `copy`. No sequence has changed
-    /// then, and no block is taken.
+    /// [`Error::OutOfBlocks`], [`Error::OutOfMemories`], [`Error::Param`] for a sequence of other blocks or one that has lost its memory,
+    /// and the errors of `copy`. No sequence has changed then, and no block is taken.
     pub fn append(
         &self,
         rows: &mut [(&mut Sequence, usize)],
@@ -130,7 +151,9 @@ impl Blocks {
         // Nothing can fail from here on. `fresh` starts with the copies, in the order of the sequences that
         // take them.
         let mut state = self.pool.lock();
-        let fresh = core::mem::take(&mut reserved.fresh);
+        let (fresh, memories) =
+            (core::mem::take(&mut reserved.fresh), core::mem::take(&mut reserved.memories));
+        let mut memories = memories.into_iter();
         let (mut copies, mut fresh) = (reserved.copies.iter(), fresh.into_iter().skip(reserved.copies.len()));
         for ((text, n), growth) in rows.iter_mut().zip(&reserved.growths) {
             if growth.copies_last
@@ -142,6 +165,9 @@ impl Blocks {
             text.blocks.extend(fresh.by_ref().take(growth.fresh));
             slots.extend((text.len..text.len + *n).map(|at| text.slot(at)));
             text.len += *n;
+            if self.pool.needs_memory(text, *n) {
+                text.memory = memories.next();
+            }
         }
         Ok(slots)
     }
@@ -169,9 +195,27 @@ impl Blocks {
         for ((text, _), growth) in rows.iter_mut().zip(&growths) {
             text.blocks.try_reserve(growth.fresh).map_err(|_| host_memory(growth.fresh))?;
         }
-        let fresh = state.take(wanted)?;
-        let copies = leaving.into_iter().zip(fresh.iter().copied()).collect();
-        Ok(Reserved { pool: &self.pool, fresh, copies, growths })
+        let lost = |(text, n): &&(&mut Sequence, usize)| self.pool.needs_memory(text, *n) && text.len > 0;
+        if let Some((text, _)) = rows.iter().find(lost) {
+            let got = format!("a sequence of {} tokens that was forked or truncated", text.len);
+            let want =
+                "one that has kept its memory of them, or one truncated to 0 whose tokens are read again";
+            return Err(Error::param("blocks", "sequence", got, want));
+        }
+        let joining = rows.iter().filter(|(text, n)| self.pool.needs_memory(text, *n)).count();
+        let remember = self.pool.free_memories(&state);
+        if joining > remember {
+            let count = self.pool.memories.unwrap_or(0);
+            return Err(Error::OutOfMemories { wanted: joining, free: remember, count });
+        }
+        let memories = state.take_memories(joining)?;
+        let mut reserved =
+            Reserved { pool: &self.pool, fresh: Vec::new(), memories, copies: Vec::new(), growths };
+        let fresh = state.take(wanted);
+        drop(state);
+        reserved.fresh = fresh?;
+        reserved.copies = leaving.into_iter().zip(reserved.fresh.iter().copied()).collect();
+        Ok(reserved)
     }
 }
 
@@ -188,16 +232,17 @@ impl Growth {
     }
 }
 
-/// Blocks taken for sequences that do not hold them yet. They are returned unless they are moved out.
+/// Blocks and memories taken for sequences that do not hold them yet. They are returned unless they are moved out.
 struct Reserved<'p> {
     pool: &'p Pool,
     fresh: Vec<u32>,
+    memories: Vec<u32>,
     copies: Vec<BlockCopy>,
     growths: Vec<Growth>,
 }
 impl Drop for Reserved<'_> {
     fn drop(&mut self) {
-        self.pool.release(&self.fresh);
+        self.pool.release(&self.fresh, &self.memories);
     }
 }
 
@@ -209,11 +254,20 @@ impl Pool {
     fn free(&self, state: &State) -> usize {
         self.count - state.holders.len() + state.free.len()
     }
-    fn release(&self, blocks: &[u32]) {
-        if !blocks.is_empty() {
-            let mut state = self.lock();
-            blocks.iter().for_each(|block| state.release(*block));
+    fn release(&self, blocks: &[u32], memories: &[u32]) {
+        if blocks.is_empty() && memories.is_empty() {
+            return;
         }
+        let mut state = self.lock();
+        blocks.iter().for_each(|block| state.release(*block));
+        memories.iter().for_each(|memory| state.remembers[*memory as usize] = false);
+    }
+    fn free_memories(&self, state: &State) -> usize {
+        self.memories.unwrap_or(usize::MAX) - state.remembers.iter().filter(|taken| **taken).count()
+    }
+    /// Whether a sequence needs a memory that it does not have, to gain `n` tokens.
+    fn needs_memory(&self, text: &Sequence, n: usize) -> bool {
+        self.memories.is_some() && text.memory.is_none() && n > 0
     }
     /// The blocks that `n` more tokens of a sequence need. `leaving` lists the shared blocks that earlier
     /// sequences of this call will replace by copies, once for each of those sequences; the last holder keeps
@@ -249,6 +303,19 @@ impl State {
         }
         Ok(taken)
     }
+    /// Takes `count` memories, those with the lowest indices, so that the texts of a step are often neighbours. There must be enough.
+    fn take_memories(&mut self, count: usize) -> Result<Vec<u32>> {
+        let mut taken = Vec::new();
+        let reserved = taken.try_reserve_exact(count).and(self.remembers.try_reserve(count));
+        reserved.map_err(|_| host_memory(count))?;
+        for _ in 0..count {
+            let at = self.remembers.iter().position(|taken| !taken).unwrap_or(self.remembers.len());
+            self.remembers.resize(self.remembers.len().max(at + 1), true);
+            self.remembers[at] = true;
+            taken.push(at as u32);
+        }
+        Ok(taken)
+    }
     fn release(&mut self, block: u32) {
         let holders = &mut self.holders[block as usize];
         *holders -= 1;
@@ -276,6 +343,10 @@ impl Sequence {
     pub fn blocks(&self) -> &[u32] {
         &self.blocks
     }
+    /// The index of what recurrent layers keep of its tokens, if they keep anything.
+    pub fn memory(&self) -> Option<u32> {
+        self.memory
+    }
     /// The slot of the token at this position, which the sequence's blocks must cover.
     fn slot(&self, at: usize) -> u32 {
         let size = self.pool.size;
@@ -291,19 +362,32 @@ impl Sequence {
         let mut state = self.pool.lock();
         blocks.iter().for_each(|block| state.holders[*block as usize] += 1);
         drop(state);
-        Sequence { pool: self.pool.clone(), blocks, len }
+        Sequence { pool: self.pool.clone(), blocks, len, memory: None }
     }
-    /// Removes all but the first `len` tokens, and returns the blocks that are no longer needed.
+    /// Removes all but the first `len` tokens, and returns the blocks that are no longer needed; and the memory, if tokens are removed.
     pub fn truncate(&mut self, len: usize) {
+        if len < self.len {
+            self.forget();
+        }
+        self.give_back(len);
+    }
+    /// Like [`truncate`](Self::truncate), for tokens that no step has read yet: the sequence keeps the memory of the others.
+    pub fn give_back(&mut self, len: usize) {
         self.len = self.len.min(len);
         let kept = self.len.div_ceil(self.pool.size);
-        self.pool.release(&self.blocks[kept..]);
+        self.pool.release(&self.blocks[kept..], &[]);
         self.blocks.truncate(kept);
+        if self.len == 0 {
+            self.forget();
+        }
+    }
+    fn forget(&mut self) {
+        self.pool.release(&[], self.memory.take().as_slice());
     }
 }
 
 impl Drop for Sequence {
     fn drop(&mut self) {
-        self.pool.release(&self.blocks);
+        self.pool.release(&self.blocks, self.memory.as_slice());
     }
 }

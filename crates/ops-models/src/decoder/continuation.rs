@@ -75,11 +75,14 @@ struct Texts<'s> {
     /// Each with its number of tokens before the first step.
     all: Vec<(&'s mut Sequence, usize)>,
     taken: usize,
+    /// Whether a step has failed, which leaves recurrent layers between two tokens.
+    failed: bool,
 }
 
 impl Drop for Texts<'_> {
     fn drop(&mut self) {
-        self.all.iter_mut().for_each(|(text, before)| text.truncate(*before + self.taken));
+        let rest = if self.failed { Sequence::truncate } else { Sequence::give_back };
+        self.all.iter_mut().for_each(|(text, before)| rest(text, *before + self.taken));
     }
 }
 
@@ -111,7 +114,7 @@ impl<'s, T: Float, B: Continues<T>> Continuation<'s, T, B> {
         }
         let begin: Vec<(u32, i64)> = texts.iter().map(|&(_, id, counter)| (id, counter)).collect();
         let all = texts.into_iter().map(|(text, ..)| (text.len(), text)).map(|(len, text)| (text, len));
-        let mut texts = Texts { all: all.collect(), taken: 0 };
+        let mut texts = Texts { all: all.collect(), taken: 0, failed: false };
         let (step, plan) = inputs(backend, model, pages, &mut texts, &begin, steps)?;
         let draws = Draws::new(backend, begin.len())?;
         let mut new = Continuation {
@@ -159,12 +162,14 @@ impl<'s, T: Float, B: Continues<T>> Continuation<'s, T, B> {
             let before = self.texts.all.first().map_or(0, |(text, _)| text.len());
             return Err(Error::Tokens { got: 1, before, room: 0 });
         }
+        self.texts.failed = true;
         match &self.recorded {
             Recorded::Graph(graph, _) => self.backend.replay(graph)?,
             _ => self.make_step()?,
         }
-        let Texts { all, taken } = &self.texts;
+        let Texts { all, taken, .. } = &self.texts;
         let tokens = self.draws.read(&self.backend, all.iter().map(|(_, before)| before + taken))?;
+        self.texts.failed = false;
         (self.left, self.texts.taken) = (self.left - 1, self.texts.taken + 1);
         Ok(tokens)
     }
@@ -238,6 +243,7 @@ fn inputs<T: Float, B: Continues<T>>(
         lengths: b.zeros(&[n])?,
         cu_q: b.tensor(&[n + 1], &cu_q)?,
         last: b.tensor(&[n], &cu_q[..n])?,
+        memories: all.memories.map(|memories| memories.with_tokens(1)),
     };
     let plan = Plan {
         positions: b.tensor(&[steps, n], &positions)?,

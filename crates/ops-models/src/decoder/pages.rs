@@ -1,11 +1,15 @@
 //! Steps of many texts whose keys and values are in the blocks of a shared cache.
+use super::recurrent::{Memory, Remembered};
 use super::{Decoder, Drawn, state};
 use crate::{Config, Error, HeadShape, Result};
-use ops_core::model::{Blocks, CacheRotation, PagedCache, Sequence, Transformer};
+use ops_core::model::{
+    Blocks, CacheRotation, MemoriesOfPart, MemoriesOfStep, PagedCache, Sequence, Transformer,
+};
 use ops_core::ops::*;
 use ops_core::{Backend, Float, Ref, Space, Tensor, TensorOf, View};
 
-/// Memory for the keys and values of many texts: a budget of blocks, and a cache for each layer.
+/// Memory for the keys and values of many texts: a budget of blocks, and a cache for each layer. Recurrent layers instead have memories
+/// of fixed size, one for each text ([`Decoder::pages_for`]).
 ///
 /// A text is a [`Sequence`] of [`blocks`](Pages::blocks), which takes blocks as it grows. Texts with a common
 /// beginning may share blocks ([`Sequence::fork`]).
@@ -25,6 +29,8 @@ use ops_core::{Backend, Float, Ref, Space, Tensor, TensorOf, View};
 pub struct Pages<S: Space, T: Float> {
     blocks: Blocks,
     caches: Vec<PagedCache<S, T>>,
+    /// One per recurrent layer, each of all texts.
+    memories: Vec<Memory<S, T>>,
 }
 
 /// A text of a step over pages: its sequence, and the tokens to append.
@@ -48,6 +54,8 @@ pub struct PagedStep<S: Space> {
     pub cu_q: Tensor<S, u32>,
     /// The row of each text's last token, `[texts]`.
     pub last: Tensor<S, u32>,
+    /// Where recurrent layers remember the texts.
+    pub(super) memories: Option<MemoriesOfStep<S>>,
 }
 
 impl<S: Space, T: Float> Pages<S, T> {
@@ -88,6 +96,10 @@ impl<S: Space> PagedStep<S> {
             lengths: backend.tensor(&[rows.len()], &lengths)?,
             cu_q: backend.tensor(&[cu_q.len()], &cu_q)?,
             last: backend.tensor(&[rows.len()], &last)?,
+            memories: MemoriesOfStep::new(
+                backend,
+                rows.iter().map(|(text, tokens)| (&**text, tokens.len())),
+            )?,
         })
     }
 }
@@ -97,7 +109,7 @@ pub(super) enum Past<'p, 'r, S: Space, T: Float> {
     /// One state per text, and the position of each row, which is also its cache slot.
     States(&'p mut [state::Row<'r, S, T>], &'p Tensor<S, u32>),
     /// Blocks shared by all texts.
-    Pages(&'p mut [PagedCache<S, T>], &'p PagedStep<S>),
+    Pages(&'p mut Pages<S, T>, &'p PagedStep<S>),
 }
 
 /// What a layer with attention remembers.
@@ -111,15 +123,22 @@ impl<S: Space, T: Float> Past<'_, '_, S, T> {
     pub(super) fn keys(&mut self, slot: usize) -> Keys<'_, S, T> {
         match self {
             Past::States(rows, positions) => Keys::Apart(state::caches(rows, slot), positions),
-            Past::Pages(caches, step) => Keys::Paged(&mut caches[slot], step),
+            Past::Pages(pages, step) => Keys::Paged(&mut pages.caches[slot], step),
         }
     }
     /// The memory of the recurrent layer with this slot.
-    pub(super) fn memories(&mut self, slot: usize) -> Vec<state::TextMemory<'_, S, T>> {
-        match self {
-            Past::States(rows, _) => state::memories(rows, slot),
-            Past::Pages(..) => unreachable!("`check_pages` refuses models with recurrent layers"),
+    pub(super) fn memories(&mut self, slot: usize) -> Result<Remembered<'_, S, T>> {
+        let (pages, step) = match self {
+            Past::States(rows, _) => return Ok(state::memories(rows, slot)),
+            Past::Pages(pages, step) => (pages, step),
+        };
+        let parts = step.memories.as_ref().map_or(Ok(Vec::new()), MemoriesOfStep::parts)?;
+        if parts.iter().map(MemoriesOfPart::len).sum::<usize>() != step.ids.layout().len() {
+            let (got, wanted) = ("a step whose tokens are not those of its texts", "one of these pages");
+            return Err(Error::Pages { got: got.to_owned(), wanted: wanted.to_owned() });
         }
+        let memories = vec![&mut pages.memories[slot]];
+        Ok(Remembered { memories, parts: parts.into_iter().map(|part| (0, part)).collect() })
     }
 }
 
@@ -179,15 +198,34 @@ impl<'c, S: Space, T: Float> Keys<'c, S, T> {
 }
 
 impl<T: Float, B: Transformer<T>> Decoder<T, B> {
-    /// Allocates memory for texts of `count` blocks in total, with `size` tokens each.
+    /// Allocates memory for texts of `count` blocks in total, with `size` tokens each. If the model has recurrent layers, this is
+    /// [`pages_for`](Self::pages_for) up to 64 texts.
     ///
     /// # Errors
-    /// [`Error::Pages`] for a model with recurrent layers, which keep one state for a whole text; those of [`Blocks::new`] and of the
-    /// backend.
+    /// Those of [`Blocks::new`] and of the backend.
     pub fn pages(&self, backend: &B, count: usize, size: usize) -> Result<Pages<B::Space, T>> {
+        self.pages_for(backend, count, size, count.min(64))
+    }
+
+    /// Like [`pages`](Self::pages), for up to `texts` texts at a time if the model has recurrent layers, whose memory is of fixed size.
+    /// Other models need no such limit. The rules for texts with a memory are those of [`Blocks::with_memories`].
+    ///
+    /// # Errors
+    /// As [`pages`](Self::pages).
+    pub fn pages_for(
+        &self,
+        backend: &B,
+        count: usize,
+        size: usize,
+        texts: usize,
+    ) -> Result<Pages<B::Space, T>> {
         let Config { layers, latent, .. } = self.config;
-        self.check_recurrent()?;
-        let blocks = Blocks::new(count, size)?;
+        let own = (0..layers).filter(|layer| self.config.has_own_keys(*layer));
+        let (recurrent, own): (Vec<_>, Vec<_>) = own.partition(|layer| self.config.is_recurrent(*layer));
+        let blocks = match recurrent.is_empty() {
+            true => Blocks::new(count, size)?,
+            false => Blocks::with_memories(count, size, texts)?,
+        };
         let cache = |layer| {
             let HeadShape { kv_heads, head_dim, .. } = self.config.heads_of(layer);
             let dims = [count, size, kv_heads, head_dim];
@@ -196,8 +234,12 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
                 None => PagedCache::new(backend, dims),
             }
         };
-        let own = (0..layers).filter(|layer| self.config.has_own_keys(*layer));
-        Ok(Pages { blocks, caches: own.map(cache).collect::<ops_core::Result<_>>()? })
+        let plans = recurrent.iter().flat_map(|_| &self.config.recurrent);
+        Ok(Pages {
+            blocks,
+            caches: own.into_iter().map(cache).collect::<ops_core::Result<_>>()?,
+            memories: plans.map(|plan| Memory::new(backend, plan, texts)).collect::<ops_core::Result<_>>()?,
+        })
     }
 
     /// A step of several texts in `pages`, with one or more tokens each: returns the logits for the token
@@ -205,8 +247,9 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     ///
     /// # Errors
     /// [`Error::Tokens`] if a text has no tokens, or more than the model was loaded for; [`Error::Pages`] for pages of another
-    /// model; [`OutOfBlocks`](ops_core::Error::OutOfBlocks) if there are too few blocks for all texts; errors
-    /// of the backend. All texts are then unchanged.
+    /// model; [`OutOfBlocks`](ops_core::Error::OutOfBlocks) or [`OutOfMemories`](ops_core::Error::OutOfMemories) if there is too little
+    /// for all texts; errors of the backend. All texts then have the tokens that they had. If the step had begun, those of a model with
+    /// recurrent layers have lost their memory, and must be truncated to 0 and read again.
     pub fn forward_paged(
         &self,
         b: &B,
@@ -300,28 +343,35 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
                 return Err(Error::Tokens { got, before, room });
             }
         }
-        let Pages { blocks, caches } = pages;
+        let Pages { blocks, caches, memories } = pages;
         let mut texts: Vec<_> = rows.iter_mut().map(|(text, tokens)| (&mut **text, tokens.len())).collect();
         let slots = blocks.append(&mut texts, |copies| {
             caches.iter_mut().try_for_each(|cache| cache.copy_blocks(b, copies))
         })?;
+        // A memory may hold what another text has left.
+        let new = rows.iter().filter(|(text, tokens)| text.len() == tokens.len());
+        let new: Vec<u32> = new.filter_map(|(text, _)| text.memory()).collect();
+        if !new.is_empty() {
+            let ids = b.tensor(&[new.len()], &new)?;
+            memories.iter_mut().try_for_each(|memory| memory.clear_texts(b, ids.as_ref()))?;
+        }
         PagedStep::new(b, rows, &slots)
     }
 
-    fn check_recurrent(&self) -> Result<()> {
-        if self.config.recurrent.is_none() {
-            return Ok(());
-        }
-        let got = format!("a model of {}, which has recurrent layers", self.config.architecture);
-        let wanted = "a model with attention in every layer; use Decoder::state for others".to_owned();
-        Err(Error::Pages { got, wanted })
-    }
     fn check_pages(&self, pages: &Pages<B::Space, T>) -> Result<()> {
-        self.check_recurrent()?;
-        let (got, wanted) = (pages.caches.len(), self.config.layers - self.config.shared_kv);
+        let Config { layers, shared_kv, .. } = self.config;
+        let recurrent = (0..layers).filter(|layer| self.config.is_recurrent(*layer)).count();
+        let (got, wanted) =
+            ([pages.caches.len(), pages.memories.len()], [layers - shared_kv - recurrent, recurrent]);
         if got != wanted {
-            let (got, wanted) = (format!("pages of {got} layers"), format!("pages of this model's {wanted}"));
-            return Err(Error::Pages { got, wanted });
+            let layers = |[keys, recurrent]: [usize; 2]| {
+                format!("{keys} layers with keys and {recurrent} recurrent ones")
+            };
+            let (got, wanted) = (layers(got), layers(wanted));
+            return Err(Error::Pages {
+                got: format!("pages of {got}"),
+                wanted: format!("pages of this model's {wanted}"),
+            });
         }
         Ok(())
     }
@@ -333,7 +383,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         pages: &mut Pages<B::Space, T>,
         step: &PagedStep<B::Space>,
     ) -> Result<TensorOf<B, T>> {
-        let h = self.through_layers(b, &step.ids, &mut Past::Pages(&mut pages.caches, step))?;
+        let h = self.through_layers(b, &step.ids, &mut Past::Pages(pages, step))?;
         if step.last.dims() == step.ids.dims() {
             return Ok(h);
         }

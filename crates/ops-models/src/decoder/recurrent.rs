@@ -2,9 +2,9 @@
 use super::Linear;
 use super::load::Loader;
 use crate::{Recurrent as Plan, Result};
-use ops_core::model::Transformer;
+use ops_core::model::{Memories, MemoriesOfPart, Transformer};
 use ops_core::ops::*;
-use ops_core::{Backend, Float, Ref, Shape, Space, Tensor, TensorOf, View};
+use ops_core::{Backend, Float, Ref, Shape, Space, Tensor, TensorOf, TensorRef, View};
 use std::ops::Range;
 
 /// The `eps` of the norms of queries and keys; files have no key for it.
@@ -30,11 +30,11 @@ pub(super) struct Recurrent<T: Float, B: Backend> {
     plan: Plan,
 }
 
-/// What a recurrent layer remembers of a text.
+/// What a recurrent layer remembers of one text, or of each of several.
 pub(super) struct Memory<S: Space, T: Float> {
-    /// The last inputs of the convolution, `[1, queries, keys and values, window − 1]`.
+    /// The last inputs of the convolution, `[texts, queries, keys and values, window − 1]`.
     inputs: Tensor<S, T>,
-    /// The heads' matrices from keys to values, `[1, value_heads, key_dim, value_dim]`.
+    /// The heads' matrices from keys to values, `[texts, value_heads, key_dim, value_dim]`.
     heads: Tensor<S, f32>,
     /// Whether the tensors still hold a text that was cleared.
     is_stale: bool,
@@ -47,18 +47,24 @@ impl Plan {
     }
 }
 
-/// The rows of one text, `n` from `at` on, as a batch of one.
-fn rows<V: View>(x: V, (at, n): (usize, usize)) -> Result<V> {
-    Ok(x.narrow(0, at, n)?.unsqueeze(0)?)
+/// What a recurrent layer remembers of the texts of a step.
+pub(super) struct Remembered<'m, S: Space, T: Float> {
+    pub(super) memories: Vec<&'m mut Memory<S, T>>,
+    /// All texts in order, and which of the memories has them.
+    pub(super) parts: Vec<(usize, MemoriesOfPart<'m, S>)>,
 }
 
 impl<S: Space, T: Float> Memory<S, T> {
-    /// The memory of a text without tokens.
-    pub(super) fn new<B: Backend<Space = S>>(backend: &B, plan: &Plan) -> Result<Self> {
+    /// The memory of texts without tokens.
+    pub(super) fn new<B: Backend<Space = S>>(
+        backend: &B,
+        plan: &Plan,
+        texts: usize,
+    ) -> ops_core::Result<Self> {
         let (keys, values) = plan.widths();
         Ok(Memory {
-            inputs: backend.zeros(&[1, 2 * keys + values, plan.window - 1])?,
-            heads: backend.zeros(&[1, plan.value_heads, plan.key_dim, plan.value_dim])?,
+            inputs: backend.zeros(&[texts, 2 * keys + values, plan.window - 1])?,
+            heads: backend.zeros(&[texts, plan.value_heads, plan.key_dim, plan.value_dim])?,
             is_stale: false,
         })
     }
@@ -66,6 +72,14 @@ impl<S: Space, T: Float> Memory<S, T> {
     pub(super) fn dims(&self) -> ([usize; 4], [usize; 4]) {
         let of = |dims: &[usize]| std::array::from_fn(|axis| dims.get(axis).copied().unwrap_or(1));
         (of(self.inputs.dims()), of(self.heads.dims()))
+    }
+    /// Clears the texts with these indices among several.
+    pub(super) fn clear_texts<B>(&mut self, b: &B, ids: TensorRef<'_, S, u32>) -> ops_core::Result<()>
+    where
+        B: Transformer<T> + Backend<Space = S>,
+    {
+        Memories::clear(b, ids, &mut self.inputs)?;
+        Memories::clear(b, ids, &mut self.heads)
     }
     /// The elements of the inputs and of the heads' matrices: zeros of a text that was cleared.
     pub(super) fn contents<B: Backend<Space = S>>(&self, backend: &B) -> Result<(Vec<T>, Vec<f32>)> {
@@ -170,25 +184,26 @@ impl<T: Float, B: Transformer<T>> Recurrent<T, B> {
     pub(super) fn apply(
         &self,
         b: &B,
-        texts: &mut [(&mut Memory<B::Space, T>, usize)],
+        past: &mut Remembered<'_, B::Space, T>,
         h: Ref<'_, B, T>,
     ) -> Result<TensorOf<B, T>> {
         let &Plan { value_heads, value_dim, .. } = &self.plan;
         let (t, (keys, values)) = (h.dims()[0], self.plan.widths());
-        let mixed = self.convolved(b, texts, self.mixed.apply(b, h)?.as_ref())?;
+        let mixed = self.convolved(b, past, self.mixed.apply(b, h)?.as_ref())?;
         let q = self.heads(b, mixed.as_ref().narrow(1, 0, keys)?)?;
         let k = self.heads(b, mixed.as_ref().narrow(1, keys, keys)?)?;
         let v = mixed.as_ref().narrow(1, 2 * keys, values)?.reshape(&[t, value_heads, value_dim])?;
         let (decay, beta) = self.gates(b, h)?;
         let mut o = b.empty(Shape::new(&[t, value_heads, value_dim])?)?;
         let mut at = 0;
-        for (memory, n) in texts {
-            let text = (at, *n);
-            let (q, k, v) = (rows(q.as_ref(), text)?, rows(k.as_ref(), text)?, rows(v, text)?);
+        for (memory, part) in &past.parts {
+            let (q, k, v) = (part.rows(q.as_ref(), at)?, part.rows(k.as_ref(), at)?, part.rows(v, at)?);
             let (gates, o) =
-                ((rows(decay.as_ref(), text)?, rows(beta.as_ref(), text)?), rows(o.as_mut(), text)?);
-            b.gated_delta_rule_into(q, k, v, gates, &mut memory.heads, o, GatedDeltaRule::new())?;
-            at += *n;
+                ((part.rows(decay.as_ref(), at)?, part.rows(beta.as_ref(), at)?), part.rows(o.as_mut(), at)?);
+            part.memories.update::<f32, _>(b, &mut past.memories[*memory].heads, |state| {
+                b.gated_delta_rule_into(q, k, v, gates, state, o, GatedDeltaRule::new())
+            })?;
+            at += part.len();
         }
         let by_head = [t * value_heads, value_dim];
         let gate = self.gate.apply(b, h)?.reshape(&by_head)?;
@@ -201,19 +216,22 @@ impl<T: Float, B: Transformer<T>> Recurrent<T, B> {
     fn convolved(
         &self,
         b: &B,
-        texts: &mut [(&mut Memory<B::Space, T>, usize)],
+        past: &mut Remembered<'_, B::Space, T>,
         x: Ref<'_, B, T>,
     ) -> Result<TensorOf<B, T>> {
         let mut y = b.empty(x.shape())?;
         let mut at = 0;
-        for (memory, n) in texts {
+        for (memory, part) in &past.parts {
+            let memory = &mut *past.memories[*memory];
             if memory.is_stale {
-                **memory = Memory::new(b, &self.plan)?;
+                *memory = Memory::new(b, &self.plan, 1)?;
             }
-            let (x, y) = (rows(x, (at, *n))?, rows(y.as_mut(), (at, *n))?);
+            let (x, y) = (part.rows(x, at)?, part.rows(y.as_mut(), at)?);
             let op = Conv1dUpdate::plain().activation(ConvActivation::Silu);
-            b.conv1d_update_into(x, &self.convolution, None, &mut memory.inputs, y, op)?;
-            at += *n;
+            part.memories.update(b, &mut memory.inputs, |state| {
+                b.conv1d_update_into(x, &self.convolution, None, state, y, op)
+            })?;
+            at += part.len();
         }
         Ok(y)
     }

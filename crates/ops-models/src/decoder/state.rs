@@ -1,7 +1,7 @@
 //! What a model remembers of a text.
-use super::recurrent::Memory;
+use super::recurrent::{Memory, Remembered};
 use crate::{Config, Error, HeadShape, Result};
-use ops_core::model::KvCache;
+use ops_core::model::{KvCache, Memories, MemoriesOfPart};
 use ops_core::{Backend, Float, Space};
 
 mod kept;
@@ -25,8 +25,6 @@ pub struct State<S: Space, T: Float> {
 pub type Row<'r, S, T> = (&'r mut State<S, T>, &'r [u32]);
 /// A text in an attention layer: its cache, and how many tokens it gains.
 pub(super) type Cache<'c, S, T> = (&'c mut KvCache<S, T>, usize);
-/// A text in a recurrent layer: its memory, and how many tokens it gains.
-pub(super) type TextMemory<'c, S, T> = (&'c mut Memory<S, T>, usize);
 
 /// The texts in the attention layer with this slot.
 pub(super) fn caches<'c, S: Space, T: Float>(
@@ -40,8 +38,12 @@ pub(super) fn caches<'c, S: Space, T: Float>(
 pub(super) fn memories<'c, S: Space, T: Float>(
     rows: &'c mut [Row<'_, S, T>],
     slot: usize,
-) -> Vec<TextMemory<'c, S, T>> {
-    rows.iter_mut().map(|(state, tokens)| (&mut state.memories[slot], tokens.len())).collect()
+) -> Remembered<'c, S, T> {
+    let part = |(at, (_, tokens)): (usize, &Row<'_, S, T>)| {
+        (at, MemoriesOfPart { memories: Memories::Consecutive { first: 0, n: 1 }, tokens: tokens.len() })
+    };
+    let parts = rows.iter().enumerate().map(part).collect();
+    Remembered { memories: rows.iter_mut().map(|(state, _)| &mut state.memories[slot]).collect(), parts }
 }
 
 impl<S: Space, T: Float> State<S, T> {
@@ -51,7 +53,9 @@ impl<S: Space, T: Float> State<S, T> {
             let HeadShape { kv_heads, head_dim, .. } = config.heads_of(layer);
             let dims = [1, kv_heads, capacity, head_dim];
             match (config.latent, &config.recurrent) {
-                (_, Some(plan)) if config.is_recurrent(layer) => memories.push(Memory::new(backend, plan)?),
+                (_, Some(plan)) if config.is_recurrent(layer) => {
+                    memories.push(Memory::new(backend, plan, 1)?)
+                }
                 (Some(latent), _) => caches.push(KvCache::latent(backend, dims, latent.rank)?),
                 (None, _) => caches.push(KvCache::new(backend, dims)?),
             }
