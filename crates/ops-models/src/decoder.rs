@@ -1,6 +1,8 @@
 //! The decoder, written once for every family, backend and float type.
+use crate::families::deepseek2::Latent;
 use crate::folder::origin;
-use crate::{Config, NormKind, Result};
+use crate::pieces::{Linear, Norm};
+use crate::{Config, Result};
 use drawn::Draws;
 use end::{End, PerLayer};
 use feed_forward::FeedForward;
@@ -15,8 +17,7 @@ mod attention;
 mod continuation;
 mod drawn;
 mod end;
-pub(crate) mod feed_forward;
-mod latent;
+mod feed_forward;
 pub(crate) mod load;
 mod pages;
 mod recurrent;
@@ -26,61 +27,6 @@ pub use continuation::{Continuation, Continues};
 pub use drawn::{Drawn, most_likely};
 pub use pages::{PagedRow, PagedStep, Pages};
 pub use state::{Row, Snapshot, State};
-
-/// A matrix and its bias.
-pub(crate) struct Linear<B: Backend> {
-    pub(crate) weight: Weight<B::Space>,
-    pub(crate) bias: Option<TensorOf<B, f32>>,
-}
-
-impl<B: Backend> Linear<B> {
-    pub(crate) fn apply<T: Float>(&self, b: &B, x: Ref<'_, B, T>) -> Result<TensorOf<B, T>>
-    where
-        B: LinearOps<T>,
-    {
-        Ok(b.linear_bias(x, &self.weight, self.bias.as_ref().map(|bias| bias.any()))?)
-    }
-}
-
-/// A norm of any kind.
-pub(crate) struct Norm<B: Backend> {
-    kind: NormKind,
-    eps: f64,
-    weight: TensorOf<B, f32>,
-    bias: Option<TensorOf<B, f32>>,
-}
-
-impl<B: Backend> Norm<B> {
-    pub(crate) fn apply<T: Float>(&self, b: &B, x: Ref<'_, B, T>) -> Result<TensorOf<B, T>>
-    where
-        B: NormOps<T>,
-    {
-        Ok(match self.kind {
-            NormKind::Rms => b.rms_norm(x, &self.weight, RmsNorm::eps(self.eps))?,
-            NormKind::Layer => {
-                let bias = self.bias.as_ref().map(|bias| bias.any());
-                b.layer_norm(x, Some(self.weight.any()), bias, LayerNorm::eps(self.eps))?
-            }
-        })
-    }
-
-    /// `(norm(a + x), a + x)`
-    pub(crate) fn after_adding<T: Float>(
-        &self,
-        b: &B,
-        a: &TensorOf<B, T>,
-        x: &TensorOf<B, T>,
-    ) -> Result<(TensorOf<B, T>, TensorOf<B, T>)>
-    where
-        B: NormOps<T> + ElementwiseOps<T>,
-    {
-        if self.kind == NormKind::Rms {
-            return Ok(b.add_rms_norm(a, x, &self.weight, AddRmsNorm::eps(self.eps))?);
-        }
-        let sum = b.add(a, x)?;
-        Ok((self.apply(b, sum.as_ref())?, sum))
-    }
-}
 
 /// The matrices of attention, and the norms of heads.
 struct Attend<B: Backend> {
@@ -102,7 +48,7 @@ struct Attend<B: Backend> {
 /// The kinds of attention.
 enum AttentionPart<T: Float, B: Backend> {
     Heads(Box<Attend<B>>),
-    Latent(Box<latent::Latent<B>>),
+    Latent(Box<Latent<B>>),
     Recurrent(Box<recurrent::Recurrent<T, B>>),
 }
 

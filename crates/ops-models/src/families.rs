@@ -6,11 +6,11 @@ use crate::{Config, Error, NormKind, Result};
 use ops_core::ops::RopeForm;
 use ops_gguf::{Gguf, Metadata};
 
-mod deepseek2;
+pub(crate) mod deepseek2;
 mod gemma;
 mod gemma2;
 mod gemma3;
-mod gemma4;
+pub(crate) mod gemma4;
 mod glm4;
 mod gpt_oss;
 mod llama;

@@ -81,6 +81,7 @@ mod error;
 mod families;
 mod folder;
 mod keys;
+mod pieces;
 mod warnings;
 
 pub use config::{Activation, Config, Experts, HeadShape, Latent, NormKind, QueryGrowth, Recurrent, Window};

@@ -1,6 +1,5 @@
 //! What some families do with the residual stream at the end of a layer.
-use super::load::Loader;
-use super::{Linear, Norm};
+use crate::pieces::{Linear, Loader, Norm};
 use crate::{Config, Result};
 use ops_core::model::{Transformer, Weight};
 use ops_core::ops::*;

@@ -3,10 +3,14 @@
 use super::{Family, PLAIN};
 use crate::folder::options::Options;
 use crate::folder::parts::{COMMON, Expansion, Folder, Found, Keys, Piece, Split, Waiting};
-use crate::{Experts, Latent, Result};
+use crate::{Experts, Latent as Plan, Result};
 use ops_core::model::RopeScaling;
 use ops_core::ops::{GroupScore, RopeForm, Scoring};
 use ops_gguf::{Assembly, GgmlType};
+
+mod latent;
+
+pub(crate) use latent::Latent;
 
 const DEEPSEEK: Folder = Folder { yarn_mscale: true, add_changed: add, ..COMMON };
 
@@ -33,7 +37,7 @@ pub(super) const FAMILY: Family = Family {
             return Err(keys.wrong("attention.head_count_kv", config.kv_heads, "1: one row for all heads"));
         }
         let query_rank = keys.find::<u32>("attention.q_lora_rank")?.filter(|rank| *rank > 0);
-        config.latent = Some(Latent {
+        config.latent = Some(Plan {
             rank,
             query_rank: query_rank.map(|rank| rank as usize),
             nope: key_length - config.rope_dim,

@@ -8,6 +8,10 @@ use ops_core::model::RopeScaling;
 use ops_gguf::Array;
 use serde_json::json;
 
+mod beside;
+
+pub(crate) use beside::Beside;
+
 /// Divides the frequencies of features that are not rotated, as in GGUF files.
 const NEVER: f32 = 1e30;
 /// Larger heads are not believed.
