@@ -37,6 +37,8 @@ pub struct Config {
     pub(crate) value_norms: bool,
     /// Width of a token's embedding for each layer; `None` if there are none.
     pub per_layer: Option<usize>,
+    /// Number of residual streams, if there are several.
+    pub(crate) streams: Option<usize>,
     /// Whether the feed-forward block of a layer is a dense one beside experts, each with norms of its own.
     pub(crate) experts_beside: bool,
     /// Whether the residual stream is multiplied by a number after each layer.
@@ -84,6 +86,8 @@ pub struct Config {
     pub logit_softcap: Option<f64>,
     /// The function of the feed-forward block.
     pub activation: Activation,
+    /// That of each layer; empty if it is the same in all.
+    pub(crate) activation_by_layer: Vec<Activation>,
     /// Whether attention and feed-forward read the same input, and both are added to it.
     pub parallel: bool,
     /// The mixture of experts, if the feed-forward block is one.
@@ -135,6 +139,12 @@ pub enum Activation {
     },
     /// `gelu(gate) · up`, in the tanh form.
     Geglu,
+    /// `gelu(g) · up`, in the tanh form, with `g = max(gate − mean − deviations · deviation, 0)`: mean and standard deviation are
+    /// those of the row's gates.
+    GegluSparse {
+        /// How many standard deviations above the mean a gate must be to count.
+        deviations: f64,
+    },
     /// `gelu(gate) · up`, in the form of the error function.
     GegluErf,
     /// `gelu(up)`, in the tanh form; there is no gate.
@@ -160,8 +170,11 @@ const REFUSED: [&str; 7] = [
 type FamilyKey = (&'static str, fn(&Config) -> bool);
 
 /// Keys that only some families have.
-const BY_FAMILY: [FamilyKey; 13] = [
+const BY_FAMILY: [FamilyKey; 16] = [
     ("nextn_predict_layers", |config| config.passed_over == 0),
+    ("altup.num_inputs", |config| config.streams.is_none()),
+    ("activation_sparsity_scale", |config| config.activation_by_layer.is_empty()),
+    ("embedding_length_per_layer_input", |config| config.per_layer.is_none()),
     ("attn_logit_softcapping", |config| config.score_softcap.is_none()),
     ("final_logit_softcapping", |config| config.logit_softcap.is_none()),
     ("expert_count", |config| config.experts.is_none()),
@@ -205,6 +218,7 @@ impl Config {
             shared_kv: 0,
             value_norms: false,
             per_layer: None,
+            streams: None,
             experts_beside: false,
             layer_scales: false,
             latent: None,
@@ -227,6 +241,7 @@ impl Config {
             score_softcap: None,
             logit_softcap: None,
             activation: Activation::Swiglu,
+            activation_by_layer: Vec::new(),
             parallel: false,
             experts: None,
             feed_norm: "ffn_norm",
@@ -310,6 +325,11 @@ impl Config {
     /// Width of this layer's feed-forward block.
     pub(crate) fn ffn_of(&self, layer: usize) -> usize {
         self.ffn_by_layer.as_ref().and_then(|all| all.get(layer)).copied().unwrap_or(self.ffn)
+    }
+
+    /// The function of this layer's feed-forward block.
+    pub(crate) fn activation_of(&self, layer: usize) -> Activation {
+        self.activation_by_layer.get(layer).copied().unwrap_or(self.activation)
     }
 
     /// Whether this layer rotates queries and keys.

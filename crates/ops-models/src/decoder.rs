@@ -1,10 +1,10 @@
 //! The decoder, written once for every family, backend and float type.
 use crate::families::deepseek2::Latent;
+use crate::families::gemma3n::{Aside, End, Laurel, PerLayer};
 use crate::folder::origin;
 use crate::pieces::{Linear, Norm};
 use crate::{Config, Result};
 use drawn::Draws;
-use end::{End, PerLayer};
 use feed_forward::FeedForward;
 use ops_core::model::{Transformer, Weight};
 use ops_core::ops::*;
@@ -16,7 +16,6 @@ use std::marker::PhantomData;
 mod attention;
 mod continuation;
 mod drawn;
-mod end;
 mod feed_forward;
 pub(crate) mod load;
 mod pages;
@@ -59,6 +58,7 @@ struct Layer<T: Float, B: Backend> {
     /// The index of its memory among those of its kind in a [`State`].
     slot: usize,
     post_attention_norm: Option<Norm<B>>,
+    laurel: Option<Laurel<B>>,
     /// Absent if attention and feed-forward read the same input.
     feed_norm: Option<Norm<B>>,
     feed: FeedForward<B>,
@@ -274,16 +274,32 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         if scale != 1.0 {
             b.affine_inplace(&mut x, scale, 0.0)?;
         }
-        let per_layer =
-            self.per_layer.as_ref().map(|inputs| inputs.of_tokens(b, ids, x.as_ref())).transpose()?;
-        let norm_of = |i: usize| self.layers.get(i).map_or(&self.output_norm, |layer| &layer.attention_norm);
-        let mut h = norm_of(0).apply(b, x.as_ref())?;
+        let begin = |inputs: &PerLayer<B>| inputs.begin(b, ids, x.as_ref());
+        let mut aside = self.per_layer.as_ref().map(begin).transpose()?;
+        let (mut h, mut x) = self.enter(b, 0, x, aside.as_mut())?;
         for (i, layer) in self.layers.iter().enumerate() {
-            // The norm after a layer is the next layer's, or the model's final one.
-            let own = per_layer.as_ref().map(|all| all.of_layer(i)).transpose()?;
-            (h, x) = self.layer(b, (i, layer), past, (&h, &x), own, norm_of(i + 1))?;
+            (h, x) = self.layer(b, (i, layer), past, (&h, &x), aside.as_mut())?;
         }
         Ok(h)
+    }
+
+    /// The norm of what layer `i` reads, or of the last layer's result.
+    fn norm_of(&self, i: usize) -> &Norm<B> {
+        self.layers.get(i).map_or(&self.output_norm, |layer| &layer.attention_norm)
+    }
+
+    /// What layer `i` reads after the stream `x`, normed and as it is.
+    fn enter(
+        &self,
+        b: &B,
+        i: usize,
+        mut x: TensorOf<B, T>,
+        aside: Option<&mut Aside<T, B>>,
+    ) -> Result<(TensorOf<B, T>, TensorOf<B, T>)> {
+        if let (Some(inputs), Some(aside)) = (&self.per_layer, aside) {
+            x = inputs.enter(b, self.layers.get(i).and_then(|layer| layer.end.as_ref()), x, aside)?;
+        }
+        Ok((self.norm_of(i).apply(b, x.as_ref())?, x))
     }
 
     fn layer(
@@ -292,9 +308,10 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         (i, layer): (usize, &Layer<T, B>),
         past: &mut Past<'_, '_, B::Space, T>,
         (h, x): (&TensorOf<B, T>, &TensorOf<B, T>),
-        own: Option<Ref<'_, B, T>>,
-        next: &Norm<B>,
+        mut aside: Option<&mut Aside<T, B>>,
     ) -> Result<(TensorOf<B, T>, TensorOf<B, T>)> {
+        // The norm after a layer is the next layer's, or the model's final one.
+        let next = self.norm_of(i + 1);
         let normed = |norm: &Option<Norm<B>>, y: TensorOf<B, T>| match norm {
             Some(norm) => norm.apply(b, y.as_ref()),
             None => Ok(y),
@@ -308,16 +325,22 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         };
         let a = normed(&layer.post_attention_norm, a)?;
         let feed = |h: &TensorOf<B, T>, x: &TensorOf<B, T>| {
-            let f = layer.feed.apply(b, self.config.activation, h.as_ref(), x.as_ref())?;
+            let f = layer.feed.apply(b, self.config.activation_of(i), h.as_ref(), x.as_ref())?;
             normed(&layer.post_feed_norm, f)
         };
         match &layer.feed_norm {
             Some(norm) => {
-                let (h, x) = norm.after_adding(b, &a, x)?;
+                let (h, x) = match &layer.laurel {
+                    Some(laurel) => {
+                        let x = laurel.apply(b, h, &b.add(&a, x)?)?;
+                        (norm.apply(b, x.as_ref())?, x)
+                    }
+                    None => norm.after_adding(b, &a, x)?,
+                };
                 let f = feed(&h, &x)?;
                 let Some(end) = &layer.end else { return next.after_adding(b, &f, &x) };
-                let x = end.apply(b, b.add(&f, &x)?, own)?;
-                Ok((next.apply(b, x.as_ref())?, x))
+                let x = end.apply(b, i, b.add(&f, &x)?, aside.as_deref_mut())?;
+                self.enter(b, i + 1, x, aside)
             }
             None => next.after_adding(b, &b.add(&a, &feed(h, x)?)?, x),
         }

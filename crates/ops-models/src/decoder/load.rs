@@ -3,9 +3,9 @@ use super::{Attend, AttentionPart, Decoder, Layer, Rotation, Rotations};
 use crate::keys::Keys;
 use crate::pieces::Linear;
 use crate::{Config, Error, HeadShape, Result};
-use ops_core::Float;
 use ops_core::model::{RopeScaling, RopeTables, Transformer};
 use ops_core::ops::{CastOps, LinearOps};
+use ops_core::Float;
 use ops_gguf::Gguf;
 use std::collections::HashSet;
 use std::marker::PhantomData;
@@ -27,6 +27,7 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
             },
             slot: self.config.slot(i),
             post_attention_norm: self.post_norm(&part("post_attention_norm"))?,
+            laurel: self.laurel(i)?,
             feed_norm: (!parallel).then(|| self.stream_norm(&part(feed_norm))).transpose()?,
             feed: self.feed_forward(i)?,
             post_feed_norm: self.post_norm(&part("post_ffw_norm"))?,
@@ -68,6 +69,8 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         // Only families that norm values can do without them.
         let keys_are_values = value_norms && has_keys && !self.has(&format!("{}.weight", part("attn_v")));
         let projections = if !has_keys {
+            // Real files have these tensors, which nothing uses.
+            ["attn_k.weight", "attn_v.weight"].iter().for_each(|name| self.mark(&part(name)));
             vec![linear("attn_q", q)?]
         } else if keys_are_values {
             self.stacked([("attn_q", q), ("attn_k", kv)].map(|(name, n)| (part(name), n)))?

@@ -79,6 +79,9 @@ fn activate<T: Float, B: Transformer<T>>(
     Ok(match (activation, gate) {
         (Activation::Swiglu, Some(gate)) => b.swiglu(gate, up)?,
         (Activation::Geglu, Some(gate)) => b.geglu(gate, up)?,
+        (Activation::GegluSparse { deviations }, Some(gate)) => {
+            b.geglu(&largest(b, gate, deviations)?, up)?
+        }
         (Activation::GegluErf, Some(gate)) => b.mul(&b.gelu_erf(gate)?, up)?,
         (Activation::SwigluClamped { alpha, limit }, Some(gate)) => {
             b.swiglu_clamped(gate, up, SwigluClamped::new(alpha, limit))?
@@ -87,6 +90,20 @@ fn activate<T: Float, B: Transformer<T>>(
         (Activation::Relu, _) => b.relu(up)?,
         _ => b.gelu(up)?,
     })
+}
+
+/// What each gate of a row exceeds their mean by, less this many standard deviations; 0 if it does not.
+fn largest<T: Float, B: Transformer<T>>(
+    b: &B,
+    gate: &TensorOf<B, T>,
+    deviations: f64,
+) -> Result<TensorOf<B, T>> {
+    let gate = CastOps::<f32>::cast(b, gate)?;
+    let of_row = Axes::from(-1).keep_dims();
+    let off = b.sub(&gate, &b.mean(&gate, of_row)?)?;
+    let deviation = b.sqrt(&b.mean(&b.sqr(&off)?, of_row)?)?;
+    let least = ElementwiseOps::<f32>::affine(b, &deviation, deviations, 0.0)?;
+    Ok(CastOps::<T>::cast(b, &b.relu(&b.sub(&off, &least)?)?)?)
 }
 
 impl<B: Backend> Mixture<B> {
