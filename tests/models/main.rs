@@ -5,6 +5,7 @@ mod determinism;
 mod encoders;
 mod families;
 mod folders;
+mod further;
 mod gemma3n;
 mod half;
 mod odd_files;

@@ -21,8 +21,12 @@ pub struct Config {
     pub dim: usize,
     /// Number of layers.
     pub layers: usize,
-    /// Further layers in the file that are not used, because they predict more than the next token.
-    pub(crate) passed_over: usize,
+    /// Further layers in the file, which predict more than the next token.
+    pub(crate) further_layers: usize,
+    /// Whether this program runs such a layer of this family.
+    pub(crate) runs_further: bool,
+    /// Whether it is loaded.
+    pub(crate) loads_further: bool,
     /// Whether a token sees only those before it. Models for which this is false are encoders.
     pub(crate) causal: bool,
     /// Number of query heads.
@@ -171,7 +175,7 @@ type FamilyKey = (&'static str, fn(&Config) -> bool);
 
 /// Keys that only some families have.
 const BY_FAMILY: [FamilyKey; 16] = [
-    ("nextn_predict_layers", |config| config.passed_over == 0),
+    ("nextn_predict_layers", |config| config.further_layers == 0),
     ("altup.num_inputs", |config| config.streams.is_none()),
     ("activation_sparsity_scale", |config| config.activation_by_layer.is_empty()),
     ("embedding_length_per_layer_input", |config| config.per_layer.is_none()),
@@ -209,7 +213,9 @@ impl Config {
             architecture: keys.architecture().to_owned(),
             dim,
             layers,
-            passed_over: 0,
+            further_layers: 0,
+            runs_further: false,
+            loads_further: false,
             causal: true,
             heads,
             kv_heads,
@@ -247,6 +253,14 @@ impl Config {
             feed_norm: "ffn_norm",
             post_norms: false,
         })
+    }
+
+    /// Whether [`Decoder::load_with`](crate::Decoder::load_with) also loads the block after the last layer that predicts the token
+    /// after the next one, for [`Decoder::further`](crate::Decoder::further). Otherwise it is passed over.
+    #[must_use]
+    pub fn with_further(mut self, load: bool) -> Self {
+        self.loads_further = load;
+        self
     }
 
     pub(crate) fn check(&self, keys: &Keys<'_>) -> Result<()> {
@@ -301,10 +315,10 @@ impl Config {
         self.kv_heads_by_layer.as_ref()?.get(layer?).copied()
     }
 
-    /// The layer whose keys and values this layer reads.
+    /// The layer whose keys and values this layer reads: its own if it comes after the last one.
     pub(crate) fn keys_of(&self, layer: usize) -> usize {
         let own = self.layers.saturating_sub(self.shared_kv);
-        if layer < own {
+        if layer < own || layer >= self.layers {
             return layer;
         }
         (0..own).rev().find(|i| self.is_windowed(*i) == self.is_windowed(layer)).unwrap_or(layer)

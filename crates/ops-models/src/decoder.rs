@@ -6,6 +6,7 @@ use crate::pieces::{Linear, Norm};
 use crate::{Config, Result};
 use drawn::Draws;
 use feed_forward::FeedForward;
+use further::Further;
 use ops_core::model::{Transformer, Weight};
 use ops_core::ops::*;
 use ops_core::{Backend, Float, Ref, TensorOf, View};
@@ -17,6 +18,7 @@ mod attention;
 mod continuation;
 mod drawn;
 mod feed_forward;
+mod further;
 pub(crate) mod load;
 mod pages;
 mod recurrent;
@@ -24,6 +26,7 @@ mod state;
 
 pub use continuation::{Continuation, Continues};
 pub use drawn::{Drawn, most_likely};
+pub use further::FurtherState;
 pub use pages::{PagedRow, PagedStep, Pages};
 pub use state::{Row, Snapshot, State};
 
@@ -91,6 +94,8 @@ pub struct Decoder<T: Float, B: Backend> {
     /// The embeddings that a token has for each layer.
     per_layer: Option<PerLayer<B>>,
     layers: Vec<Layer<T, B>>,
+    /// The block after these that predicts the token after the next one.
+    further: Option<Further<T, B>>,
     output_norm: Norm<B>,
     /// Absent if the embedding table serves as the output matrix.
     output: Option<Linear<B>>,
@@ -269,18 +274,25 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         ids: &TensorOf<B, u32>,
         past: &mut Past<'_, '_, B::Space, T>,
     ) -> Result<TensorOf<B, T>> {
+        let x = self.embedded(b, ids)?;
+        let begin = |inputs: &PerLayer<B>| inputs.begin(b, ids, x.as_ref());
+        let mut aside = self.per_layer.as_ref().map(begin).transpose()?;
+        let (mut h, mut x) = self.enter(b, 0, x, aside.as_mut())?;
+        for (i, layer) in self.layers.iter().enumerate() {
+            // The norm after a layer is the next layer's, or the model's final one.
+            (h, x) = self.layer(b, (i, layer), past, (&h, &x), aside.as_mut(), self.norm_of(i + 1))?;
+        }
+        Ok(h)
+    }
+
+    /// The embeddings of tokens, scaled, `[tokens, dim]`.
+    fn embedded(&self, b: &B, ids: &TensorOf<B, u32>) -> Result<TensorOf<B, T>> {
         let mut x: TensorOf<B, T> = b.embedding(&self.embedding, ids)?;
         let scale = self.config.embedding_scale / self.config.stream_unit::<T>();
         if scale != 1.0 {
             b.affine_inplace(&mut x, scale, 0.0)?;
         }
-        let begin = |inputs: &PerLayer<B>| inputs.begin(b, ids, x.as_ref());
-        let mut aside = self.per_layer.as_ref().map(begin).transpose()?;
-        let (mut h, mut x) = self.enter(b, 0, x, aside.as_mut())?;
-        for (i, layer) in self.layers.iter().enumerate() {
-            (h, x) = self.layer(b, (i, layer), past, (&h, &x), aside.as_mut())?;
-        }
-        Ok(h)
+        Ok(x)
     }
 
     /// The norm of what layer `i` reads, or of the last layer's result.
@@ -309,9 +321,8 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         past: &mut Past<'_, '_, B::Space, T>,
         (h, x): (&TensorOf<B, T>, &TensorOf<B, T>),
         mut aside: Option<&mut Aside<T, B>>,
+        next: &Norm<B>,
     ) -> Result<(TensorOf<B, T>, TensorOf<B, T>)> {
-        // The norm after a layer is the next layer's, or the model's final one.
-        let next = self.norm_of(i + 1);
         let normed = |norm: &Option<Norm<B>>, y: TensorOf<B, T>| match norm {
             Some(norm) => norm.apply(b, y.as_ref()),
             None => Ok(y),

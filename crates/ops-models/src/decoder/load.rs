@@ -3,9 +3,9 @@ use super::{Attend, AttentionPart, Decoder, Layer, Rotation, Rotations};
 use crate::keys::Keys;
 use crate::pieces::Linear;
 use crate::{Config, Error, HeadShape, Result};
+use ops_core::Float;
 use ops_core::model::{RopeScaling, RopeTables, Transformer};
 use ops_core::ops::{CastOps, LinearOps};
-use ops_core::Float;
 use ops_gguf::Gguf;
 use std::collections::HashSet;
 use std::marker::PhantomData;
@@ -13,7 +13,7 @@ use std::marker::PhantomData;
 pub(crate) use crate::pieces::Loader;
 
 impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
-    fn layer(&self, i: usize) -> Result<Layer<T, B>> {
+    pub(super) fn layer(&self, i: usize) -> Result<Layer<T, B>> {
         let Config { parallel, feed_norm, .. } = *self.config;
         let part = |name: &str| format!("blk.{i}.{name}");
         Ok(Layer {
@@ -189,12 +189,13 @@ pub(crate) fn load<T: Float, B: Transformer<T>>(
     let output_norm = loader.stream_norm("output_norm")?;
     let matrix = [vocabulary, config.dim];
     let output = loader.has("output.weight").then(|| loader.linear("output", matrix)).transpose()?;
-    loader.pass_over(config.layers..config.layers + config.passed_over);
+    let further = loader.further()?;
     loader.check_all_used(&config.architecture)?;
     Ok(Decoder {
         embedding: loader.weights.matrix("token_embd.weight", matrix)?,
         per_layer,
         layers,
+        further,
         output_norm,
         output,
         rotations,

@@ -29,7 +29,7 @@ pub(super) const WITH_EXPERTS: Family = Family {
     }],
     adjust: |keys, config| {
         config.feed_norm = "post_attention_norm";
-        qwen3next::pass_over(keys, config)?;
+        qwen3next::further_layers(keys, config)?;
         config.experts = Some(Experts::read(keys, keys.count("expert_feed_forward_length")?)?);
         Ok(())
     },

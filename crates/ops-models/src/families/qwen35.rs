@@ -51,7 +51,7 @@ fn translate(options: &Options, keys: &mut Keys) -> Result<Split> {
     keys.set("ssm.heads_grouped", true)?;
     options.only("attn_output_gate", "true", |value| value.as_bool() == Some(true))?;
     options.only("mamba_ssm_dtype", "float32", |value| value.as_str() == Some("float32"))?;
-    // About the layer that is passed over.
+    // Visible in the tensors.
     for option in ["mtp_num_hidden_layers", "mtp_use_dedicated_embeddings"] {
         options.get(option);
     }

@@ -57,6 +57,14 @@ const LAYER: [(&str, &str); 53] = [
     ("laurel.post_laurel_norm", "laurel_post_norm"),
 ];
 
+/// Parts beside a layer that predicts further tokens: `mtp.THEIRS`, `blk.N.OURS`.
+const FURTHER: [(&str, &str); 4] = [
+    ("fc", "nextn.eh_proj"),
+    ("pre_fc_norm_embedding", "nextn.enorm"),
+    ("pre_fc_norm_hidden", "nextn.hnorm"),
+    ("norm", "nextn.shared_head_norm"),
+];
+
 /// Tensors of a layer that are neither weights nor biases there: whole names.
 const OTHER: [(&str, &str); 9] = [
     ("mlp.gate.e_score_correction_bias", "exp_probs_b.bias"),
@@ -183,6 +191,35 @@ pub(super) fn theirs(ours: &str, post_normed: bool) -> Option<String> {
     let (part, kind) = weight_or_bias(name)?;
     let own = if post_normed { of(&POST_NORMED, part) } else { None };
     Some(format!("model.layers.{layer}.{}.{kind}", own.or_else(|| of(&LAYER, part))?))
+}
+
+/// The role of `mtp.PART` in a model of this many layers, and the number of its layer after these. One without a known role is
+/// an error if the layer is loaded.
+pub(super) fn place_of_further(part: &str, layers: usize, post_normed: bool) -> (usize, Place) {
+    let numbered = part.strip_prefix("layers.").and_then(|rest| rest.split_once('.'));
+    let numbered = numbered.and_then(|(at, part)| Some((at.parse::<usize>().ok()?, part)));
+    let (at, part) = numbered.unwrap_or((0, part));
+    let layer = layers.saturating_add(at);
+    let known = match numbered {
+        Some(_) => place(&format!("model.layers.{layer}.{part}"), post_normed),
+        None => weight_or_bias(part).and_then(|(part, kind)| {
+            let (_, ours) = FURTHER.iter().find(|(theirs, _)| *theirs == part)?;
+            Some(Place::Tensor(format!("blk.{layer}.{ours}.{kind}")))
+        }),
+    };
+    (at, known.unwrap_or_else(|| Place::Tensor(format!("blk.{layer}.{part}"))))
+}
+
+/// The name in `transformers`, after the prefix, of a GGUF tensor of a layer after the last of this many.
+pub(super) fn theirs_of_further(ours: &str, layers: usize, post_normed: bool) -> Option<String> {
+    let (layer, name) = ours.strip_prefix("blk.")?.split_once('.')?;
+    let at = layer.parse::<usize>().ok()?.checked_sub(layers)?;
+    let (part, kind) = weight_or_bias(name)?;
+    if let Some((theirs, _)) = FURTHER.iter().find(|(_, ours)| *ours == part) {
+        return Some(format!("{theirs}.{kind}"));
+    }
+    let theirs = theirs(ours, post_normed)?;
+    Some(format!("layers.{at}.{}", theirs.strip_prefix(&format!("model.layers.{layer}."))?))
 }
 
 /// Splits the name of a weight or a bias into stem and ending.

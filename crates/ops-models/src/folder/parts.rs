@@ -39,8 +39,8 @@ pub(crate) struct Folder {
     /// Whether `post_attention_layernorm` is `post_attention_norm` in GGUF; in other families it is
     /// `ffn_norm`.
     pub(crate) post_attention_norm: bool,
-    /// Tensors with this name prefix are ignored, as `transformers` does.
-    pub(crate) ignored: Option<&'static str>,
+    /// Before the names of tensors of a layer that predicts further tokens.
+    pub(crate) further: Option<&'static str>,
     /// Whether `layer_types` has names of its own, which `translate` reads.
     pub(crate) own_layer_types: bool,
     /// Whether rotary frequencies may have the factors of longrope.
@@ -107,7 +107,7 @@ pub(crate) const COMMON: Folder = Folder {
     tied: false,
     norms_plus_one: false,
     post_attention_norm: false,
-    ignored: None,
+    further: None,
     own_layer_types: false,
     long_rope: false,
     proportional_rope: false,

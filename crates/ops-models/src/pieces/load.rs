@@ -106,13 +106,11 @@ impl<'g, T: Float, B: Transformer<T>, C> Loader<'g, B, T, C> {
 
     /// Counts the tensors of these layers as read.
     pub(crate) fn pass_over(&self, layers: Range<usize>) {
-        for layer in layers {
-            let prefix = format!("blk.{layer}.");
-            self.gguf
-                .tensors()
-                .filter(|tensor| tensor.name().starts_with(&prefix))
-                .for_each(|tensor| self.mark(tensor.name()));
-        }
+        let layer = |name: &str| name.strip_prefix("blk.")?.split('.').next()?.parse::<usize>().ok();
+        let names = self.gguf.tensors().map(|tensor| tensor.name());
+        names
+            .filter(|name| layer(name).is_some_and(|layer| layers.contains(&layer)))
+            .for_each(|name| self.mark(name));
     }
 
     /// Refuses a file with a tensor that was not read.
