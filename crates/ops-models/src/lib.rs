@@ -101,6 +101,7 @@ pub use encoder::{Encoder, EncoderConfig, Pooling, batches, truncate};
 pub use error::{Error, NanLogit, Result};
 pub use families::families;
 pub use folder::{
-    OpenOptions, encoder_families, files, folder_families, open, open_with, tokenizer_metadata,
+    ModelKind, OpenOptions, encoder_families, files, folder_families, model_kinds, open, open_with,
+    tokenizer_metadata,
 };
 pub use warnings::warnings;

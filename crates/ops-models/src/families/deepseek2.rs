@@ -17,8 +17,22 @@ const DEEPSEEK: Folder = Folder { yarn_mscale: true, add_changed: add, ..COMMON 
 pub(super) const FAMILY: Family = Family {
     name: "deepseek2",
     folders: &[
-        Folder { model_type: "deepseek_v2", translate: translate_v2, ..DEEPSEEK },
-        Folder { model_type: "deepseek_v3", translate: translate_v3, ..DEEPSEEK },
+        Folder {
+            model_type: "deepseek_v2",
+            title: "DeepSeek V2",
+            example: "deepseek-ai/DeepSeek-V2",
+            refused: "GGUF files without `attn_k_b` and `attn_v_b`, or with MTP layers",
+            translate: translate_v2,
+            ..DEEPSEEK
+        },
+        Folder {
+            model_type: "deepseek_v3",
+            title: "DeepSeek V3",
+            example: "deepseek-ai/DeepSeek-V3",
+            refused: "GGUF files without `attn_k_b` and `attn_v_b`, or with MTP layers",
+            translate: translate_v3,
+            ..DEEPSEEK
+        },
     ],
     adjust: |keys, config| {
         config.rope = RopeForm::Interleaved;

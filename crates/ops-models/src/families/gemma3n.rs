@@ -19,6 +19,9 @@ pub(super) const FAMILY: Family = Family {
     name: "gemma3n",
     folders: &[Folder {
         model_type: "gemma3n_text",
+        title: "Gemma 3n",
+        example: "google/gemma-3n-E2B-it",
+        refused: "images, sounds",
         images: Some(Images { model_type: "gemma3n", defaults: || json!({}) }),
         activation: "gelu_pytorch_tanh",
         dense: false,

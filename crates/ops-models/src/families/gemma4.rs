@@ -21,6 +21,9 @@ pub(super) const FAMILY: Family = Family {
     name: "gemma4",
     folders: &[Folder {
         model_type: "gemma4_text",
+        title: "Gemma 4",
+        example: "google/gemma-4-E2B-it",
+        refused: "images",
         images: Some(Images { model_type: "gemma4", defaults: || json!({}) }),
         activation: "gelu_pytorch_tanh",
         own_head_dim: true,

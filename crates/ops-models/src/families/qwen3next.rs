@@ -11,7 +11,14 @@ use ops_gguf::{Array, Assembly, GgmlType};
 
 pub(super) const FAMILY: Family = Family {
     name: "qwen3next",
-    folders: &[Folder { model_type: "qwen3_next", experts: experts_and_shared, ..FOLDER }],
+    folders: &[Folder {
+        model_type: "qwen3_next",
+        title: "Qwen 3 Next",
+        example: "Qwen/Qwen3-Next-80B-A3B-Instruct",
+        refused: "biases on queries (`attention_bias`), `use_sliding_window`, dense layers between those with experts",
+        experts: experts_and_shared,
+        ..FOLDER
+    }],
     adjust: |keys, config| {
         layers(keys, config)?;
         config.experts = Some(Experts::read(keys, keys.count("expert_feed_forward_length")?)?);

@@ -13,6 +13,12 @@ use std::rc::Rc;
 /// A kind of folder: a family, or a member of one, as `config.json` describes it.
 pub(crate) struct Folder {
     pub(crate) model_type: &'static str,
+    /// What such models are called; empty for an encoder.
+    pub(crate) title: &'static str,
+    /// One of them, by its name on the Hugging Face Hub.
+    pub(crate) example: &'static str,
+    /// Which variants are refused, in Markdown.
+    pub(crate) refused: &'static str,
     /// The names of an encoder's tensors; `None` for a decoder.
     pub(crate) encoder: Option<&'static Names>,
     /// The model with images of which this is the text model.
@@ -93,6 +99,9 @@ pub(crate) struct Images {
 /// What most kinds have; each says what differs.
 pub(crate) const COMMON: Folder = Folder {
     model_type: "",
+    title: "",
+    example: "",
+    refused: "",
     encoder: None,
     images: None,
     dense: true,
