@@ -29,23 +29,72 @@ fn rows(page: &str) -> Vec<Vec<&str>> {
     lines.map(|line| line.trim_matches('|').split('|').map(str::trim).collect()).collect()
 }
 
+/// The contents of a JSON file.
+fn json(page: &str) -> serde_json::Value {
+    serde_json::from_str(&read(page)).unwrap_or_else(|e| panic!("{page}: {e}"))
+}
+
+/// The table of families in `docs/run-your-model.md`.
+fn families() -> String {
+    let names = |of: Vec<serde_json::Value>, key: &str| -> BTreeSet<String> {
+        of.iter().filter_map(|value| value[key].as_str()).map(str::to_owned).collect()
+    };
+    let fixtures = files("tests/data/families", ".json");
+    let fixtures = fixtures.iter().map(|name| json(&format!("tests/data/families/{name}")));
+    let folders = files("tests/data/folders", "");
+    let folders = folders.iter().map(|name| json(&format!("tests/data/folders/{name}/config.json")));
+    let checked = [
+        ("file", names(fixtures.collect(), "architecture")),
+        ("folder", names(folders.collect(), "model_type")),
+        ("config", names(json("tests/data/configs.json").as_array().expect("a list").clone(), "model")),
+    ];
+    let of_code = "crates/ops-models/src/families";
+    let code: Vec<_> =
+        files(of_code, ".rs").into_iter().map(|name| (read(&format!("{of_code}/{name}")), name)).collect();
+    let mut table = [
+        "| family | GGUF architecture | `model_type` of folders | what is refused | a model | checked | code |\n",
+        "|---|---|---|---|---|---|---|\n",
+    ]
+    .concat();
+    for kind in models::model_kinds() {
+        let known = [&[kind.architecture], &kind.folders[..1], &[kind.example]];
+        let checks = checked.iter().zip(known).filter(|((_, names), known)| names.contains(known[0]));
+        let checks: Vec<_> = checks.map(|((check, _), _)| *check).collect();
+        assert!(checks.starts_with(&["file", "folder"]), "{}: only {checks:?} are checked", kind.name);
+        let own = format!("model_type: \"{}\"", kind.folders[0]);
+        let (_, file) = code.iter().find(|(text, _)| text.contains(&own)).expect(&own);
+        let cells = [
+            kind.name,
+            kind.architecture,
+            &kind.folders.join(", "),
+            kind.refused,
+            kind.example,
+            &checks.join(", "),
+            &format!("[{file}](../{of_code}/{file})"),
+        ];
+        let row = cells.map(|cell| if cell.is_empty() { " |".to_owned() } else { format!(" {cell} |") });
+        table += &format!("|{}\n", row.concat());
+    }
+    table
+}
+
 #[test]
 fn families_are_those_of_the_library() {
-    let page = read("docs/run-your-model.md");
-    let table: Vec<_> = rows(&page).into_iter().skip_while(|row| row[0] != "family").skip(2).collect();
-    let table: Vec<_> = table.iter().take_while(|row| row.len() == 4 && row[0] != "option").collect();
-    let column = |at: usize| table.iter().flat_map(|row| row[at].split(", ")).collect::<BTreeSet<_>>();
-    assert_eq!(column(1), models::families().collect(), "docs/run-your-model.md: GGUF architectures");
-    assert_eq!(column(2), models::folder_families().collect(), "docs/run-your-model.md: types of folders");
+    let (page, table) = (read("docs/run-your-model.md"), families());
+    assert!(page.contains(&table), "docs/run-your-model.md: the table of families should be\n\n{table}");
+    let architectures: BTreeSet<_> = models::model_kinds().map(|kind| kind.architecture).collect();
+    assert_eq!(architectures, models::families().collect(), "every family has a kind of folder");
 
     let readme = read("README.md");
     let (_, list) = readme.split_once("<!-- families -->").expect("the mark in README.md");
     let list = list.split_once("<!-- end -->").expect("the end of the list").0.replace('\n', " ");
     let named: Vec<_> = list.trim().trim_end_matches('.').split(", ").collect();
-    let families: Vec<_> = table.iter().map(|row| row[0].split(',').next().unwrap_or(row[0])).collect();
-    let short = |name: &str| name.trim_end_matches(" 1 to 3").trim_end_matches(" and V3").to_owned();
-    let pairs = [named, families].map(|list| list.into_iter().map(short).collect::<Vec<_>>());
-    assert_eq!(pairs[0], pairs[1], "README.md names the families of docs/run-your-model.md, in order");
+    let short = |name: &'static str| {
+        let first = name.split(',').next().unwrap_or(name);
+        first.trim_end_matches(" 1 to 3").trim_end_matches(" to 4.7")
+    };
+    let kinds: Vec<_> = models::model_kinds().map(|kind| short(kind.name)).collect();
+    assert_eq!(named, kinds, "README.md names the families of docs/run-your-model.md, in order");
 }
 
 #[test]

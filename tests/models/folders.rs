@@ -38,7 +38,7 @@ fn every_family_is_what_transformers_computes() {
     }
     let unseen: Vec<_> = models::folder_families().filter(|kind| !kinds.contains(*kind)).collect();
     // Those with images are made of the others in a test below.
-    assert_eq!(unseen, ["qwen3_5", "qwen3_5_moe", "gemma4"]);
+    assert_eq!(unseen, ["qwen3_5", "qwen3_5_moe", "gemma3n", "gemma4"]);
 }
 
 /// The weights of another folder, with experts in blocks that represent them exactly.
@@ -72,6 +72,7 @@ fn a_text_model_is_the_same_inside_one_with_images() {
     for (name, kind, class) in [
         ("qwen3_5", "qwen3_5", "Qwen3_5ForConditionalGeneration"),
         ("qwen3_5_moe", "qwen3_5_moe", "Qwen3_5MoeForConditionalGeneration"),
+        ("gemma3n", "gemma3n", "Gemma3nForConditionalGeneration"),
         ("gemma4_e", "gemma4", "Gemma4ForConditionalGeneration"),
     ] {
         let copy = Copy::new(name, "images");
@@ -188,7 +189,7 @@ impl Copy {
         std::fs::write(path, config.to_string()).unwrap();
         copy
     }
-    fn refused(&self) -> String {
+    pub(crate) fn refused(&self) -> String {
         match models::open(&self.0) {
             Err(error) => error.to_string(),
             Ok(model) => {

@@ -5,6 +5,8 @@ mod determinism;
 mod encoders;
 mod families;
 mod folders;
+mod further;
+mod gemma3n;
 mod half;
 mod memories;
 mod odd_files;

@@ -75,7 +75,7 @@ pub fn check_exact<B: Transformer<f32>>(b: &B, name: &str, prompts: usize, greed
 }
 
 /// The path of a model's expected numbers. The weights in MXFP4 are those in f16.
-fn numbers(name: &str) -> String {
+pub fn numbers(name: &str) -> String {
     format!("{}/{}.json", folder(), name.replace("MXFP4", "f16"))
 }
 

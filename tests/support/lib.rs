@@ -6,6 +6,7 @@ pub mod determinism;
 pub mod encoders;
 pub mod families;
 pub mod pages;
+pub mod rewritten;
 
 pub use bundled::{model, quantized};
 

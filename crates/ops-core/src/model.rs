@@ -4,7 +4,7 @@ use crate::Float;
 use crate::ops::{
     ActivationOps, AttentionOps, CacheOps, CastOps, CopyOps, ElementwiseOps, EmbeddingOps, ExpertOps,
     FusedOps, GatedOps, HeadOps, IndexOps, LinearAttentionOps, LinearOps, MatMulOps, NormOps,
-    RaggedAttentionOps, RopeOps, RoutingOps, SamplingOps, SoftmaxOps,
+    RaggedAttentionOps, ReduceOps, RopeOps, RoutingOps, SamplingOps, SoftmaxOps,
 };
 
 mod blocks;
@@ -35,6 +35,7 @@ pub trait Transformer<T: Float>:
     + RaggedAttentionOps<T>
     + ActivationOps<T>
     + ActivationOps<f32>
+    + ReduceOps<f32>
     + ElementwiseOps<T>
     + ElementwiseOps<f32>
     + MatMulOps<T>
@@ -63,6 +64,7 @@ impl<T: Float, B> Transformer<T> for B where
         + RaggedAttentionOps<T>
         + ActivationOps<T>
         + ActivationOps<f32>
+        + ReduceOps<f32>
         + ElementwiseOps<T>
         + ElementwiseOps<f32>
         + MatMulOps<T>

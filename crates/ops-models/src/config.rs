@@ -21,8 +21,12 @@ pub struct Config {
     pub dim: usize,
     /// Number of layers.
     pub layers: usize,
-    /// Further layers in the file that are not used, because they predict more than the next token.
-    pub(crate) passed_over: usize,
+    /// Further layers in the file, which predict more than the next token.
+    pub(crate) further_layers: usize,
+    /// Whether this program runs such a layer of this family.
+    pub(crate) runs_further: bool,
+    /// Whether it is loaded.
+    pub(crate) loads_further: bool,
     /// Whether a token sees only those before it. Models for which this is false are encoders.
     pub(crate) causal: bool,
     /// Number of query heads.
@@ -37,6 +41,8 @@ pub struct Config {
     pub(crate) value_norms: bool,
     /// Width of a token's embedding for each layer; `None` if there are none.
     pub per_layer: Option<usize>,
+    /// Number of residual streams, if there are several.
+    pub(crate) streams: Option<usize>,
     /// Whether the feed-forward block of a layer is a dense one beside experts, each with norms of its own.
     pub(crate) experts_beside: bool,
     /// Whether the residual stream is multiplied by a number after each layer.
@@ -84,6 +90,8 @@ pub struct Config {
     pub logit_softcap: Option<f64>,
     /// The function of the feed-forward block.
     pub activation: Activation,
+    /// That of each layer; empty if it is the same in all.
+    pub(crate) activation_by_layer: Vec<Activation>,
     /// Whether attention and feed-forward read the same input, and both are added to it.
     pub parallel: bool,
     /// The mixture of experts, if the feed-forward block is one.
@@ -135,6 +143,12 @@ pub enum Activation {
     },
     /// `gelu(gate) · up`, in the tanh form.
     Geglu,
+    /// `gelu(g) · up`, in the tanh form, with `g = max(gate − mean − deviations · deviation, 0)`: mean and standard deviation are
+    /// those of the row's gates.
+    GegluSparse {
+        /// How many standard deviations above the mean a gate must be to count.
+        deviations: f64,
+    },
     /// `gelu(gate) · up`, in the form of the error function.
     GegluErf,
     /// `gelu(up)`, in the tanh form; there is no gate.
@@ -160,8 +174,11 @@ const REFUSED: [&str; 7] = [
 type FamilyKey = (&'static str, fn(&Config) -> bool);
 
 /// Keys that only some families have.
-const BY_FAMILY: [FamilyKey; 13] = [
-    ("nextn_predict_layers", |config| config.passed_over == 0),
+const BY_FAMILY: [FamilyKey; 16] = [
+    ("nextn_predict_layers", |config| config.further_layers == 0),
+    ("altup.num_inputs", |config| config.streams.is_none()),
+    ("activation_sparsity_scale", |config| config.activation_by_layer.is_empty()),
+    ("embedding_length_per_layer_input", |config| config.per_layer.is_none()),
     ("attn_logit_softcapping", |config| config.score_softcap.is_none()),
     ("final_logit_softcapping", |config| config.logit_softcap.is_none()),
     ("expert_count", |config| config.experts.is_none()),
@@ -196,7 +213,9 @@ impl Config {
             architecture: keys.architecture().to_owned(),
             dim,
             layers,
-            passed_over: 0,
+            further_layers: 0,
+            runs_further: false,
+            loads_further: false,
             causal: true,
             heads,
             kv_heads,
@@ -205,6 +224,7 @@ impl Config {
             shared_kv: 0,
             value_norms: false,
             per_layer: None,
+            streams: None,
             experts_beside: false,
             layer_scales: false,
             latent: None,
@@ -227,11 +247,20 @@ impl Config {
             score_softcap: None,
             logit_softcap: None,
             activation: Activation::Swiglu,
+            activation_by_layer: Vec::new(),
             parallel: false,
             experts: None,
             feed_norm: "ffn_norm",
             post_norms: false,
         })
+    }
+
+    /// Whether [`Decoder::load_with`](crate::Decoder::load_with) also loads the block after the last layer that predicts the token
+    /// after the next one, for [`Decoder::further`](crate::Decoder::further). Otherwise it is passed over.
+    #[must_use]
+    pub fn with_further(mut self, load: bool) -> Self {
+        self.loads_further = load;
+        self
     }
 
     pub(crate) fn check(&self, keys: &Keys<'_>) -> Result<()> {
@@ -286,10 +315,10 @@ impl Config {
         self.kv_heads_by_layer.as_ref()?.get(layer?).copied()
     }
 
-    /// The layer whose keys and values this layer reads.
+    /// The layer whose keys and values this layer reads: its own if it comes after the last one.
     pub(crate) fn keys_of(&self, layer: usize) -> usize {
         let own = self.layers.saturating_sub(self.shared_kv);
-        if layer < own {
+        if layer < own || layer >= self.layers {
             return layer;
         }
         (0..own).rev().find(|i| self.is_windowed(*i) == self.is_windowed(layer)).unwrap_or(layer)
@@ -310,6 +339,11 @@ impl Config {
     /// Width of this layer's feed-forward block.
     pub(crate) fn ffn_of(&self, layer: usize) -> usize {
         self.ffn_by_layer.as_ref().and_then(|all| all.get(layer)).copied().unwrap_or(self.ffn)
+    }
+
+    /// The function of this layer's feed-forward block.
+    pub(crate) fn activation_of(&self, layer: usize) -> Activation {
+        self.activation_by_layer.get(layer).copied().unwrap_or(self.activation)
     }
 
     /// Whether this layer rotates queries and keys.

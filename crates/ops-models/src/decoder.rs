@@ -1,9 +1,12 @@
 //! The decoder, written once for every family, backend and float type.
+use crate::families::deepseek2::Latent;
+use crate::families::gemma3n::{Aside, End, Laurel, PerLayer};
 use crate::folder::origin;
-use crate::{Config, NormKind, Result};
+use crate::pieces::{Linear, Norm};
+use crate::{Config, Result};
 use drawn::Draws;
-use end::{End, PerLayer};
 use feed_forward::FeedForward;
+use further::Further;
 use ops_core::model::{Transformer, Weight};
 use ops_core::ops::*;
 use ops_core::{Backend, Float, Ref, TensorOf, View};
@@ -14,9 +17,8 @@ use std::marker::PhantomData;
 mod attention;
 mod continuation;
 mod drawn;
-mod end;
-pub(crate) mod feed_forward;
-mod latent;
+mod feed_forward;
+mod further;
 pub(crate) mod load;
 mod pages;
 mod recurrent;
@@ -24,63 +26,9 @@ mod state;
 
 pub use continuation::{Continuation, Continues};
 pub use drawn::{Drawn, most_likely};
+pub use further::FurtherState;
 pub use pages::{PagedRow, PagedStep, Pages};
 pub use state::{Row, Snapshot, State};
-
-/// A matrix and its bias.
-pub(crate) struct Linear<B: Backend> {
-    pub(crate) weight: Weight<B::Space>,
-    pub(crate) bias: Option<TensorOf<B, f32>>,
-}
-
-impl<B: Backend> Linear<B> {
-    pub(crate) fn apply<T: Float>(&self, b: &B, x: Ref<'_, B, T>) -> Result<TensorOf<B, T>>
-    where
-        B: LinearOps<T>,
-    {
-        Ok(b.linear_bias(x, &self.weight, self.bias.as_ref().map(|bias| bias.any()))?)
-    }
-}
-
-/// A norm of any kind.
-pub(crate) struct Norm<B: Backend> {
-    kind: NormKind,
-    eps: f64,
-    weight: TensorOf<B, f32>,
-    bias: Option<TensorOf<B, f32>>,
-}
-
-impl<B: Backend> Norm<B> {
-    pub(crate) fn apply<T: Float>(&self, b: &B, x: Ref<'_, B, T>) -> Result<TensorOf<B, T>>
-    where
-        B: NormOps<T>,
-    {
-        Ok(match self.kind {
-            NormKind::Rms => b.rms_norm(x, &self.weight, RmsNorm::eps(self.eps))?,
-            NormKind::Layer => {
-                let bias = self.bias.as_ref().map(|bias| bias.any());
-                b.layer_norm(x, Some(self.weight.any()), bias, LayerNorm::eps(self.eps))?
-            }
-        })
-    }
-
-    /// `(norm(a + x), a + x)`
-    pub(crate) fn after_adding<T: Float>(
-        &self,
-        b: &B,
-        a: &TensorOf<B, T>,
-        x: &TensorOf<B, T>,
-    ) -> Result<(TensorOf<B, T>, TensorOf<B, T>)>
-    where
-        B: NormOps<T> + ElementwiseOps<T>,
-    {
-        if self.kind == NormKind::Rms {
-            return Ok(b.add_rms_norm(a, x, &self.weight, AddRmsNorm::eps(self.eps))?);
-        }
-        let sum = b.add(a, x)?;
-        Ok((self.apply(b, sum.as_ref())?, sum))
-    }
-}
 
 /// The matrices of attention, and the norms of heads.
 struct Attend<B: Backend> {
@@ -102,7 +50,7 @@ struct Attend<B: Backend> {
 /// The kinds of attention.
 enum AttentionPart<T: Float, B: Backend> {
     Heads(Box<Attend<B>>),
-    Latent(Box<latent::Latent<B>>),
+    Latent(Box<Latent<B>>),
     Recurrent(Box<recurrent::Recurrent<T, B>>),
 }
 
@@ -113,6 +61,7 @@ struct Layer<T: Float, B: Backend> {
     /// The index of its memory among those of its kind in a [`State`].
     slot: usize,
     post_attention_norm: Option<Norm<B>>,
+    laurel: Option<Laurel<B>>,
     /// Absent if attention and feed-forward read the same input.
     feed_norm: Option<Norm<B>>,
     feed: FeedForward<B>,
@@ -145,6 +94,8 @@ pub struct Decoder<T: Float, B: Backend> {
     /// The embeddings that a token has for each layer.
     per_layer: Option<PerLayer<B>>,
     layers: Vec<Layer<T, B>>,
+    /// The block after these that predicts the token after the next one.
+    further: Option<Further<T, B>>,
     output_norm: Norm<B>,
     /// Absent if the embedding table serves as the output matrix.
     output: Option<Linear<B>>,
@@ -323,21 +274,44 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         ids: &TensorOf<B, u32>,
         past: &mut Past<'_, '_, B::Space, T>,
     ) -> Result<TensorOf<B, T>> {
+        let x = self.embedded(b, ids)?;
+        let begin = |inputs: &PerLayer<B>| inputs.begin(b, ids, x.as_ref());
+        let mut aside = self.per_layer.as_ref().map(begin).transpose()?;
+        let (mut h, mut x) = self.enter(b, 0, x, aside.as_mut())?;
+        for (i, layer) in self.layers.iter().enumerate() {
+            // The norm after a layer is the next layer's, or the model's final one.
+            (h, x) = self.layer(b, (i, layer), past, (&h, &x), aside.as_mut(), self.norm_of(i + 1))?;
+        }
+        Ok(h)
+    }
+
+    /// The embeddings of tokens, scaled, `[tokens, dim]`.
+    fn embedded(&self, b: &B, ids: &TensorOf<B, u32>) -> Result<TensorOf<B, T>> {
         let mut x: TensorOf<B, T> = b.embedding(&self.embedding, ids)?;
         let scale = self.config.embedding_scale / self.config.stream_unit::<T>();
         if scale != 1.0 {
             b.affine_inplace(&mut x, scale, 0.0)?;
         }
-        let per_layer =
-            self.per_layer.as_ref().map(|inputs| inputs.of_tokens(b, ids, x.as_ref())).transpose()?;
-        let norm_of = |i: usize| self.layers.get(i).map_or(&self.output_norm, |layer| &layer.attention_norm);
-        let mut h = norm_of(0).apply(b, x.as_ref())?;
-        for (i, layer) in self.layers.iter().enumerate() {
-            // The norm after a layer is the next layer's, or the model's final one.
-            let own = per_layer.as_ref().map(|all| all.of_layer(i)).transpose()?;
-            (h, x) = self.layer(b, (i, layer), past, (&h, &x), own, norm_of(i + 1))?;
+        Ok(x)
+    }
+
+    /// The norm of what layer `i` reads, or of the last layer's result.
+    fn norm_of(&self, i: usize) -> &Norm<B> {
+        self.layers.get(i).map_or(&self.output_norm, |layer| &layer.attention_norm)
+    }
+
+    /// What layer `i` reads after the stream `x`, normed and as it is.
+    fn enter(
+        &self,
+        b: &B,
+        i: usize,
+        mut x: TensorOf<B, T>,
+        aside: Option<&mut Aside<T, B>>,
+    ) -> Result<(TensorOf<B, T>, TensorOf<B, T>)> {
+        if let (Some(inputs), Some(aside)) = (&self.per_layer, aside) {
+            x = inputs.enter(b, self.layers.get(i).and_then(|layer| layer.end.as_ref()), x, aside)?;
         }
-        Ok(h)
+        Ok((self.norm_of(i).apply(b, x.as_ref())?, x))
     }
 
     fn layer(
@@ -346,7 +320,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         (i, layer): (usize, &Layer<T, B>),
         past: &mut Past<'_, '_, B::Space, T>,
         (h, x): (&TensorOf<B, T>, &TensorOf<B, T>),
-        own: Option<Ref<'_, B, T>>,
+        mut aside: Option<&mut Aside<T, B>>,
         next: &Norm<B>,
     ) -> Result<(TensorOf<B, T>, TensorOf<B, T>)> {
         let normed = |norm: &Option<Norm<B>>, y: TensorOf<B, T>| match norm {
@@ -362,16 +336,22 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         };
         let a = normed(&layer.post_attention_norm, a)?;
         let feed = |h: &TensorOf<B, T>, x: &TensorOf<B, T>| {
-            let f = layer.feed.apply(b, self.config.activation, h.as_ref(), x.as_ref())?;
+            let f = layer.feed.apply(b, self.config.activation_of(i), h.as_ref(), x.as_ref())?;
             normed(&layer.post_feed_norm, f)
         };
         match &layer.feed_norm {
             Some(norm) => {
-                let (h, x) = norm.after_adding(b, &a, x)?;
+                let (h, x) = match &layer.laurel {
+                    Some(laurel) => {
+                        let x = laurel.apply(b, h, &b.add(&a, x)?)?;
+                        (norm.apply(b, x.as_ref())?, x)
+                    }
+                    None => norm.after_adding(b, &a, x)?,
+                };
                 let f = feed(&h, &x)?;
                 let Some(end) = &layer.end else { return next.after_adding(b, &f, &x) };
-                let x = end.apply(b, b.add(&f, &x)?, own)?;
-                Ok((next.apply(b, x.as_ref())?, x))
+                let x = end.apply(b, i, b.add(&f, &x)?, aside.as_deref_mut())?;
+                self.enter(b, i + 1, x, aside)
             }
             None => next.after_adding(b, &b.add(&a, &feed(h, x)?)?, x),
         }

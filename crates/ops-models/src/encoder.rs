@@ -1,6 +1,6 @@
 //! Encoders: models that read a whole text at once and turn it into one vector.
-use crate::decoder::Linear;
 use crate::folder::origin;
+use crate::pieces::Linear;
 use crate::{Decoder, Result};
 use batch::Batch;
 use ops_core::model::Transformer;

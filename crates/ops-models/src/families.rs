@@ -6,11 +6,12 @@ use crate::{Config, Error, NormKind, Result};
 use ops_core::ops::RopeForm;
 use ops_gguf::{Gguf, Metadata};
 
-mod deepseek2;
+pub(crate) mod deepseek2;
 mod gemma;
 mod gemma2;
 mod gemma3;
-mod gemma4;
+pub(crate) mod gemma3n;
+pub(crate) mod gemma4;
 mod glm4;
 mod gpt_oss;
 mod llama;
@@ -46,7 +47,7 @@ const PLAIN: Family =
     Family { name: "", adjust: |_, _| Ok(()), generates: true, folders: &[], lost_window: |_, _| None };
 
 /// This is the only list of families.
-static LIST: [Family; 22] = [
+static LIST: [Family; 23] = [
     llama::FAMILY,
     qwen2::FAMILY,
     qwen3::FAMILY,
@@ -58,6 +59,7 @@ static LIST: [Family; 22] = [
     gemma2::FAMILY,
     gemma3::FAMILY,
     gemma3::EMBEDDING,
+    gemma3n::FAMILY,
     gemma4::FAMILY,
     phi3::FAMILY,
     starcoder2::FAMILY,

@@ -28,8 +28,41 @@ mod tokenizer;
 /// assert!(ops_models::folder_families().any(|name| name == "qwen3_moe"));
 /// ```
 pub fn folder_families() -> impl Iterator<Item = &'static str> {
-    let images = families::folders().filter_map(|(_, folder)| Some(folder.images.as_ref()?.model_type));
-    families::folders().map(|(_, folder)| folder.model_type).chain(images)
+    model_kinds().flat_map(|kind| kind.folders)
+}
+
+/// Decoders of one kind: a row of the table in `docs/run-your-model.md`.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ModelKind {
+    /// What they are called.
+    pub name: &'static str,
+    /// The `general.architecture` of their GGUF files.
+    pub architecture: &'static str,
+    /// The `model_type` of their folders.
+    pub folders: Vec<&'static str>,
+    /// One of them, by its name on the Hugging Face Hub.
+    pub example: &'static str,
+    /// Which variants are refused, in Markdown.
+    pub refused: &'static str,
+}
+
+/// The kinds of decoder that this crate runs.
+///
+/// ```
+/// let kind = ops_models::model_kinds().find(|kind| kind.architecture == "gemma3n").unwrap();
+/// assert_eq!(kind.folders, ["gemma3n_text", "gemma3n"]);
+/// ```
+pub fn model_kinds() -> impl Iterator<Item = ModelKind> {
+    families::folders().map(|(architecture, folder)| ModelKind {
+        name: folder.title,
+        architecture,
+        folders: std::iter::once(folder.model_type)
+            .chain(folder.images.as_ref().map(|images| images.model_type))
+            .collect(),
+        example: folder.example,
+        refused: folder.refused,
+    })
 }
 
 /// Opens a model: a GGUF file, the first of split ones, or a folder with `config.json`, safetensors files and

@@ -2,7 +2,8 @@
 //!
 //! [`Decoder`] is one program for all families, written over [`Transformer`](ops_core::model::Transformer). A [`Config`], read from
 //! the file's metadata, describes a model: norms, rotation, windows, experts. A family is a file in
-//! `families/`: its name, what its metadata does not say, and what differs in folders.
+//! `families/`: its name, what its metadata does not say, and what differs in folders. A part that no other kind of model has is in a
+//! folder beside it. What decoders, encoders and these parts are made of is in `pieces/`.
 //!
 //! Each text has its own [`State`]. Many texts at once can share [`Pages`]: blocks of a cache that texts
 //! take as they grow, and share if they have a common beginning.
@@ -44,6 +45,13 @@
 //! rule over each text's rows. Matrices that hold several parts head by head (queries with gates, `ssm_ba`, `ssm_in`) are split when
 //! they are loaded.
 //!
+//! Gemma 3n carries several residual streams beside the one that its layers compute: at the *end* of a layer they are corrected by its
+//! result, and predicted for the next layer, whose input is the first of them.
+//!
+//! The layer of Qwen's models that predicts the token after the next one ([`Decoder::further`]) is loaded if [`Config::with_further`]
+//! asks for it. It has keys and values of its own, in a [`FurtherState`], whose position `p` is that of token `p`, read with token `p + 1`.
+//! Folders always have its tensors, as the last layer of a GGUF file.
+//!
 //! # Pages
 //!
 //! The host tracks which sequence holds which block; the cache of each layer has the memory, and all layers use the same blocks. A step
@@ -81,16 +89,19 @@ mod error;
 mod families;
 mod folder;
 mod keys;
+mod pieces;
 mod warnings;
 
 pub use config::{Activation, Config, Experts, HeadShape, Latent, NormKind, QueryGrowth, Recurrent, Window};
 pub use decoder::{
-    Continuation, Continues, Decoder, Drawn, PagedRow, PagedStep, Pages, Row, Snapshot, State, most_likely,
+    Continuation, Continues, Decoder, Drawn, FurtherState, PagedRow, PagedStep, Pages, Row, Snapshot, State,
+    most_likely,
 };
 pub use encoder::{Encoder, EncoderConfig, Pooling, batches, truncate};
 pub use error::{Error, NanLogit, Result};
 pub use families::families;
 pub use folder::{
-    OpenOptions, encoder_families, files, folder_families, open, open_with, tokenizer_metadata,
+    ModelKind, OpenOptions, encoder_families, files, folder_families, model_kinds, open, open_with,
+    tokenizer_metadata,
 };
 pub use warnings::warnings;

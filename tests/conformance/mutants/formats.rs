@@ -17,7 +17,7 @@ const OTHER_SCALE: &str = "scale of another group";
 const NO_SIGNS: &str = "signs ignored";
 
 #[rustfmt::skip]
-const FAULTS: [Fault; 36] = [
+const FAULTS: &[Fault] = &[
     (&quant::Q4_1, NIBBLES, |b| swap_nibbles(&mut b[4..])),
     (&quant::Q4_1, NO_MIN, |b| b[2..4].fill(0)),
     (&quant::Q5_0, NIBBLES, |b| swap_nibbles(&mut b[6..])),

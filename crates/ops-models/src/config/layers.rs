@@ -78,9 +78,9 @@ pub struct Window {
 
 impl Recurrent {
     /// Reads the metadata of a model with this many layers, and some after them that are not used.
-    pub(crate) fn read(keys: &Keys<'_>, (layers, passed_over): (usize, usize)) -> Result<Self> {
+    pub(crate) fn read(keys: &Keys<'_>, (layers, further_layers): (usize, usize)) -> Result<Self> {
         let layers = match keys.find::<&[bool]>("attention.recurrent_layers")? {
-            Some(said) if [layers, layers + passed_over].contains(&said.len()) => said[..layers].to_vec(),
+            Some(said) if [layers, layers + further_layers].contains(&said.len()) => said[..layers].to_vec(),
             Some(said) => {
                 let wanted = format!("one value for each of the {layers} layers");
                 return Err(keys.wrong(

@@ -1,6 +1,7 @@
 //! The attention of a step over all tokens so far.
 use super::pages::Keys;
 use super::{Attend, Decoder, Rotation, Rotations, Row};
+use crate::families::deepseek2::Latent;
 use crate::{Config, HeadShape, Result};
 use ops_core::model::{CacheRotation, Transformer, Weight};
 use ops_core::ops::*;
@@ -78,6 +79,23 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         part.output.apply(b, o.as_ref())
     }
 
+    /// The same if keys and values are compressed.
+    pub(super) fn latent_attention(
+        &self,
+        b: &B,
+        i: usize,
+        part: &Latent<B>,
+        mut past: Keys<'_, B::Space, T>,
+        h: Ref<'_, B, T>,
+    ) -> Result<TensorOf<B, T>> {
+        let Config { kv_heads, head_dim, .. } = self.config;
+        let (mut q, mut k) = (part.queries(b, h)?, part.keys(b, h)?);
+        self.rotate(b, i, &mut q, past.positions())?;
+        self.rotate(b, i, &mut k, past.positions())?;
+        past.add_keys(b, k.as_ref().reshape(&[h.dims()[0], kv_heads, head_dim])?)?;
+        part.result(b, &self.attend(b, i, q.as_ref(), None, &past)?)
+    }
+
     /// Queries `[t, heads, d]`, normed if the model does so and rotated at these positions: `[1, t, heads,
     /// d]`.
     fn rotated(
@@ -102,7 +120,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     }
 
     /// Attention of rotated queries `[t, heads · d]` over the caches: `[t, heads · dv]`.
-    pub(super) fn attend(
+    fn attend(
         &self,
         b: &B,
         i: usize,
@@ -158,13 +176,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
 
     /// Rotates the last features of queries or keys `[t, heads · d]` at these positions, for latent
     /// attention.
-    pub(super) fn rotate(
-        &self,
-        b: &B,
-        i: usize,
-        x: &mut TensorOf<B, T>,
-        positions: &TensorOf<B, u32>,
-    ) -> Result<()> {
+    fn rotate(&self, b: &B, i: usize, x: &mut TensorOf<B, T>, positions: &TensorOf<B, u32>) -> Result<()> {
         let Config { head_dim, rope_dim, rope, .. } = self.config;
         let (t, heads) = (x.dims()[0], x.dims()[1] / head_dim);
         let rows = x.as_mut().reshape(&[1, t, heads, head_dim])?.transpose(1, 2)?;

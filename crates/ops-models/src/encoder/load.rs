@@ -1,10 +1,9 @@
 //! Reads an encoder's tensors.
 use super::stack::{Added, Layer, Rotations, Stack, Tables};
 use super::{Encoder, EncoderConfig, Layers, MOST_DENSE, dense_name};
-use crate::decoder::feed_forward::Dense;
-use crate::decoder::load::{self, Loader};
-use crate::decoder::{Linear, Norm};
+use crate::decoder::load;
 use crate::keys::Keys;
+use crate::pieces::{Dense, Linear, Loader, Norm};
 use crate::{Activation, Config, NormKind, Result};
 use ops_core::model::{RopeScaling, RopeTables, Transformer, Weight};
 use ops_core::ops::LinearOps;

@@ -2,8 +2,7 @@
 use super::EncoderConfig;
 use super::batch::Batch;
 use crate::Result;
-use crate::decoder::feed_forward::Dense;
-use crate::decoder::{Linear, Norm};
+use crate::pieces::{Dense, Linear, Norm};
 use ops_core::model::{Transformer, Weight};
 use ops_core::ops::*;
 use ops_core::{Backend, Float, Shape, TensorOf, View};

@@ -3,18 +3,36 @@
 use super::{Family, PLAIN};
 use crate::folder::options::Options;
 use crate::folder::parts::{COMMON, Expansion, Folder, Found, Keys, Piece, Split, Waiting};
-use crate::{Experts, Latent, Result};
+use crate::{Experts, Latent as Plan, Result};
 use ops_core::model::RopeScaling;
 use ops_core::ops::{GroupScore, RopeForm, Scoring};
 use ops_gguf::{Assembly, GgmlType};
+
+mod latent;
+
+pub(crate) use latent::Latent;
 
 const DEEPSEEK: Folder = Folder { yarn_mscale: true, add_changed: add, ..COMMON };
 
 pub(super) const FAMILY: Family = Family {
     name: "deepseek2",
     folders: &[
-        Folder { model_type: "deepseek_v2", translate: translate_v2, ..DEEPSEEK },
-        Folder { model_type: "deepseek_v3", translate: translate_v3, ..DEEPSEEK },
+        Folder {
+            model_type: "deepseek_v2",
+            title: "DeepSeek V2",
+            example: "deepseek-ai/DeepSeek-V2",
+            refused: "GGUF files without `attn_k_b` and `attn_v_b`, or with MTP layers",
+            translate: translate_v2,
+            ..DEEPSEEK
+        },
+        Folder {
+            model_type: "deepseek_v3",
+            title: "DeepSeek V3",
+            example: "deepseek-ai/DeepSeek-V3",
+            refused: "GGUF files without `attn_k_b` and `attn_v_b`, or with MTP layers",
+            translate: translate_v3,
+            ..DEEPSEEK
+        },
     ],
     adjust: |keys, config| {
         config.rope = RopeForm::Interleaved;
@@ -33,7 +51,7 @@ pub(super) const FAMILY: Family = Family {
             return Err(keys.wrong("attention.head_count_kv", config.kv_heads, "1: one row for all heads"));
         }
         let query_rank = keys.find::<u32>("attention.q_lora_rank")?.filter(|rank| *rank > 0);
-        config.latent = Some(Latent {
+        config.latent = Some(Plan {
             rank,
             query_rank: query_rank.map(|rank| rank as usize),
             nope: key_length - config.rope_dim,

@@ -8,6 +8,8 @@ pub(super) const FAMILY: Family = Family {
     name: "gemma",
     folders: &[Folder {
         model_type: "gemma",
+        title: "Gemma",
+        example: "google/gemma-2b",
         post_attention_norm: false,
         translate: |options, _| {
             options.only("use_bidirectional_attention", "false", |value| value.as_bool() == Some(false))?;

@@ -20,6 +20,8 @@ pub(super) const FAMILY: Family = Family {
     name: "gemma2",
     folders: &[Folder {
         model_type: "gemma2",
+        title: "Gemma 2",
+        example: "google/gemma-2-2b-it",
         windows: Windows::ButEvery(2),
         translate: |options, keys| {
             options.only("use_bidirectional_attention", "false", |value| value.as_bool() == Some(false))?;

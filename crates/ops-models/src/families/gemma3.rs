@@ -11,6 +11,9 @@ pub(super) const FAMILY: Family = Family {
     name: "gemma3",
     folders: &[Folder {
         model_type: "gemma3_text",
+        title: "Gemma 3",
+        example: "google/gemma-3-1b-it",
+        refused: "images",
         windows: Windows::ButEvery(6),
         rope_base: None,
         head_norms: true,

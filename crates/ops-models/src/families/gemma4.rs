@@ -1,12 +1,16 @@
 //! Gemma 4: heads of two shapes, values normed and in large models the same as keys, a factor on each layer; in some models experts
 //! beside a dense block, in small ones embeddings for each layer and keys shared by the last layers. Gemma Team, 2026.
-use super::{Family, PLAIN};
+use super::{Family, PLAIN, gemma3n};
 use crate::folder::options::Options;
 use crate::folder::parts::{COMMON, Folder, Images, Keys, Split, Windows};
-use crate::{Activation, Experts, HeadShape, Result, Window};
+use crate::{Experts, HeadShape, Result};
 use ops_core::model::RopeScaling;
 use ops_gguf::Array;
 use serde_json::json;
+
+mod beside;
+
+pub(crate) use beside::Beside;
 
 /// Divides the frequencies of features that are not rotated, as in GGUF files.
 const NEVER: f32 = 1e30;
@@ -17,6 +21,9 @@ pub(super) const FAMILY: Family = Family {
     name: "gemma4",
     folders: &[Folder {
         model_type: "gemma4_text",
+        title: "Gemma 4",
+        example: "google/gemma-4-E2B-it",
+        refused: "images",
         images: Some(Images { model_type: "gemma4", defaults: || json!({}) }),
         activation: "gelu_pytorch_tanh",
         own_head_dim: true,
@@ -35,31 +42,14 @@ pub(super) const FAMILY: Family = Family {
         ..COMMON
     }],
     adjust: |keys, config| {
-        config.activation = Activation::Geglu;
-        config.embedding_scale = (config.dim as f64).sqrt();
-        config.logit_softcap = keys.float("final_logit_softcapping")?.filter(|cap| *cap != 0.0);
-        config.score_scale = Some(1.0);
-        config.post_norms = true;
-        config.value_norms = true;
+        gemma3n::layers(keys, config)?;
         config.layer_scales = true;
-        config.per_layer =
-            keys.find::<u32>("embedding_length_per_layer_input")?.filter(|n| *n > 0).map(|n| n as usize);
-        config.shared_kv = keys.find::<u32>("attention.shared_kv_layers")?.unwrap_or(0) as usize;
         if keys.find::<u32>("expert_count")?.unwrap_or(0) > 0 {
             config.experts = Some(Experts::read(keys, keys.count("expert_feed_forward_length")?)?);
             config.experts_beside = true;
         }
-        let pattern = "attention.sliding_window_pattern";
-        let layers = keys.find::<&[bool]>(pattern)?.unwrap_or_default();
-        let own = config.layers.saturating_sub(config.shared_kv);
-        let alike = |layer: usize| layers[..own].contains(&layers[layer]);
-        if layers.len() != config.layers || !(own..layers.len()).all(alike) {
-            let wanted =
-                format!("one for each of {} layers, with both kinds among the first {own}", config.layers);
-            return Err(keys.wrong(pattern, format!("{} values", layers.len()), wanted));
-        }
         let head_dim = keys.count("attention.key_length_swa")?;
-        let of_kind = |windowed: bool| layers.iter().position(|layer| *layer == windowed);
+        let of_kind = |windowed| (0..config.layers).find(|layer| config.is_windowed(*layer) == windowed);
         let kv_heads = |layer: Option<usize>, otherwise| config.kv_heads_in(layer).unwrap_or(otherwise);
         let (full, windowed) =
             (kv_heads(of_kind(false), config.kv_heads), kv_heads(of_kind(true), config.kv_heads));
@@ -78,31 +68,18 @@ pub(super) const FAMILY: Family = Family {
             let divisor = |pair| if pair < rotated { 1.0 } else { NEVER };
             config.rope_scaling = RopeScaling::Factors((0..half).map(divisor).collect());
         }
-        config.window = Some(Window {
-            rope_base: Some(keys.float("rope.freq_base_swa")?.unwrap_or(10_000.0)),
-            layers: Some(layers.to_vec()),
-            heads: Some(HeadShape {
-                kv_heads: windowed,
-                head_dim,
-                rope_dim: keys.count_or("rope.dimension_count_swa", head_dim)?,
-            }),
-            ..Window::but_every(usize::MAX, keys.count("attention.sliding_window")?)
-        });
+        let rope_dim = keys.count_or("rope.dimension_count_swa", head_dim)?;
+        if let Some(window) = &mut config.window {
+            window.heads = Some(HeadShape { kv_heads: windowed, head_dim, rope_dim });
+        }
         Ok(())
     },
     ..PLAIN
 };
 
 fn translate(options: &Options, keys: &mut Keys) -> Result<Split> {
-    let windowed = options.layers_of("layer_types", ["sliding_attention", "full_attention"])?;
-    let windowed = options.required("layer_types", windowed)?;
+    let (windowed, shared) = gemma3n::translate_layers(options, keys)?;
     heads(options, keys, &windowed)?;
-    keys.set("attention.sliding_window_pattern", Array::Bool(windowed.clone().into()))?;
-
-    keys.set_if("final_logit_softcapping", options.number("final_logit_softcapping")?.map(|cap| cap as f32))?;
-    let shared = options.count("num_kv_shared_layers")?.unwrap_or(0);
-    keys.set("attention.shared_kv_layers", shared)?;
-    keys.set("embedding_length_per_layer_input", options.count("hidden_size_per_layer_input")?.unwrap_or(0))?;
     if options.flag("use_double_wide_mlp")?.unwrap_or(false) {
         let ffn = keys.metadata.arch_u32("feed_forward_length")?;
         let own = windowed.len().saturating_sub(shared as usize);
@@ -111,9 +88,7 @@ fn translate(options: &Options, keys: &mut Keys) -> Result<Split> {
         keys.set("feed_forward_length", Array::U32(widths.into()))?;
     }
     // Visible in the tensors, or about images.
-    for option in
-        ["attention_k_eq_v", "enable_moe_block", "vocab_size_per_layer_input", "moe_intermediate_size"]
-    {
+    for option in ["attention_k_eq_v", "enable_moe_block", "moe_intermediate_size"] {
         options.get(option);
     }
     options

@@ -7,7 +7,14 @@ use ops_core::ops::RopeForm;
 
 pub(super) const FAMILY: Family = Family {
     name: "glm4",
-    folders: &[Folder { model_type: "glm4", partial_rope: Some(0.5), own_head_dim: true, ..COMMON }],
+    folders: &[Folder {
+        model_type: "glm4",
+        title: "GLM 4",
+        example: "zai-org/GLM-4-9B-0414",
+        partial_rope: Some(0.5),
+        own_head_dim: true,
+        ..COMMON
+    }],
     adjust: |_, config| {
         config.rope = RopeForm::Interleaved;
         config.post_norms = true;
@@ -20,6 +27,8 @@ pub(super) const WITH_EXPERTS: Family = Family {
     name: "glm4moe",
     folders: &[Folder {
         model_type: "glm4_moe",
+        title: "GLM 4.5 to 4.7",
+        example: "zai-org/GLM-4.5-Air",
         partial_rope: Some(0.5),
         own_head_dim: true,
         head_norms: true,
@@ -29,7 +38,7 @@ pub(super) const WITH_EXPERTS: Family = Family {
     }],
     adjust: |keys, config| {
         config.feed_norm = "post_attention_norm";
-        qwen3next::pass_over(keys, config)?;
+        qwen3next::further_layers(keys, config)?;
         config.experts = Some(Experts::read(keys, keys.count("expert_feed_forward_length")?)?);
         Ok(())
     },

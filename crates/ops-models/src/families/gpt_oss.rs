@@ -13,6 +13,8 @@ pub(super) const FAMILY: Family = Family {
     name: "gpt-oss",
     folders: &[Folder {
         model_type: "gpt_oss",
+        title: "GPT-OSS",
+        example: "openai/gpt-oss-20b",
         rope_base: Some(150_000.0),
         own_head_dim: true,
         windows: Windows::ButEvery(2),

@@ -16,14 +16,30 @@ const LLAMA: Folder = Folder {
 pub(super) const FAMILY: Family = Family {
     name: "llama",
     folders: &[
-        Folder { model_type: "llama", as_many_kv_heads: true, ..LLAMA },
+        Folder {
+            model_type: "llama",
+            title: "Llama 1 to 3",
+            example: "meta-llama/Llama-3.2-3B",
+            as_many_kv_heads: true,
+            ..LLAMA
+        },
         Folder {
             model_type: "mistral",
+            title: "Mistral",
+            example: "mistralai/Mistral-7B-Instruct-v0.3",
+            refused: "images",
             windows: Windows::All,
             images: Some(Images { model_type: "mistral3", defaults: || json!({}) }),
             ..LLAMA
         },
-        Folder { model_type: "mixtral", windows: Windows::All, rope_base: Some(1e6), ..LLAMA },
+        Folder {
+            model_type: "mixtral",
+            title: "Mixtral",
+            example: "mistralai/Mixtral-8x7B-v0.1",
+            windows: Windows::All,
+            rope_base: Some(1e6),
+            ..LLAMA
+        },
     ],
     adjust: |keys, config| {
         rows_in_pairs(keys, config)?;

@@ -8,6 +8,9 @@ pub(super) const FAMILY: Family = Family {
     name: "mistral3",
     folders: &[Folder {
         model_type: "ministral3",
+        title: "Ministral 3",
+        example: "mistralai/Ministral-3-8B-Instruct-2512",
+        refused: "attention windows (`sliding_window`)",
         own_head_dim: true,
         yarn_mscale: true,
         query_growth: true,

@@ -11,6 +11,8 @@ pub(super) const FAMILY: Family = Family {
     name: "phi3",
     folders: &[Folder {
         model_type: "phi3",
+        title: "Phi 3",
+        example: "microsoft/Phi-4-mini-instruct",
         windows: Windows::All,
         partial_rope: Some(1.0),
         long_rope: true,

@@ -6,6 +6,9 @@ pub(super) const FAMILY: Family = Family {
     name: "qwen3",
     folders: &[Folder {
         model_type: "qwen3",
+        title: "Qwen 3",
+        example: "Qwen/Qwen3-0.6B",
+        refused: "`use_sliding_window`",
         windows: Windows::Off,
         own_head_dim: true,
         head_norms: true,

@@ -11,6 +11,9 @@ pub(super) const FAMILY: Family = Family {
     name: "qwen35",
     folders: &[Folder {
         model_type: "qwen3_5_text",
+        title: "Qwen 3.5, 3.6, 3.8",
+        example: "Qwen/Qwen3.5-27B",
+        refused: "images",
         images: Some(Images { model_type: "qwen3_5", defaults: || json!({}) }),
         ..QWEN35
     }],
@@ -22,6 +25,9 @@ pub(super) const WITH_EXPERTS: Family = Family {
     name: "qwen35moe",
     folders: &[Folder {
         model_type: "qwen3_5_moe_text",
+        title: "Qwen 3.5 with experts",
+        example: "Qwen/Qwen3.5-35B-A3B",
+        refused: "images",
         dense: false,
         images: Some(Images { model_type: "qwen3_5_moe", defaults: || json!({}) }),
         experts: qwen3next::widths,
@@ -51,7 +57,7 @@ fn translate(options: &Options, keys: &mut Keys) -> Result<Split> {
     keys.set("ssm.heads_grouped", true)?;
     options.only("attn_output_gate", "true", |value| value.as_bool() == Some(true))?;
     options.only("mamba_ssm_dtype", "float32", |value| value.as_str() == Some("float32"))?;
-    // About the layer that is passed over.
+    // Visible in the tensors.
     for option in ["mtp_num_hidden_layers", "mtp_use_dedicated_embeddings"] {
         options.get(option);
     }

@@ -8,6 +8,9 @@ pub(super) const FAMILY: Family = Family {
     name: "qwen3moe",
     folders: &[Folder {
         model_type: "qwen3_moe",
+        title: "Qwen 3 with experts",
+        example: "Qwen/Qwen3-30B-A3B",
+        refused: "dense layers between those with experts",
         windows: Windows::Off,
         own_head_dim: true,
         head_norms: true,

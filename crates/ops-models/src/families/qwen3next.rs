@@ -11,7 +11,14 @@ use ops_gguf::{Array, Assembly, GgmlType};
 
 pub(super) const FAMILY: Family = Family {
     name: "qwen3next",
-    folders: &[Folder { model_type: "qwen3_next", experts: experts_and_shared, ..FOLDER }],
+    folders: &[Folder {
+        model_type: "qwen3_next",
+        title: "Qwen 3 Next",
+        example: "Qwen/Qwen3-Next-80B-A3B-Instruct",
+        refused: "biases on queries (`attention_bias`), `use_sliding_window`, dense layers between those with experts",
+        experts: experts_and_shared,
+        ..FOLDER
+    }],
     adjust: |keys, config| {
         layers(keys, config)?;
         config.experts = Some(Experts::read(keys, keys.count("expert_feed_forward_length")?)?);
@@ -28,8 +35,7 @@ pub(super) const FOLDER: Folder = Folder {
     partial_rope: Some(0.25),
     norms_plus_one: true,
     post_attention_norm: true,
-    // A layer that predicts more than the next token.
-    ignored: Some("mtp."),
+    further: Some("mtp."),
     own_layer_types: true,
     translate,
     add_changed: add,
@@ -40,19 +46,20 @@ pub(super) const FOLDER: Folder = Folder {
 pub(super) fn layers(keys: &crate::keys::Keys<'_>, config: &mut Config) -> Result<()> {
     config.feed_norm = "post_attention_norm";
     config.gated = true;
-    pass_over(keys, config)?;
-    config.recurrent = Some(Recurrent::read(keys, (config.layers, config.passed_over))?);
+    config.runs_further = true;
+    further_layers(keys, config)?;
+    config.recurrent = Some(Recurrent::read(keys, (config.layers, config.further_layers))?);
     Ok(())
 }
 
-/// Layers that predict further tokens come last. They are passed over, as in folders.
-pub(super) fn pass_over(keys: &crate::keys::Keys<'_>, config: &mut Config) -> Result<()> {
+/// Layers that predict further tokens come last.
+pub(super) fn further_layers(keys: &crate::keys::Keys<'_>, config: &mut Config) -> Result<()> {
     let key = "nextn_predict_layers";
-    config.passed_over = keys.find::<u32>(key)?.unwrap_or(0) as usize;
-    let rest = config.layers.checked_sub(config.passed_over).filter(|rest| *rest > 0);
+    config.further_layers = keys.find::<u32>(key)?.unwrap_or(0) as usize;
+    let rest = config.layers.checked_sub(config.further_layers).filter(|rest| *rest > 0);
     config.layers = rest.ok_or_else(|| {
         let wanted = format!("less than the {} layers of block_count", config.layers);
-        keys.wrong(key, config.passed_over, wanted)
+        keys.wrong(key, config.further_layers, wanted)
     })?;
     Ok(())
 }

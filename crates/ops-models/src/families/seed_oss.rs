@@ -6,6 +6,8 @@ pub(super) const FAMILY: Family = Family {
     name: "seed_oss",
     folders: &[Folder {
         model_type: "seed_oss",
+        title: "Seed OSS",
+        example: "ByteDance-Seed/Seed-OSS-36B-Instruct",
         own_head_dim: true,
         post_attention_norm: true,
         translate: |options, _| {

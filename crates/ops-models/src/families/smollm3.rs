@@ -11,6 +11,9 @@ pub(super) const FAMILY: Family = Family {
     name: "smollm3",
     folders: &[Folder {
         model_type: "smollm3",
+        title: "SmolLM 3",
+        example: "HuggingFaceTB/SmolLM3-3B",
+        refused: "rope left out of other layers than every fourth",
         windows: Windows::Off,
         tied: true,
         rope_base: Some(2e6),

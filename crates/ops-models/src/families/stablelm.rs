@@ -9,6 +9,9 @@ pub(super) const FAMILY: Family = Family {
     name: "stablelm",
     folders: &[Folder {
         model_type: "stablelm",
+        title: "StableLM",
+        example: "stabilityai/stablelm-2-zephyr-1_6b",
+        refused: "norms of heads (`qk_layernorm`)",
         eps: "layer_norm_eps",
         partial_rope: Some(0.25),
         translate,

@@ -8,6 +8,8 @@ pub(super) const FAMILY: Family = Family {
     name: "starcoder2",
     folders: &[Folder {
         model_type: "starcoder2",
+        title: "StarCoder 2",
+        example: "bigcode/starcoder2-7b",
         eps: "norm_epsilon",
         activation: "gelu_pytorch_tanh",
         windows: Windows::All,

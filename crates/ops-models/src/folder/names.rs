@@ -1,7 +1,7 @@
 //! Names of tensors in `transformers` and in GGUF.
 
 /// Parts of a layer: `model.layers.N.THEIRS`, `blk.N.OURS`.
-const LAYER: [(&str, &str); 46] = [
+const LAYER: [(&str, &str); 53] = [
     ("input_layernorm", "attn_norm"),
     ("post_attention_layernorm", "ffn_norm"),
     ("self_attn.q_proj", "attn_q"),
@@ -48,14 +48,30 @@ const LAYER: [(&str, &str); 46] = [
     ("per_layer_input_gate", "inp_gate"),
     ("per_layer_projection", "proj"),
     ("post_per_layer_input_norm", "post_norm"),
+    ("altup.router_norm", "altup_router_norm"),
+    ("altup.modality_router", "altup_router"),
+    ("altup.prediction_coefs", "altup_predict_coef"),
+    ("altup.correction_coefs", "altup_correct_coef"),
+    ("laurel.linear_left", "laurel_l"),
+    ("laurel.linear_right", "laurel_r"),
+    ("laurel.post_laurel_norm", "laurel_post_norm"),
+];
+
+/// Parts beside a layer that predicts further tokens: `mtp.THEIRS`, `blk.N.OURS`.
+const FURTHER: [(&str, &str); 4] = [
+    ("fc", "nextn.eh_proj"),
+    ("pre_fc_norm_embedding", "nextn.enorm"),
+    ("pre_fc_norm_hidden", "nextn.hnorm"),
+    ("norm", "nextn.shared_head_norm"),
 ];
 
 /// Tensors of a layer that are neither weights nor biases there: whole names.
-const OTHER: [(&str, &str); 8] = [
+const OTHER: [(&str, &str); 9] = [
     ("mlp.gate.e_score_correction_bias", "exp_probs_b.bias"),
     ("self_attn.sinks", "attn_sinks.weight"),
     ("linear_attn.dt_bias", "ssm_dt.bias"),
     ("layer_scalar", "layer_output_scale.weight"),
+    ("altup.correct_output_scale", "altup_correct_scale.weight"),
     ("router.scale", "ffn_gate_inp.scale"),
     ("router.per_expert_scale", "ffn_down_exps.scale"),
     ("experts.gate_up_proj", "ffn_gate_up_exps.weight"),
@@ -105,12 +121,16 @@ const WHOLE: [(&str, &str); 6] = [
     ("lm_head", "output"),
 ];
 
+/// Matrices of the whole model that are one tensor in GGUF: `THEIRS.N`.
+const STACKED: [(&str, &str); 2] =
+    [("model.altup_projections", "altup_proj"), ("model.altup_unembed_projections", "altup_unembd_proj")];
+
 /// The role of a tensor.
 #[derive(Debug, PartialEq)]
 pub(super) enum Place {
     /// The GGUF tensor of this name.
     Tensor(String),
-    /// One expert's part of the GGUF tensor of this name.
+    /// The part of the GGUF tensor of this name that belongs to an expert or another piece of this number.
     Expert(String, usize),
     /// A tensor of this layer that has another form in GGUF, by its name in the layer.
     Changed(usize, &'static str),
@@ -129,7 +149,11 @@ pub(super) fn place(name: &str, post_normed: bool) -> Option<Place> {
     };
     let Some(name) = name.strip_prefix("model.layers.") else {
         let (part, kind) = weight_or_bias(name)?;
-        return Some(Place::Tensor(format!("{}.{kind}", of(&WHOLE, part)?)));
+        let stacked = part.rsplit_once('.').and_then(|(part, at)| Some((of(&STACKED, part)?, at)));
+        return Some(match stacked {
+            Some((ours, at)) => Place::Expert(format!("{ours}.{kind}"), at.parse().ok()?),
+            None => Place::Tensor(format!("{}.{kind}", of(&WHOLE, part)?)),
+        });
     };
     let (layer, name) = name.split_once('.')?;
     let layer: usize = layer.parse().ok()?;
@@ -167,6 +191,35 @@ pub(super) fn theirs(ours: &str, post_normed: bool) -> Option<String> {
     let (part, kind) = weight_or_bias(name)?;
     let own = if post_normed { of(&POST_NORMED, part) } else { None };
     Some(format!("model.layers.{layer}.{}.{kind}", own.or_else(|| of(&LAYER, part))?))
+}
+
+/// The role of `mtp.PART` in a model of this many layers, and the number of its layer after these. One without a known role is
+/// an error if the layer is loaded.
+pub(super) fn place_of_further(part: &str, layers: usize, post_normed: bool) -> (usize, Place) {
+    let numbered = part.strip_prefix("layers.").and_then(|rest| rest.split_once('.'));
+    let numbered = numbered.and_then(|(at, part)| Some((at.parse::<usize>().ok()?, part)));
+    let (at, part) = numbered.unwrap_or((0, part));
+    let layer = layers.saturating_add(at);
+    let known = match numbered {
+        Some(_) => place(&format!("model.layers.{layer}.{part}"), post_normed),
+        None => weight_or_bias(part).and_then(|(part, kind)| {
+            let (_, ours) = FURTHER.iter().find(|(theirs, _)| *theirs == part)?;
+            Some(Place::Tensor(format!("blk.{layer}.{ours}.{kind}")))
+        }),
+    };
+    (at, known.unwrap_or_else(|| Place::Tensor(format!("blk.{layer}.{part}"))))
+}
+
+/// The name in `transformers`, after the prefix, of a GGUF tensor of a layer after the last of this many.
+pub(super) fn theirs_of_further(ours: &str, layers: usize, post_normed: bool) -> Option<String> {
+    let (layer, name) = ours.strip_prefix("blk.")?.split_once('.')?;
+    let at = layer.parse::<usize>().ok()?.checked_sub(layers)?;
+    let (part, kind) = weight_or_bias(name)?;
+    if let Some((theirs, _)) = FURTHER.iter().find(|(_, ours)| *ours == part) {
+        return Some(format!("{theirs}.{kind}"));
+    }
+    let theirs = theirs(ours, post_normed)?;
+    Some(format!("layers.{at}.{}", theirs.strip_prefix(&format!("model.layers.{layer}."))?))
 }
 
 /// Splits the name of a weight or a bias into stem and ending.

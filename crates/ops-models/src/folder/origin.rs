@@ -12,6 +12,7 @@ const WARNINGS: &str = "folder.warnings";
 /// Three strings for each tensor: its name in GGUF, its name in the folder, and its file.
 const TENSORS: &str = "folder.tensors";
 const NAMES: &str = "folder.names";
+const FURTHER: &str = "folder.further";
 const IN_LAYER: &str = "blk.";
 
 /// Keys, after the name of the architecture, and the options that they stand for.
@@ -87,6 +88,20 @@ fn theirs_of_encoder(metadata: &Metadata, ours: &str) -> Option<String> {
     Some(format!("{layers}{layer}.{}.{kind}", find(&format!("{IN_LAYER}{part}"))?))
 }
 
+/// Remembers what comes before the names of tensors of layers after the last of this many.
+pub(super) fn set_further(metadata: &mut Metadata, prefix: &str, layers: usize) -> Result<()> {
+    metadata.set(FURTHER, [prefix.to_owned(), layers.to_string()].as_slice())?;
+    Ok(())
+}
+
+/// The name that a GGUF tensor of such a layer has in the folder; `None` for another layer's.
+fn theirs_of_further(metadata: &Metadata, ours: &str, post_normed: bool) -> Option<String> {
+    let all: Vec<&str> = metadata.strings(FURTHER).ok()?.iter().collect();
+    let [prefix, layers] = all.as_slice() else { return None };
+    let name = names::theirs_of_further(ours, layers.parse().ok()?, post_normed)?;
+    Some(format!("{prefix}{name}"))
+}
+
 /// Remembers name and file of each tensor, by its name in GGUF.
 pub(super) fn set_tensors<'t>(
     metadata: &mut Metadata,
@@ -154,7 +169,9 @@ fn tensor(metadata: &Metadata, ours: &str, folder: &Path) -> (String, PathBuf) {
         Some(one) => (one[1].to_owned(), PathBuf::from(one[2])),
         None => {
             let post_normed = known.iter().any(|name| name.ends_with("post_attention_norm.weight"));
-            let theirs = theirs_of_encoder(metadata, ours).or_else(|| names::theirs(ours, post_normed));
+            let theirs = theirs_of_encoder(metadata, ours)
+                .or_else(|| theirs_of_further(metadata, ours, post_normed))
+                .or_else(|| names::theirs(ours, post_normed));
             (theirs.unwrap_or_else(|| ours.to_owned()), folder.to_owned())
         }
     }

@@ -13,6 +13,12 @@ use std::rc::Rc;
 /// A kind of folder: a family, or a member of one, as `config.json` describes it.
 pub(crate) struct Folder {
     pub(crate) model_type: &'static str,
+    /// What such models are called; empty for an encoder.
+    pub(crate) title: &'static str,
+    /// One of them, by its name on the Hugging Face Hub.
+    pub(crate) example: &'static str,
+    /// Which variants are refused, in Markdown.
+    pub(crate) refused: &'static str,
     /// The names of an encoder's tensors; `None` for a decoder.
     pub(crate) encoder: Option<&'static Names>,
     /// The model with images of which this is the text model.
@@ -39,8 +45,8 @@ pub(crate) struct Folder {
     /// Whether `post_attention_layernorm` is `post_attention_norm` in GGUF; in other families it is
     /// `ffn_norm`.
     pub(crate) post_attention_norm: bool,
-    /// Tensors with this name prefix are ignored, as `transformers` does.
-    pub(crate) ignored: Option<&'static str>,
+    /// Before the names of tensors of a layer that predicts further tokens.
+    pub(crate) further: Option<&'static str>,
     /// Whether `layer_types` has names of its own, which `translate` reads.
     pub(crate) own_layer_types: bool,
     /// Whether rotary frequencies may have the factors of longrope.
@@ -93,6 +99,9 @@ pub(crate) struct Images {
 /// What most kinds have; each says what differs.
 pub(crate) const COMMON: Folder = Folder {
     model_type: "",
+    title: "",
+    example: "",
+    refused: "",
     encoder: None,
     images: None,
     dense: true,
@@ -107,7 +116,7 @@ pub(crate) const COMMON: Folder = Folder {
     tied: false,
     norms_plus_one: false,
     post_attention_norm: false,
-    ignored: None,
+    further: None,
     own_layer_types: false,
     long_rope: false,
     proportional_rope: false,

@@ -1,6 +1,6 @@
 //! Tensors of safetensors files, in place.
 use super::images;
-use super::names::{Place, place};
+use super::names::{Place, place, place_of_further};
 use super::options::{Options, wrong};
 use super::parts::{FLOATS, Found, Piece, Translated, Waiting, float_type, widened};
 use crate::Result;
@@ -41,6 +41,8 @@ struct Collection<'a> {
     waiting: Waiting,
     embeddings: Option<Rows>,
     head: Option<Rows>,
+    /// The number of layers after the last one.
+    further: usize,
 }
 
 /// Adds the tensors of a folder to a model.
@@ -58,6 +60,7 @@ pub(super) fn add(
         waiting: Waiting::new(),
         embeddings: None,
         head: None,
+        further: 0,
     };
     all.rope_factors()?;
     for (file, listed) in files(folder)? {
@@ -168,15 +171,19 @@ impl Collection<'_> {
         let Translated { layers, further_layers, .. } = *self.translated;
         let further = layers..layers.saturating_add(further_layers);
         let layer = name.strip_prefix("model.layers.").and_then(|rest| rest.split('.').next()?.parse().ok());
-        if folder.ignored.is_some_and(|prefix| name.starts_with(prefix))
-            || layer.is_some_and(|layer| further.contains(&layer))
-        {
+        if layer.is_some_and(|layer| further.contains(&layer)) {
             return Ok(());
         }
         let what = || format!("tensor {name}");
-        let place = match folder.encoder {
-            Some(names) => names.place(name),
-            None => place(name, folder.post_attention_norm),
+        let of_further = folder.further.and_then(|prefix| name.strip_prefix(prefix));
+        let place = match (folder.encoder, of_further) {
+            (Some(names), _) => names.place(name),
+            (None, Some(part)) => {
+                let (at, place) = place_of_further(part, layers, folder.post_attention_norm);
+                self.further = self.further.max(at.saturating_add(1));
+                Some(place)
+            }
+            (None, None) => place(name, folder.post_attention_norm),
         };
         let place = place.ok_or_else(|| {
             let got = "a name that this program does not know";
@@ -228,6 +235,18 @@ impl Collection<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Counts the layers after the last one, as GGUF does.
+    fn further_layers(&mut self) -> Result<()> {
+        let Translated { layers, folder, .. } = *self.translated;
+        let (Some(prefix), 1..) = (folder.further, self.further) else { return Ok(()) };
+        let metadata = self.model.metadata();
+        let architecture = metadata.architecture()?.to_owned();
+        let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        metadata.set(format!("{architecture}.block_count"), count(layers.saturating_add(self.further)))?;
+        metadata.set(format!("{architecture}.nextn_predict_layers"), count(self.further))?;
+        super::origin::set_further(metadata, prefix, layers)
     }
 
     /// Factors that are tensors in GGUF.
@@ -315,6 +334,7 @@ impl Collection<'_> {
             return Err(wrong(folder, "tensor lm_head.weight", "nothing", wanted));
         }
         self.check_layers(folder)?;
+        self.further_layers()?;
         super::origin::set_tensors(self.model.metadata(), self.names.iter())?;
         if let Some(name) = self.waiting.keys().next() {
             let what = format!("tensor {name}");

@@ -1,54 +1,14 @@
 //! Reads the tensors of feed-forward blocks.
-use super::super::feed_forward::{Beside, Dense, Matrices, Mixture};
-use super::super::{Linear, Norm};
 use super::Loader;
-use crate::{Activation, Config, Experts, NormKind, Result};
+use crate::pieces::{Dense, Linear, Matrices, Mixture};
+use crate::{Activation, Config, Experts, Result};
 use ops_core::Float;
 use ops_core::model::{Transformer, Weight};
-use ops_core::ops::{CastOps, ElementwiseOps, LinearOps};
+use ops_core::ops::{CastOps, LinearOps};
 
 impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
-    /// A dense block and experts side by side.
-    pub(super) fn beside(&self, i: usize, experts: Experts) -> Result<Beside<B>> {
-        let Config { dim, norm_eps, .. } = *self.config;
-        let Experts { count, ffn, .. } = experts;
-        let part = |name: &str| format!("blk.{i}.{name}");
-        let unit = self.config.stream_unit::<T>();
-        // The router reads the stream itself, normed and scaled.
-        let mut weight = self.vector(&part("ffn_gate_inp.scale"), dim)?;
-        ElementwiseOps::<f32>::affine_inplace(self.backend, &mut weight, (dim as f64).sqrt().recip(), 0.0)?;
-        let router_norm = Norm { kind: NormKind::Rms, eps: norm_eps / (unit * unit), weight, bias: None };
-        let both = part("ffn_gate_up_exps");
-        let rows = self.product("expert_feed_forward_length", 2, ffn)?;
-        let half = |first: usize| -> Result<Matrices<B>> {
-            let groups: Vec<_> =
-                (0..count).map(|e| (2 * e + first) * ffn..(2 * e + first + 1) * ffn).collect();
-            let name = format!("{both}.weight");
-            self.mark(&name);
-            let weight = self.weights.row_groups(&name, &[count, rows, dim], &groups)?;
-            Ok(Matrices { weight: self.stack(weight, count, ffn)?, bias: None })
-        };
-        Ok(Beside {
-            dense: self.dense(i, "", self.config.ffn_of(i))?,
-            dense_norm: self.norm(&part("post_ffw_norm_1"), dim)?,
-            router_norm,
-            pre_norm: self.stream_norm(&part("pre_ffw_norm_2"))?,
-            mixture: Mixture {
-                router: self.linear(&part("ffn_gate_inp"), [count, dim])?,
-                gate: half(0)?,
-                up: half(1)?,
-                down: self.matrices(&part("ffn_down_exps"), [count, dim, ffn])?,
-                choice_bias: None,
-                shared: None,
-                plan: experts,
-            },
-            expert_scales: self.vector(&part("ffn_down_exps.scale"), count)?,
-            mixture_norm: self.norm(&part("post_ffw_norm_2"), dim)?,
-        })
-    }
-
     /// The dense block of this width, whose tensors' names end in `suffix`.
-    pub(super) fn dense(&self, i: usize, suffix: &str, ffn: usize) -> Result<Dense<B>> {
+    pub(crate) fn dense(&self, i: usize, suffix: &str, ffn: usize) -> Result<Dense<B>> {
         let Config { dim, activation, .. } = *self.config;
         let part = |name: &str| format!("blk.{i}.{name}{suffix}");
         let down = self.linear(&part("ffn_down"), [dim, ffn])?;
@@ -66,7 +26,7 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         Ok(Dense { gate, up: self.rows(&up, &dims, ffn..2 * ffn)?, down })
     }
 
-    pub(super) fn mixture(&self, i: usize, experts: Experts) -> Result<Mixture<B>> {
+    pub(crate) fn mixture(&self, i: usize, experts: Experts) -> Result<Mixture<B>> {
         let Config { dim, .. } = *self.config;
         let Experts { count, ffn, shared, .. } = experts;
         let part = |name: &str| format!("blk.{i}.{name}");
@@ -96,7 +56,7 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         Ok((block, gate))
     }
     /// Several matrices in one tensor, `[count, n, k]`, with their biases if the file has them.
-    pub(in crate::decoder) fn matrices(&self, part: &str, [count, n, k]: [usize; 3]) -> Result<Matrices<B>> {
+    pub(crate) fn matrices(&self, part: &str, [count, n, k]: [usize; 3]) -> Result<Matrices<B>> {
         let (name, bias) = (format!("{part}.weight"), format!("{part}.bias"));
         self.mark(&name);
         let weight = self.weights.rows(&name, &[count, n, k], 0..self.product(part, count, n)?)?;
@@ -112,7 +72,7 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
     }
 
     /// Rows of `count` matrices as one tensor of three axes.
-    fn stack(&self, rows: Weight<B::Space>, count: usize, n: usize) -> Result<Weight<B::Space>> {
+    pub(crate) fn stack(&self, rows: Weight<B::Space>, count: usize, n: usize) -> Result<Weight<B::Space>> {
         let (dtype, layout) = (rows.dtype(), *rows.layout());
         let layout = layout.reshape(&[count, n, layout.last()])?;
         Ok(Weight::new(rows.into_buffer(), dtype, layout)?)
