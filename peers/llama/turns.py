@@ -13,7 +13,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import compare
-import model
+from llama import model
 
 PROMPT, MORE = 512, 32
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -68,8 +68,16 @@ def row(args, kind):
     path = args.models / f"{kind}.gguf"
     if not path.exists():
         model.main(str(path), kind)
-    # Read into memory, so that the first round does not read from disk.
-    size = len(path.read_bytes())
+    size = path.stat().st_size
+    cells, best = rates(args, path)
+    # A token reads all weights, but only one row of the embedding table.
+    read = size * (1 - model.share_of_table())
+    return f"| {kind} | {' | '.join(cells)} | {best['ours', 'decode_per_second'] * read / 1e9:.1f} |"
+
+
+def rates(args, path):
+    """Tokens per second of both programs with a file, as cells of a table, and as numbers."""
+    path.read_bytes()  # So that the first round does not read from disk.
     best = {}
     for _ in range(args.rounds):
         for who, run, program in (("ours", ours, args.ours), ("llama", theirs, args.llama)):
@@ -80,9 +88,7 @@ def row(args, kind):
     for what in ("prefill_per_second", "decode_per_second"):
         left, right = best["ours", what], best["llama", what]
         cells += [f"{left:.1f}", f"{right:.1f}", f"{left / right:.2f}"]
-    # A token reads all weights, but only one row of the embedding table.
-    read = size * (1 - model.share_of_table())
-    return f"| {kind} | {' | '.join(cells)} | {best['ours', 'decode_per_second'] * read / 1e9:.1f} |"
+    return cells, best
 
 
 def write(text):
