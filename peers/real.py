@@ -2,7 +2,7 @@
 
 Weights are dequantized by the package `gguf`. With exact activations, our logits must be those of `transformers` but for rounding to
 f32, and every choice of a token the same. With activations rounded to 8 bits, a choice may differ where the best two logits are near.
-The bounds of the NMSE are for the last logits of all prompts together.
+The bounds of the NMSE are for the last logits of each prompt.
 """
 
 import argparse
