@@ -32,7 +32,7 @@ pub(crate) struct Entry {
     pub(crate) runs_in: Group,
     /// Operands whose element type may differ from that.
     pub(crate) typed: &'static [TypedOperand],
-    /// The axis along which results are independent, so that checking a part of them is possible.
+    /// The axis along which results are independent, so that checking a part of them is possible; empty if there is none.
     pub(crate) cut: &'static str,
     /// How to count arithmetic operations, for GFLOP/s.
     pub(crate) flops: Flops,

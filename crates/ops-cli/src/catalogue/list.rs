@@ -193,6 +193,8 @@ fn products(name: &str) -> Option<Facts> {
         "router_topk" => Facts { flops: Flops::EachRead(5.0), cut: "n", sweep: Sweep::Logits, ..facts(0.0) },
         // Comparisons, and probabilities of the few ids that are kept, are not counted.
         "sample" => Facts { cut: "n", sweep: Sweep::Vocabulary, ..facts(0.0) },
+        // A number depends on its place in the whole, so there is no part to check.
+        "random_uniform" | "random_normal" => Facts { cut: "", ..facts(0.0) },
         "conv1d_update" => {
             // Four products and sums, as in models.
             let defaults = &[("w", "4"), ("s", "3")];
@@ -274,7 +276,7 @@ fn planes(name: &str) -> Option<Facts> {
 fn elementwise(op: &registry::Entry) -> Facts {
     // Operations in the formula.
     let flops = match op.name {
-        "copy" | "fill" | "where" | "cast" | "random_uniform" | "random_normal" => 0.0,
+        "copy" | "fill" | "where" | "cast" => 0.0,
         "affine" | "affine_inplace" | "clamp" => 2.0,
         "elu" => 3.0,
         "silu" | "sigmoid" => 3.0,
