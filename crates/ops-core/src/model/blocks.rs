@@ -88,10 +88,11 @@ impl Blocks {
         }
         Ok(Blocks { pool: Arc::new(Pool { count, size, memories: None, state: Mutex::default() }) })
     }
-    /// The same, with memories for at most `memories` sequences at a time.
+    /// Like [`new`](Self::new), with memories, which hold the state of recurrent layers, for at most `memories` sequences at a time.
     ///
-    /// A memory cannot go back to an earlier token, and is not shared. So a sequence that is forked, or truncated to some of its tokens,
-    /// has none: to append to it is an error, until it is truncated to 0.
+    /// A memory cannot return to an earlier token and cannot be shared. So [`Sequence::fork`] leaves the original's memory alone and
+    /// gives the new sequence none, and [`Sequence::truncate`] drops the memory if it removes tokens. Appending to a sequence that has
+    /// tokens but no memory is an error; truncate it to 0 and process its tokens again.
     ///
     /// # Errors
     /// As [`new`](Self::new).

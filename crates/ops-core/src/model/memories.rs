@@ -1,4 +1,4 @@
-//! What recurrent layers keep of many texts: one tensor for each kind of memory, `[memories, ..]`.
+//! The state of recurrent layers for many sequences: one tensor for each kind of memory, `[memories, ..]`.
 use super::Sequence;
 use crate::ops::{CacheOps, IndexOps, IndexSelect};
 use crate::{Backend, Float, Result, Space, Tensor, TensorMut, TensorRef, View};

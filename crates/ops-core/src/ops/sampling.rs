@@ -50,20 +50,22 @@ ops! {
 
     /// Random numbers of a distribution: `random_uniform` or `random_normal`.
     ///
-    /// Operands: `y` of any shape, which is only written.
+    /// Operands: `y` of any shape, whose old contents are ignored.
     ///
-    /// A block is the four words of Philox-4×32-10 with the key `seed` and the counter `(block, 1)`, of 64 bits each, low words first.
-    /// Elements 0 to 3 of `y`, in row-major order, are made of block `offset`, elements 4 to 7 of the next, and so on. In f64, a
-    /// block's words 0 and 1, and 2 and 3, are joined, low words first, and a block makes two elements.
+    /// Block `b` is the output of Philox-4×32-10: four words of 32 bits, for the key `seed` of 64 bits and the counter of 128 bits whose
+    /// low half is `b` and whose high half is 1. Elements 0 to 3 of `y`, in row-major order, come from block `offset`, elements 4 to
+    /// 7 from the next, and so on. In f64, words 0 and 1 form one word of 64 bits, and words 2 and 3 another, the first of them being
+    /// the lower half. So a block yields two elements.
     ///
-    /// **Uniform:** element `i` is `⌊w · 2ᵖ⌋ · 2⁻ᵖ`, from 0 to below 1. Here `w` is the block's next word, as a fraction of all its
-    /// bits, and `p` is the precision of `T`: 8 bits for bf16, 11 for f16, 24 for f32, 53 for f64. All backends give the same bits.
+    /// **Uniform,** in [0, 1): an element is the highest `p` bits of its word, times 2⁻ᵖ. Here `p` is the precision of `T`: 8 bits for
+    /// bf16, 11 for f16, 24 for f32, 53 for f64. Results are equal bit for bit on all backends.
     ///
-    /// **Normal:** of mean 0 and variance 1. Two words make two elements, `r · cos(2π v)` and `r · sin(2π v)`, with `r =
-    /// √(−2 ln(1 − u))`. `u` and `v` are uniform numbers as above, of 24 bits, or 53 in f64. So no element is beyond 5.8, or 8.6.
+    /// **Normal,** of mean 0 and variance 1: consecutive words give `u` and `v`, uniform with 24 bits (53 in f64). They yield
+    /// `r · cos(2πv)` and `r · sin(2πv)`, with `r = √(−2 ln(1 − u))`. Magnitudes are at most 5.8 (8.6 in f64). Backends may differ
+    /// within the op's tolerance.
     ///
-    /// No number depends on how many there are. To go on with a sequence of `n` numbers, add `⌈n / 4⌉` to the offset, or `⌈n / 2⌉` in
-    /// f64. The counter's upper half is 0 in [`Sample`], so one seed may serve both ops.
+    /// An element depends only on its index, not on the size of `y`. To continue after `n` numbers, add `⌈n / 4⌉` to the offset, or
+    /// `⌈n / 2⌉` in f64. The upper half of the counter of [`Sample`] is 0, so both ops may use the same seed.
     ///
     /// Philox: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011. Normal numbers: Box and Muller, "A note on the
     /// generation of random normal deviates", 1958.
