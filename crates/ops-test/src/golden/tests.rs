@@ -212,6 +212,20 @@ fn generated_cases() -> impl Iterator<Item = CaseBuilder> {
             })
             .f64("out.y", &[1, 1], &[0.0])
             .meta("limit.y", "exact"),
+        // Of the words 0x844515e1 and 0xf08d6eaa, which another implementation of Philox gives.
+        CaseBuilder::new("random_uniform", "f32", json!({"seed": 0}))
+            .f64(
+                "out.y",
+                &[2],
+                &[
+                    f64::from(0x844515u32) / f64::from(1u32 << 24),
+                    f64::from(0xf08d6eu32) / f64::from(1u32 << 24),
+                ],
+            )
+            .meta("limit.y", "exact"),
+        CaseBuilder::new("random_normal", "f32", json!({"seed": 0}))
+            .f64("out.y", &[2], &[1.1202434188318223, -0.44632233830327483])
+            .meta("limit.y", 1e-13),
         rope("rope_inplace"),
         rope("rope_i_inplace"),
         rope("rope_thd_inplace"),
