@@ -263,8 +263,8 @@ pub trait RandomOps<T: Float>: Execute<Random<T>> {
     /// # let b = ops_cpu::Cpu::new();
     /// let y = b.random(&[2, 3], Random::<f32>::uniform(7))?;
     /// assert!(y.to_vec(&b)?.iter().all(|y| (0.0..1.0).contains(y)));
-    /// let (begin, rest) = (b.random(&[4], Random::<f32>::normal(7))?, b.random(&[8], Random::normal(7).offset(1))?);
-    /// assert_eq!(b.random(&[12], Random::normal(7))?.to_vec(&b)?, [begin.to_vec(&b)?, rest.to_vec(&b)?].concat());
+    /// let (begin, rest) = (b.random(&[4], Random::<f32>::normal(7))?, b.random(&[8], Random::<f32>::normal(7).offset(1))?);
+    /// assert_eq!(b.random(&[12], Random::<f32>::normal(7))?.to_vec(&b)?, [begin.to_vec(&b)?, rest.to_vec(&b)?].concat());
     /// # Ok::<(), ops_core::Error>(())
     /// ```
     fn random(&self, dims: &[usize], op: Random<T>) -> Result<TensorOf<Self, T>> {

@@ -31,7 +31,7 @@ pub fn unpack(format: TileFormat, block: &[u8]) -> ([i8; BLOCK], f32) {
 /// # Errors
 /// [`Error::Length`] or [`Error::Multiple`] if the lengths do not match.
 pub fn multiply(format: TileFormat, raw: &[u8], n: usize, x: &Activations) -> Result<Vec<f64>, Error> {
-    let blocks = check(format, raw.len(), n, x.k())?;
+    let blocks = check(format.block_bytes(), raw.len(), n, x.k())?;
     let row_bytes = blocks.saturating_mul(format.block_bytes());
     let mut y = Vec::with_capacity(n.saturating_mul(x.rows()));
     for i in 0..x.rows() {

@@ -53,7 +53,7 @@ fn multiply_in_order(
     mut y: MatMut<'_, f32>,
     by_row: bool,
 ) -> Result<(), Error> {
-    let blocks = check(format, raw.len(), y.cols(), x.k())?;
+    let blocks = check(format.block_bytes(), raw.len(), y.cols(), x.k())?;
     same_len("rows of y", y.rows(), x.rows())?;
     if raw.is_empty() {
         (0..y.rows()).for_each(|i| y.row_mut(i).fill(0.0));

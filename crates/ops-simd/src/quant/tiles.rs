@@ -48,7 +48,7 @@ impl Tiles<'static> {
     /// # Errors
     /// As [`Tiles::new`].
     pub fn repack(&mut self, format: TileFormat, raw: &[u8], n: usize, k: usize) -> Result<(), Error> {
-        check(format, raw.len(), n, k)?;
+        check(format.block_bytes(), raw.len(), n, k)?;
         (self.format, self.n, self.k) = (format, n, k);
         pack(format, raw, k, self.memory.owned_mut(Self::size(format, n, k)));
         Ok(())
@@ -67,7 +67,7 @@ impl<'m> Tiles<'m> {
         k: usize,
         out: &mut [u8],
     ) -> Result<(), Error> {
-        check(format, raw.len(), n, k)?;
+        check(format.block_bytes(), raw.len(), n, k)?;
         pack(format, raw, k, packing_target(out, Self::size(format, n, k))?);
         Ok(())
     }
@@ -90,7 +90,7 @@ impl<'m> Tiles<'m> {
     /// # Errors
     /// [`Error::Length`] if `raw` has the wrong length.
     pub fn unpack(&self, raw: &mut [u8]) -> Result<(), Error> {
-        let blocks = check(self.format, raw.len(), self.n, self.k)?;
+        let blocks = check(self.format.block_bytes(), raw.len(), self.n, self.k)?;
         if raw.is_empty() {
             return Ok(());
         }
