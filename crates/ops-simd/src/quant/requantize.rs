@@ -20,7 +20,7 @@ const TOP: i32 = 14;
 /// # Errors
 /// [`Error::Multiple`] if the length is not a multiple of 32; [`Error::Length`] if `out` has another number of blocks.
 pub fn requantize(isa: Isa, x: &[f32], out: &mut [u8]) -> Result<f32, Error> {
-    check(TileFormat::Q8_0, out.len(), 1, x.len())?;
+    check(TileFormat::Q8_0.block_bytes(), out.len(), 1, x.len())?;
     same_len("blocks", out.len() / Q8_0::BYTES, x.len() / BLOCK)?;
     Ok(isa.run(Requantize { x, out: out.as_chunks_mut().0 }))
 }
