@@ -161,14 +161,14 @@ fn random(case: &Case) -> Wants {
     }
     let steps = if is_wide { 53 } else { 24 };
     let mut words = words.map(|word| word >> (64 - steps));
-    let scale = Double::of(2f64.powi(-(steps as i32)));
+    let scale = Double::of(2f64.powi(-steps));
     let mut y = Vec::new();
     while let (Some(u), Some(v), true) = (words.next(), words.next(), y.len() < n) {
         let radius = (Double::of(-2.0) * (Double::of(((1 << steps) - u) as f64) * scale).ln()).sqrt();
         // An eighth of a turn at most, so that sine and cosine are exact to the last bits.
         let (eighth, rest) = (v >> (steps - 3), v & ((1 << (steps - 3)) - 1));
         let whole = 1u64 << (steps - 3);
-        let angle = |steps_of: u64| steps_of as f64 * 2f64.powi(-(steps as i32)) * std::f64::consts::TAU;
+        let angle = |steps_of: u64| steps_of as f64 * 2f64.powi(-steps) * std::f64::consts::TAU;
         let (from_below, from_above) = (angle(rest).sin_cos(), angle(whole - rest).sin_cos());
         let (cos, sin) = match eighth {
             0 => (from_below.1, from_below.0),
