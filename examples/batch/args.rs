@@ -135,7 +135,8 @@ its blocks are freed, and later its prompt and generated tokens are computed aga
 A prompt that begins like a running sequence shares that sequence's blocks instead of computing them; the first sequence that \
 writes to a shared block takes a copy.
 
-Recurrent layers (qwen3next, qwen35, qwen35moe) have memory of fixed size for --max-batch sequences beside the blocks. Sequences of such a model do not share beginnings.
+Models with recurrent layers (qwen3next, qwen35, qwen35moe) also need a state of fixed size for each of --max-batch sequences. \
+Sequences of these models do not share blocks.
 
 Examples:
   batch --prompts questions.txt --max-tokens 64 --stats

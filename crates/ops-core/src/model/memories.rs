@@ -4,18 +4,17 @@ use crate::ops::{CacheOps, IndexOps, IndexSelect};
 use crate::{Backend, Float, Result, Space, Tensor, TensorMut, TensorRef, View};
 use core::ops::Range;
 
-/// The memories of the texts of a call among those of all texts, `[memories, ..]`. [`Blocks`](super::Blocks) records which text has
-/// which.
+/// The memories that a call uses, as indices into the tensor of all. [`Blocks`](super::Blocks) gives each sequence its memory.
 #[derive(Debug)]
 pub enum Memories<'m, S: Space> {
-    /// `n` from `first` on. A call uses them where they are.
+    /// `n` consecutive memories from `first` on, which are used in place.
     Consecutive {
         /// The first.
         first: usize,
         /// How many.
         n: usize,
     },
-    /// Those at these distinct indices, `[n]`. A call gets a copy, which is then written back.
+    /// The memories at these distinct indices, `[n]`. The call works on a copy, which is then written back.
     Listed(TensorRef<'m, S, u32>),
 }
 

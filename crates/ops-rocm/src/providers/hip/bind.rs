@@ -205,7 +205,7 @@ static BLOCKS: [Option<ElementType>; FORMATS.len()] = {
     }
     assert!(
         found == ElementType::BLOCKS.len(),
-        "kernels/src/element_type.rs names a format that ops-core has not"
+        "kernels/src/element_type.rs names a format that ops-core does not have"
     );
     table
 };
