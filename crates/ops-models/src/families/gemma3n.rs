@@ -15,6 +15,18 @@ pub(crate) use streams::Laurel;
 
 const SPARSITY: &str = "activation_sparsity_scale";
 
+/// Folders of Gemma 3n, and of Gemma 4 as far as they are alike.
+pub(super) const FOLDER: Folder = Folder {
+    activation: "gelu_pytorch_tanh",
+    own_head_dim: true,
+    head_norms: true,
+    tied: true,
+    post_attention_norm: true,
+    windows: Windows::All,
+    own_layer_types: true,
+    ..COMMON
+};
+
 pub(super) const FAMILY: Family = Family {
     name: "gemma3n",
     folders: &[Folder {
@@ -23,16 +35,9 @@ pub(super) const FAMILY: Family = Family {
         example: "google/gemma-3n-E2B-it",
         refused: "images, sounds",
         images: Some(Images { model_type: "gemma3n", defaults: || json!({}) }),
-        activation: "gelu_pytorch_tanh",
         dense: false,
-        own_head_dim: true,
-        head_norms: true,
-        tied: true,
-        post_attention_norm: true,
-        windows: Windows::All,
-        own_layer_types: true,
         translate,
-        ..COMMON
+        ..FOLDER
     }],
     adjust: |keys, config| {
         layers(keys, config)?;

@@ -2,7 +2,7 @@
 //! beside a dense block, in small ones embeddings for each layer and keys shared by the last layers. Gemma Team, 2026.
 use super::{Family, PLAIN, gemma3n};
 use crate::folder::options::Options;
-use crate::folder::parts::{COMMON, Folder, Images, Keys, Split, Windows};
+use crate::folder::parts::{Folder, Images, Keys, Split};
 use crate::{Experts, HeadShape, Result};
 use ops_core::model::RopeScaling;
 use ops_gguf::Array;
@@ -25,13 +25,6 @@ pub(super) const FAMILY: Family = Family {
         example: "google/gemma-4-E2B-it",
         refused: "images",
         images: Some(Images { model_type: "gemma4", defaults: || json!({}) }),
-        activation: "gelu_pytorch_tanh",
-        own_head_dim: true,
-        head_norms: true,
-        tied: true,
-        post_attention_norm: true,
-        windows: Windows::All,
-        own_layer_types: true,
         partial_rope: Some(1.0),
         proportional_rope: true,
         experts: |options, keys| {
@@ -39,7 +32,7 @@ pub(super) const FAMILY: Family = Family {
             keys.set("expert_feed_forward_length", width)
         },
         translate,
-        ..COMMON
+        ..gemma3n::FOLDER
     }],
     adjust: |keys, config| {
         gemma3n::layers(keys, config)?;
