@@ -1,8 +1,8 @@
 //! Functions of one element with parameters.
-use super::declare::methods;
+use super::declare::{family, methods};
 use super::options::{OptionField, Options};
 use crate::option::OptionValue;
-use crate::{DType, Execute, Float, Num, Op, Operands, Result, Shape, Tolerance, Wide, operands};
+use crate::{Backend, DType, Execute, Float, Num, Op, Operands, Result, Shape, Tolerance, Wide, operands};
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
@@ -148,9 +148,16 @@ impl<T: Num> Op for Parametric<T> {
     }
 }
 
-/// Functions with parameters.
-pub trait ParametricOps<T: Num>: Execute<Parametric<T>> {
+family! {
+    /// Functions with parameters.
+    pub trait ParametricOps<T: Num>: Execute<Parametric<T>>;
+    methods ParametricMethods;
+}
+
+/// The methods of [`ParametricOps`].
+pub trait ParametricMethods: Backend {
     methods! {
+        ParametricOps<T: Num>;
         /// `min(max(x, min), max)` of every element. NaN in `x` or a bound gives NaN; if `max` is below `min`, the result is `max`.
         example
         /// let x = b.tensor(&[3], &[-5, 3, 50])?;
@@ -171,4 +178,3 @@ pub trait ParametricOps<T: Num>: Execute<Parametric<T>> {
         fn elu, elu_into(x: in T; y: T; alpha: f64) where [T: Float] = parametric_fn(Parametric::elu(alpha));
     }
 }
-impl<T: Num, B: Execute<Parametric<T>>> ParametricOps<T> for B {}
