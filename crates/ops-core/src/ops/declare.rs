@@ -176,7 +176,13 @@ macro_rules! family {
         $(#[$about])*
         ///
         #[doc = concat!("This is a bound. The methods are those of [`", stringify!($Methods), "`].")]
+        #[diagnostic::on_unimplemented(
+            note = "in a function generic over the backend, add the bound",
+            note = "a backend has the family if it implements each `Execute` that the trait requires; `unsupported!` writes those that it lacks"
+        )]
         pub trait $Ops $(<$T: $Bound>)?: $($needs +)+ {}
+        // So that the compiler names the family, not the first op of it.
+        #[diagnostic::do_not_recommend]
         impl<$($T: $Bound,)? B: $($needs +)+> $Ops $(<$T>)? for B {}
         impl<B: $crate::Backend> $Methods for B {}
     };

@@ -1,5 +1,5 @@
 // A backend with few kernels, where a whole family is required.
-use ops_core::{Float, ops::NormMethods, NormOps};
+use ops_core::{Float, ops::NormOps};
 #[path = "toy/mod.rs"]
 mod toy;
 
