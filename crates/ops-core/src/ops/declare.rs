@@ -209,7 +209,7 @@ macro_rules! methods {
         example $(#[$example:meta])*
         fn $name:ident, $into:ident(
             $($x:ident: $mode:tt $e:tt),+; $($y:ident: $o:tt),+ $(; $($given:ident: $Given:ty),+)?
-        ) $(where [$($bound:tt)+])? = $module:ident($op:expr $(, $none:ident: None)*);
+        ) = $module:ident($op:expr $(, $none:ident: None)*);
     )+) => {$(
         $(#[$about])*
         ///
@@ -230,7 +230,6 @@ macro_rules! methods {
         ) -> $crate::Result<$crate::ops::declare::methods!(@owned $($o),+)>
         where
             Self: $Ops<$T>,
-            $($($bound)+)?
         {
             use $crate::AsViewMut as _;
             let op = $op;
@@ -265,7 +264,6 @@ macro_rules! methods {
         ) -> $crate::Result<()>
         where
             Self: $Ops<$T>,
-            $($($bound)+)?
         {
             $(let mut $x = $x;)+
             let args = $crate::ops::args::$module::Args {

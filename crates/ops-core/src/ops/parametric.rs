@@ -163,18 +163,20 @@ pub trait ParametricMethods: Backend {
         /// let x = b.tensor(&[3], &[-5, 3, 50])?;
         /// assert_eq!(b.clamp(&x, 0, 9)?.to_vec(&b)?, [0, 3, 9]);
         fn clamp, clamp_into(x: in T; y: T; min: T, max: T) = parametric_fn(Parametric::clamp(min, max));
-
+    }
+    methods! {
+        ParametricOps<T: Float>;
         /// Every element to the power of `exponent`, with the special values of C's `pow`: the power 0 is 1 even of NaN, any power of
         /// 1 is 1, and a negative number has powers only with integer exponents (otherwise NaN).
         example
         /// let x = b.tensor(&[2], &[4.0f64, 0.0])?;
         /// assert_eq!(b.powf(&x, -0.5)?.to_vec(&b)?, [0.5, f64::INFINITY]);
-        fn powf, powf_into(x: in T; y: T; exponent: f64) where [T: Float] = parametric_fn(Parametric::powf(exponent));
+        fn powf, powf_into(x: in T; y: T; exponent: f64) = parametric_fn(Parametric::powf(exponent));
 
         /// The exponential linear unit: `x` if `x > 0`, else `alpha · (eˣ − 1)`. Clevert et al., 2015.
         example
         /// let x = b.tensor(&[2], &[3.0f32, f32::NEG_INFINITY])?;
         /// assert_eq!(b.elu(&x, 1.5)?.to_vec(&b)?, [3.0, -1.5]);
-        fn elu, elu_into(x: in T; y: T; alpha: f64) where [T: Float] = parametric_fn(Parametric::elu(alpha));
+        fn elu, elu_into(x: in T; y: T; alpha: f64) = parametric_fn(Parametric::elu(alpha));
     }
 }

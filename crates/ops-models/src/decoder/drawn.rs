@@ -1,8 +1,7 @@
 //! Drawn tokens, each with the logit that it was drawn by.
 use crate::{NanLogit, Result};
 use ops_core::ops::{
-    ElementwiseMethods, ElementwiseOps, IndexMethods, IndexOps, Sample, SamplingMethods,
-    SamplingOps,
+    ElementwiseMethods, ElementwiseOps, IndexMethods, IndexOps, Sample, SamplingMethods, SamplingOps,
 };
 use ops_core::{Backend, DType, Error, Layout, Space, Tensor, TensorMut, TensorOf, TensorRef, View};
 
