@@ -5,7 +5,7 @@ use rocm_ops::combine::OnMismatch;
 use rocm_ops::ops::*;
 use rocm_ops::{
     Backend, Checked, Cpu, Either, Element, Error, Fallback, Layout, Reason, Reference, Result, Space,
-    Tensor, TensorOf, View, bf16, f16,
+    Tensor, TensorOf, bf16, f16,
 };
 
 /// Attention with heads of `d` features.

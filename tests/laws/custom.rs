@@ -5,7 +5,7 @@ use rocm_ops::ops::*;
 use rocm_ops::{
     AnyTensor, Backend, Call, Checked, Cpu, DType, Either, Element, Error, Execute, Fallback, Float, Host,
     Kernel, Layout, NamedTensors, Op, Operands, Reason, Reference, Result, Role, Shape, Signature, Space,
-    Tensor, TensorOf, Tolerance, View, bf16, f16, operands, range, unsupported,
+    Tensor, TensorOf, Tolerance, bf16, f16, operands, range, unsupported,
 };
 use std::marker::PhantomData;
 

@@ -1,7 +1,7 @@
 //! A device for tests: it has its own memory, and can be made to decline calls or to return wrong results.
 use rocm_ops::{
     AnyMut, AnyTensor, Backend, Call, Element, Error, Execute, Host, Layout, NamedTensors, Op, Operands,
-    Reason, Reference, Result, Shape, Space, Tensor, TensorOf, View, range,
+    Reason, Reference, Result, Shape, Space, Tensor, TensorOf, range,
 };
 use std::marker::PhantomData;
 use std::ops::Range;

@@ -6,7 +6,7 @@ use rocm_ops::ops::*;
 use rocm_ops::quant::{BlockQ4_0, BlockQ8_0, Encode};
 use rocm_ops::{
     AnyOf, Backend, Checked, Cpu, DType, Either, Error, Execute, Fallback, Float, Host, Layout, NamedTensors,
-    Op, Operands, Reference, Result, Scalar, TensorOf, TensorRef, View, bf16, f16,
+    Op, Operands, Reference, Result, Scalar, TensorOf, TensorRef, bf16, f16,
 };
 
 #[test]

@@ -7,7 +7,7 @@ use rocm_ops::ops::{EmbeddingOps, LinearOps};
 use rocm_ops::quant::{BlockQ4_0, BlockQ8_0, Encode, Q4_0, Q8_0};
 use rocm_ops::{
     AnyTensor, Backend, Call, Checked, Cpu, DType, Either, Error, Execute, Fallback, Float, Host, HostMemory,
-    Op, Operands, Packing, Reason, Reference, Result, Shape, TensorOf, View, bf16, f16,
+    Op, Operands, Packing, Reason, Reference, Result, Shape, TensorOf, bf16, f16,
 };
 use std::sync::Arc;
 

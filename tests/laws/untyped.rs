@@ -6,7 +6,7 @@ use rocm_ops::ops::*;
 use rocm_ops::quant::{BlockQ8_0, Encode, Q8_0};
 use rocm_ops::{
     AnyRef, AnyTensor, Backend, Checked, Cpu, DType, Either, Error, Fallback, Float, Host, Layout, Reason,
-    Reference, TensorOf, View, bf16, f16,
+    Reference, TensorOf, bf16, f16,
 };
 
 const N: usize = 32;

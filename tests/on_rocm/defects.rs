@@ -5,7 +5,7 @@ mod layouts_and_rounding;
 
 use rocm_ops::ops::registry::{Refused, by_name};
 use rocm_ops::ops::*;
-use rocm_ops::{Backend, Cpu, DType, Either, Float, Num, Reference, Rocm, Scalar, TensorOf, View, bf16, f16};
+use rocm_ops::{Backend, Cpu, DType, Either, Float, Num, Reference, Rocm, Scalar, TensorOf, bf16, f16};
 use standin_testing::with_standin;
 
 /// Any of the backends, chosen at run time.

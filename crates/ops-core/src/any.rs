@@ -1,5 +1,6 @@
 //! Tensors whose element type is known only at run time.
 use crate::tensor::bounds;
+use crate::view::extents;
 use crate::{
     Contains, DType, Element, Error, Layout, Packing, Result, Shape, Space, Tensor, TensorMut, TensorRef,
     View,
@@ -112,14 +113,6 @@ impl<S: Space> AnyTensor<S> {
     pub fn dtype(&self) -> DType {
         self.dtype
     }
-    /// The layout, counted in elements.
-    pub fn layout(&self) -> &Layout {
-        &self.layout
-    }
-    /// The extents, counted in elements.
-    pub fn dims(&self) -> &[usize] {
-        self.layout.dims()
-    }
     /// The extents with the last one counted in values: a block holds several.
     pub fn value_dims(&self) -> Vec<usize> {
         let mut dims = self.dims().to_vec();
@@ -132,6 +125,14 @@ impl<S: Space> AnyTensor<S> {
     pub fn bytes(&self) -> usize {
         let packed = self.packing.and_then(|packing| packing.bytes(self.dtype, self.dims()));
         packed.unwrap_or_else(|| self.layout.len().saturating_mul(self.dtype.size()))
+    }
+    /// The same elements in the same order under other extents, without a copy.
+    ///
+    /// # Errors
+    /// As [`Layout::reshape`]; the elements are packed.
+    pub fn reshape(self, dims: &[usize]) -> Result<Self> {
+        let layout = *self.as_ref().reshape(dims)?.layout();
+        Ok(AnyTensor { layout, ..self })
     }
     /// The memory, without element type and layout.
     pub fn into_buffer(self) -> S::Buffer<u8> {
@@ -209,6 +210,10 @@ impl<'a, S: Space> AnyRef<'a, S> {
         Some(AnyRef { bytes: S::get(bytes)?, dtype, layout, packing })
     }
 }
+
+extents!([S: Space] AnyTensor<S>);
+extents!([S: Space] AnyRef<'_, S>);
+extents!([S: Space] AnyMut<'_, S>);
 
 impl<S: Space> View for AnyRef<'_, S> {
     fn layout(&self) -> &Layout {
@@ -304,7 +309,7 @@ impl<'a, S: Space, T: Element> TensorRef<'a, S, T> {
     /// The same view with a dynamic element type.
     #[inline]
     pub fn any(self) -> AnyRef<'a, S> {
-        let (dtype, layout) = (DType::of::<T>(), *View::layout(&self));
+        let (dtype, layout) = (DType::of::<T>(), *self.layout());
         AnyRef { bytes: S::bytes(self.data()), dtype, layout, packing: None }
     }
 }
@@ -313,7 +318,7 @@ impl<'a, S: Space, T: Element> TensorMut<'a, S, T> {
     /// The same view with a dynamic element type.
     #[inline]
     pub fn any(self) -> AnyMut<'a, S> {
-        let layout = *View::layout(&self);
+        let layout = *self.layout();
         AnyMut { bytes: S::bytes_mut(self.into_data()), dtype: DType::of::<T>(), layout }
     }
 }

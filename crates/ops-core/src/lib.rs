@@ -124,6 +124,7 @@ mod shape;
 mod space;
 mod tensor;
 mod tolerance;
+mod view;
 
 pub use any::{AnyMut, AnyRef, AnyTensor, AsAny};
 pub use backend::{AnyOf, Backend, Execute, HostMemory, Mut, Ref, TensorOf, Tried, range, reads_all};
@@ -142,5 +143,6 @@ pub use parts::Parts;
 pub use replay::Replay;
 pub use shape::{MAX_RANK, Shape};
 pub use space::{Contains, Space};
-pub use tensor::{AsView, AsViewMut, Tensor, TensorMut, TensorRef, View};
+pub use tensor::{AsView, AsViewMut, Tensor, TensorMut, TensorRef};
 pub use tolerance::{Tolerance, Verdict};
+pub use view::View;

@@ -1,5 +1,6 @@
 //! Owned tensors and the borrowed views that every op takes.
-use crate::{DType, Element, Error, Layout, Result, Shape, Space};
+use crate::view::extents;
+use crate::{DType, Element, Error, Layout, Result, Space, View};
 use core::fmt;
 
 /// A buffer and the layout of its elements.
@@ -51,18 +52,6 @@ impl<S: Space, T: Element> Tensor<S, T> {
     pub fn as_mut(&mut self) -> TensorMut<'_, S, T> {
         TensorMut { data: S::borrow_mut(&mut self.buffer), layout: self.layout }
     }
-    /// The layout.
-    pub fn layout(&self) -> &Layout {
-        &self.layout
-    }
-    /// The extents.
-    pub fn shape(&self) -> Shape {
-        self.layout.shape()
-    }
-    /// The extents as a slice.
-    pub fn dims(&self) -> &[usize] {
-        self.layout.dims()
-    }
     /// The element type as a value.
     pub fn dtype(&self) -> DType {
         DType::of::<T>()
@@ -75,7 +64,7 @@ impl<S: Space, T: Element> Tensor<S, T> {
     pub fn into_buffer(self) -> S::Buffer<T> {
         self.buffer
     }
-    /// The same elements in the same order under other extents.
+    /// The same elements in the same order under other extents, without a copy.
     ///
     /// # Errors
     /// As [`Layout::reshape`].
@@ -84,82 +73,9 @@ impl<S: Space, T: Element> Tensor<S, T> {
     }
 }
 
-/// The view methods that [`TensorRef`] and [`TensorMut`] share. Each works like the [`Layout`] method of the
-/// same name.
-pub trait View: Sized {
-    /// Where the elements are.
-    fn layout(&self) -> &Layout;
-    /// The same memory under another layout.
-    ///
-    /// # Errors
-    /// The layout reaches beyond the memory in view.
-    fn with_layout(self, layout: Layout) -> Result<Self>;
-
-    /// The extents.
-    fn shape(&self) -> Shape {
-        self.layout().shape()
-    }
-    /// The extents as a slice.
-    fn dims(&self) -> &[usize] {
-        self.layout().dims()
-    }
-    /// [`Layout::narrow`].
-    ///
-    /// # Errors
-    /// As that method.
-    fn narrow(self, axis: isize, start: usize, len: usize) -> Result<Self> {
-        let layout = self.layout().narrow(axis, start, len)?;
-        self.with_layout(layout)
-    }
-    /// [`Layout::transpose`].
-    ///
-    /// # Errors
-    /// As that method.
-    fn transpose(self, a: isize, b: isize) -> Result<Self> {
-        let layout = self.layout().transpose(a, b)?;
-        self.with_layout(layout)
-    }
-    /// [`Layout::permute`].
-    ///
-    /// # Errors
-    /// As that method.
-    fn permute(self, order: &[usize]) -> Result<Self> {
-        let layout = self.layout().permute(order)?;
-        self.with_layout(layout)
-    }
-    /// [`Layout::reshape`].
-    ///
-    /// # Errors
-    /// As that method.
-    fn reshape(self, dims: &[usize]) -> Result<Self> {
-        let layout = self.layout().reshape(dims)?;
-        self.with_layout(layout)
-    }
-    /// [`Layout::broadcast`].
-    ///
-    /// # Errors
-    /// As that method.
-    fn broadcast(self, dims: &[usize]) -> Result<Self> {
-        let layout = self.layout().broadcast(dims)?;
-        self.with_layout(layout)
-    }
-    /// [`Layout::squeeze`].
-    ///
-    /// # Errors
-    /// As that method.
-    fn squeeze(self, axis: isize) -> Result<Self> {
-        let layout = self.layout().squeeze(axis)?;
-        self.with_layout(layout)
-    }
-    /// [`Layout::unsqueeze`].
-    ///
-    /// # Errors
-    /// As that method.
-    fn unsqueeze(self, axis: isize) -> Result<Self> {
-        let layout = self.layout().unsqueeze(axis)?;
-        self.with_layout(layout)
-    }
-}
+extents!([S: Space, T: Element] Tensor<S, T>);
+extents!([S: Space, T: Element] TensorRef<'_, S, T>);
+extents!([S: Space, T: Element] TensorMut<'_, S, T>);
 
 impl<S: Space, T: Element> View for TensorRef<'_, S, T> {
     fn layout(&self) -> &Layout {
@@ -200,21 +116,6 @@ impl<'a, S: Space, T: Element> TensorRef<'a, S, T> {
     #[inline]
     pub(crate) fn within(data: S::Ref<'a, T>, layout: Layout) -> Self {
         TensorRef { data, layout }
-    }
-    /// The layout.
-    #[inline]
-    pub fn layout(&self) -> &Layout {
-        &self.layout
-    }
-    /// The extents.
-    #[inline]
-    pub fn shape(&self) -> Shape {
-        self.layout.shape()
-    }
-    /// The extents as a slice.
-    #[inline]
-    pub fn dims(&self) -> &[usize] {
-        self.layout.dims()
     }
     /// The element type as a value.
     #[inline]
@@ -262,21 +163,6 @@ impl<'a, S: Space, T: Element> TensorMut<'a, S, T> {
     #[inline]
     pub(crate) fn within(data: S::Mut<'a, T>, layout: Layout) -> Self {
         TensorMut { data, layout }
-    }
-    /// The layout.
-    #[inline]
-    pub fn layout(&self) -> &Layout {
-        &self.layout
-    }
-    /// The extents.
-    #[inline]
-    pub fn shape(&self) -> Shape {
-        self.layout.shape()
-    }
-    /// The extents as a slice.
-    #[inline]
-    pub fn dims(&self) -> &[usize] {
-        self.layout.dims()
     }
     /// The element type as a value.
     #[inline]

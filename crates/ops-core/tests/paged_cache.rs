@@ -1,7 +1,7 @@
 //! `PagedCache` against a plain cache for each text: reads and attention give the same results.
 use ops_core::model::{Blocks, PagedCache, Sequence};
 use ops_core::ops::*;
-use ops_core::{Backend, Error, Ref, View};
+use ops_core::{Backend, Error, Ref};
 use ops_cpu::{Cpu, Host, Reference};
 use proptest::prelude::*;
 
@@ -148,7 +148,7 @@ impl Pages {
         for (text, t) in texts.iter().zip(queries) {
             let dims = [1, text.sequence.len(), KV_HEADS, D];
             let (k, v) = (b.tensor(&dims, &text.keys).unwrap(), b.tensor(&dims, &text.values).unwrap());
-            let by_head = |x| View::transpose(x, 1, 2).unwrap();
+            let by_head = |x: Ref<'_, Cpu, f32>| x.transpose(1, 2).unwrap();
             let v = if self.is_latent { k.as_ref().narrow(3, 0, DV).unwrap() } else { v.as_ref() };
             let q = q.as_ref().narrow(0, at, t).unwrap().unsqueeze(0).unwrap();
             let want = Reference::new();

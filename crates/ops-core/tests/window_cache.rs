@@ -1,7 +1,7 @@
 //! `WindowCache` against a plain cache of the whole text: keys inside the window are the same.
 use ops_core::model::{KvCache, WindowCache};
 use ops_core::ops::*;
-use ops_core::{Backend, Ref, TensorOf, View};
+use ops_core::{Backend, Ref, TensorOf};
 use ops_cpu::Cpu;
 use proptest::prelude::*;
 

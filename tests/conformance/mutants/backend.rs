@@ -2,7 +2,7 @@
 use ops_test::suite::Filter;
 use rocm_ops::combine::{Intercept, Wrapper};
 use rocm_ops::{
-    Backend, Call, DType, Error, Execute, Host, NamedTensors, Op, Operands, Reason, Reference, Result, View,
+    Backend, Call, DType, Error, Execute, Host, NamedTensors, Op, Operands, Reason, Reference, Result,
 };
 use std::any::Any;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Defects that depend on strides, shapes, or the type that a sum is rounded to.
 use super::{Any, on_all, read, tensor};
 use rocm_ops::ops::*;
-use rocm_ops::{Backend, Error, Float, Layout, View, bf16, f16};
+use rocm_ops::{Backend, Error, Float, Layout, bf16, f16};
 
 /// As [`super::everywhere`].
 fn everywhere(test: &str, body: fn(&Any)) {

@@ -1,6 +1,6 @@
 //! Cache of the keys and values of earlier tokens.
 use crate::ops::{CacheOps, CopyOps, QkNormRopeCacheWrite, RopeCacheWrite, RopeOrder};
-use crate::{AnyRef, Backend, Element, Error, Float, Layout, Ref, Result, Space, Tensor, TensorRef, View};
+use crate::{AnyRef, Backend, Element, Error, Float, Layout, Ref, Result, Space, Tensor, TensorRef};
 
 /// The keys and values of one layer, each `[b, h_kv, capacity, d]`. The first [`len`](KvCache::len) tokens are filled.
 ///
@@ -91,7 +91,7 @@ impl<S: Space, T: Float> KvCache<S, T> {
     /// [`Error::Param`] if `dv` is more than `d`; as [`Backend::zeros`].
     ///
     /// ```
-    /// # use ops_core::{Backend, View, model::KvCache};
+    /// # use ops_core::{Backend, model::KvCache};
     /// # let b = ops_cpu::Cpu::new();
     /// let mut cache = KvCache::latent(&b, [1, 1, 8, 3], 2)?;
     /// let keys = b.tensor(&[1, 1, 1, 3], &[1.0f32, 2.0, 3.0])?;
@@ -236,7 +236,7 @@ impl<S: Space, T: Float> KvCache<S, T> {
     }
 
     /// The number of tokens of these keys, the extent of an axis, if they fit.
-    fn room_for(&self, call: &'static str, keys: &impl View, axis: usize) -> Result<usize> {
+    fn room_for(&self, call: &'static str, keys: &TensorRef<'_, S, T>, axis: usize) -> Result<usize> {
         let (tokens, capacity) = (keys.dims().get(axis).copied().unwrap_or(0), self.capacity());
         let room = capacity - self.len;
         if tokens <= room {
@@ -251,7 +251,7 @@ impl<S: Space, T: Float> KvCache<S, T> {
     /// # Errors
     /// None in practice: the view always exists.
     pub fn keys(&self) -> Result<TensorRef<'_, S, T>> {
-        self.keys.as_ref().narrow(2, 0, self.len)
+        self.keys.narrow(2, 0, self.len)
     }
     /// The values in the cache, `[b, h_kv, len, d]`, or the first features of the keys.
     ///
@@ -259,7 +259,7 @@ impl<S: Space, T: Float> KvCache<S, T> {
     /// None in practice: the view always exists.
     pub fn values(&self) -> Result<TensorRef<'_, S, T>> {
         match &self.values {
-            Values::Own(values) => values.as_ref().narrow(2, 0, self.len),
+            Values::Own(values) => values.narrow(2, 0, self.len),
             Values::OfKeys(dv) => self.keys()?.narrow(3, 0, *dv),
         }
     }

@@ -2,7 +2,7 @@
 use super::kv_cache::{Values, fits};
 use super::{BlockCopy, CacheRotation};
 use crate::ops::{CacheOps, CopyOps, QkNormRopeCacheWrite, RopeCacheWrite};
-use crate::{AsAny, Backend, Error, Float, Layout, Ref, Result, Space, Tensor, TensorMut, TensorRef, View};
+use crate::{AsAny, Backend, Error, Float, Layout, Ref, Result, Space, Tensor, TensorMut, TensorRef};
 
 /// The keys and values of one layer, each `[blocks, block, h_kv, d]`, where a block holds `block` tokens.
 ///
@@ -14,7 +14,7 @@ use crate::{AsAny, Backend, Error, Float, Layout, Ref, Result, Space, Tensor, Te
 /// ([`latent`](PagedCache::latent)).
 ///
 /// ```
-/// # use ops_core::{Backend, View, model::{Blocks, PagedCache}, ops::*};
+/// # use ops_core::{Backend, model::{Blocks, PagedCache}, ops::*};
 /// # let b = ops_cpu::Cpu::new();
 /// let blocks = Blocks::new(4, 2)?; // 4 blocks of 2 tokens
 /// let mut cache = PagedCache::new(&b, [4, 2, 1, 1])?; // one head of one feature
@@ -72,7 +72,7 @@ impl<S: Space, T: Float> PagedCache<S, T> {
     pub fn values(&self) -> Result<TensorRef<'_, S, T>> {
         match &self.values {
             Values::Own(values) => Ok(values.as_ref()),
-            Values::OfKeys(dv) => self.keys.as_ref().narrow(3, 0, *dv),
+            Values::OfKeys(dv) => self.keys.narrow(3, 0, *dv),
         }
     }
     /// The keys and the values as the ops of [`CacheOps`] write them: `[slots, h_kv, d]` each, one slot for

@@ -3,7 +3,7 @@ use super::broadcast;
 use super::declare::ops;
 use crate::error::About;
 use crate::{
-    AsView, AsViewMut, DType, Execute, Op, Operands, Result, Scalar, TensorOf, Tolerance, View, Wide,
+    AsView, AsViewMut, DType, Execute, Op, Operands, Result, Scalar, TensorOf, Tolerance, Wide,
 };
 use core::cmp::Ordering;
 use core::hash::Hash;
@@ -144,7 +144,7 @@ pub trait CompareOps<T: Scalar>: Execute<Compare<T>> {
         b: impl AsView<Self::Space, T>,
         f: CompareFn,
     ) -> Result<TensorOf<Self, u8>> {
-        let mut y = self.empty(broadcast(f.name(), &a.view(), &b.view())?)?;
+        let mut y = self.empty(broadcast(f.name(), a.view().layout(), b.view().layout())?)?;
         self.compare_into(a, b, &mut y, f)?;
         Ok(y)
     }

@@ -86,10 +86,10 @@ pub trait CopyOps<T: Element>: Execute<TensorCopy> + Execute<Fill<T>> {
     /// Any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, View, ops::*};
+    /// # use ops_core::{Backend, ops::*};
     /// # let b = ops_cpu::Cpu::new();
     /// let x = b.tensor(&[2, 2], &[1, 2, 3, 4])?;
-    /// let y = b.contiguous(x.as_ref().transpose(0, 1)?)?;
+    /// let y = b.contiguous(x.transpose(0, 1)?)?;
     /// assert_eq!(y.to_vec(&b)?, [1, 3, 2, 4]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```

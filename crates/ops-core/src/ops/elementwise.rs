@@ -3,7 +3,7 @@ use super::activation::unary_methods;
 use super::broadcast;
 use super::declare::{methods, ops};
 use crate::error::About;
-use crate::{AsView, AsViewMut, DType, Execute, Num, Op, Operands, Result, TensorOf, Tolerance, View};
+use crate::{AsView, AsViewMut, DType, Execute, Num, Op, Operands, Result, TensorOf, Tolerance};
 use core::hash::Hash;
 
 pub(super) mod unary;
@@ -168,7 +168,7 @@ pub trait ElementwiseOps<T: Num>:
         b: impl AsView<Self::Space, T>,
         f: BinaryFn,
     ) -> Result<TensorOf<Self, T>> {
-        let mut y = self.empty(broadcast(f.name(), &a.view(), &b.view())?)?;
+        let mut y = self.empty(broadcast(f.name(), a.view().layout(), b.view().layout())?)?;
         self.binary_into(a, b, &mut y, f)?;
         Ok(y)
     }

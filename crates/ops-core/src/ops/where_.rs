@@ -4,7 +4,7 @@ use super::{extents, same_type};
 use crate::error::About;
 use crate::{
     AsAny, AsView, AsViewMut, DType, Element, Execute, Op, Operands, Result, Shape, TensorOf, Tolerance,
-    View, operands,
+    operands,
 };
 use core::hash::Hasher;
 

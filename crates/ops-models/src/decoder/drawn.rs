@@ -1,7 +1,7 @@
 //! Drawn tokens, each with the logit that it was drawn by.
 use crate::{NanLogit, Result};
 use ops_core::ops::{ElementwiseOps, IndexOps, IndexSelect, Sample, SamplingOps};
-use ops_core::{Backend, DType, Error, Layout, Space, Tensor, TensorMut, TensorOf, TensorRef, View};
+use ops_core::{Backend, DType, Error, Layout, Space, Tensor, TensorMut, TensorOf, TensorRef};
 
 /// The token drawn for a text of a step, or why there is none.
 pub type Drawn = core::result::Result<u32, NanLogit>;

@@ -2,7 +2,7 @@
 use super::*;
 use ops_core::combine::Traced;
 use ops_core::ops::*;
-use ops_core::{Backend, View};
+use ops_core::{Backend};
 use ops_cpu::Cpu;
 use serde_json::{Map, Value, json};
 use std::io::Cursor;

@@ -4,7 +4,7 @@ use crate::exit::Failure;
 use ops_core::model::{KvCache, Transformer};
 use ops_core::ops::registry;
 use ops_core::ops::{AddRmsNorm, Attention, LinearOps, RmsNorm, Rope, RopeForm};
-use ops_core::{AnyOf, Backend, DType, Float, Result, Shape, TensorOf, View};
+use ops_core::{AnyOf, Backend, DType, Float, Result, Shape, TensorOf};
 use ops_gguf::{Metadata, Outline, TensorOutline};
 
 /// A matrix in the file: its type, and its extents in elements or blocks.
