@@ -2,8 +2,8 @@
 use crate::tensor::bounds;
 use crate::view::extents;
 use crate::{
-    Contains, DType, Element, Error, Layout, Packing, Result, Shape, Space, Tensor, TensorMut, TensorRef,
-    View,
+    Contains, DType, Element, Error, IntoShape, Layout, Packing, Result, Shape, Space, Tensor, TensorMut,
+    TensorRef,
 };
 use core::fmt;
 
@@ -130,8 +130,8 @@ impl<S: Space> AnyTensor<S> {
     ///
     /// # Errors
     /// As [`Layout::reshape`]; the elements are packed.
-    pub fn reshape(self, dims: &[usize]) -> Result<Self> {
-        let layout = *self.as_ref().reshape(dims)?.layout();
+    pub fn reshape(self, shape: impl IntoShape) -> Result<Self> {
+        let layout = *self.as_ref().reshape(shape)?.layout();
         Ok(AnyTensor { layout, ..self })
     }
     /// The memory, without element type and layout.
@@ -200,6 +200,18 @@ impl<'a, S: Space> AnyRef<'a, S> {
     {
         AnyRef { bytes: S::shorten(self.bytes), ..self }
     }
+    /// The same memory under another layout.
+    ///
+    /// # Errors
+    /// The layout reaches beyond the memory in view, or the elements are packed.
+    pub fn with_layout(self, layout: Layout) -> Result<Self> {
+        if let Some(packing) = self.packing {
+            let why = format!("its elements are packed as {packing:?}, and a packed tensor has no views");
+            return Err(Error::View { of: None, view: "view", layout: Box::new(self.layout), why });
+        }
+        bounds("view", &layout, self.data_len())?;
+        Ok(AnyRef { layout, ..self })
+    }
     /// The view in another space, if its memory belongs to that space.
     #[inline]
     pub fn side<A: Space, Side>(self) -> Option<AnyRef<'a, A>>
@@ -214,20 +226,6 @@ impl<'a, S: Space> AnyRef<'a, S> {
 extents!([S: Space] AnyTensor<S>);
 extents!([S: Space] AnyRef<'_, S>);
 extents!([S: Space] AnyMut<'_, S>);
-
-impl<S: Space> View for AnyRef<'_, S> {
-    fn layout(&self) -> &Layout {
-        &self.layout
-    }
-    fn with_layout(self, layout: Layout) -> Result<Self> {
-        if let Some(packing) = self.packing {
-            let why = format!("its elements are packed as {packing:?}, and a packed tensor has no views");
-            return Err(Error::View { of: None, view: "view", layout: Box::new(self.layout), why });
-        }
-        bounds("view", &layout, self.data_len())?;
-        Ok(AnyRef { layout, ..self })
-    }
-}
 
 impl<'a, S: Space> AnyMut<'a, S> {
     /// A view, for writing, of bytes that hold elements of `dtype`.
@@ -277,6 +275,14 @@ impl<'a, S: Space> AnyMut<'a, S> {
         // No check needed, as for reading.
         Some(TensorMut::within(S::typed_mut(self.bytes)?, self.layout))
     }
+    /// The same memory under another layout.
+    ///
+    /// # Errors
+    /// The layout reaches beyond the memory in view.
+    pub fn with_layout(self, layout: Layout) -> Result<Self> {
+        bounds("view", &layout, self.data_len())?;
+        Ok(AnyMut { layout, ..self })
+    }
     /// The view in another space, if its memory belongs to that space.
     #[inline]
     pub fn side<A: Space, Side>(self) -> Option<AnyMut<'a, A>>
@@ -284,16 +290,6 @@ impl<'a, S: Space> AnyMut<'a, S> {
         S: Contains<A, Side>,
     {
         Some(AnyMut { bytes: S::get_mut(self.bytes)?, dtype: self.dtype, layout: self.layout })
-    }
-}
-
-impl<S: Space> View for AnyMut<'_, S> {
-    fn layout(&self) -> &Layout {
-        &self.layout
-    }
-    fn with_layout(self, layout: Layout) -> Result<Self> {
-        bounds("view", &layout, self.data_len())?;
-        Ok(AnyMut { layout, ..self })
     }
 }
 

@@ -141,7 +141,7 @@ pub use operands::Written;
 pub use packing::Packing;
 pub use parts::Parts;
 pub use replay::Replay;
-pub use shape::{MAX_RANK, Shape};
+pub use shape::{IntoShape, MAX_RANK, Shape};
 pub use space::{Contains, Space};
 pub use tensor::{AsView, AsViewMut, Tensor, TensorMut, TensorRef};
 pub use tolerance::{Tolerance, Verdict};

@@ -1,6 +1,6 @@
 //! Owned tensors and the borrowed views that every op takes.
 use crate::view::extents;
-use crate::{DType, Element, Error, Layout, Result, Space, View};
+use crate::{DType, Element, Error, IntoShape, Layout, Result, Space};
 use core::fmt;
 
 /// A buffer and the layout of its elements.
@@ -68,33 +68,14 @@ impl<S: Space, T: Element> Tensor<S, T> {
     ///
     /// # Errors
     /// As [`Layout::reshape`].
-    pub fn reshape(self, dims: &[usize]) -> Result<Self> {
-        Ok(Tensor { layout: self.layout.reshape(dims)?, buffer: self.buffer })
+    pub fn reshape(self, shape: impl IntoShape) -> Result<Self> {
+        Ok(Tensor { layout: self.layout.reshape(shape)?, buffer: self.buffer })
     }
 }
 
 extents!([S: Space, T: Element] Tensor<S, T>);
 extents!([S: Space, T: Element] TensorRef<'_, S, T>);
 extents!([S: Space, T: Element] TensorMut<'_, S, T>);
-
-impl<S: Space, T: Element> View for TensorRef<'_, S, T> {
-    fn layout(&self) -> &Layout {
-        &self.layout
-    }
-    fn with_layout(self, layout: Layout) -> Result<Self> {
-        bounds("view", &layout, S::len(self.data))?;
-        Ok(TensorRef { layout, ..self })
-    }
-}
-impl<S: Space, T: Element> View for TensorMut<'_, S, T> {
-    fn layout(&self) -> &Layout {
-        &self.layout
-    }
-    fn with_layout(self, layout: Layout) -> Result<Self> {
-        bounds("view", &layout, S::len(S::share(&self.data)))?;
-        Ok(TensorMut { layout, ..self })
-    }
-}
 
 impl<S: Space, T: Element> Clone for TensorRef<'_, S, T> {
     fn clone(&self) -> Self {
@@ -131,6 +112,14 @@ impl<'a, S: Space, T: Element> TensorRef<'a, S, T> {
     #[inline]
     pub fn data_len(&self) -> usize {
         S::len(self.data)
+    }
+    /// The same memory under another layout.
+    ///
+    /// # Errors
+    /// The layout reaches beyond the memory in view.
+    pub fn with_layout(self, layout: Layout) -> Result<Self> {
+        bounds("view", &layout, S::len(self.data))?;
+        Ok(TensorRef { layout, ..self })
     }
     /// The same view, with a shorter lifetime.
     #[inline]
@@ -198,6 +187,14 @@ impl<'a, S: Space, T: Element> TensorMut<'a, S, T> {
     #[inline]
     pub fn reborrow(&mut self) -> TensorMut<'_, S, T> {
         TensorMut { data: S::reborrow(&mut self.data), layout: self.layout }
+    }
+    /// The same memory under another layout.
+    ///
+    /// # Errors
+    /// The layout reaches beyond the memory in view.
+    pub fn with_layout(self, layout: Layout) -> Result<Self> {
+        bounds("view", &layout, S::len(S::share(&self.data)))?;
+        Ok(TensorMut { layout, ..self })
     }
     /// Splits the view into two disjoint views at `mid` along `axis`, both for writing.
     ///

@@ -1,6 +1,6 @@
 //! Views: the same memory under another layout.
 use crate::{
-    AnyMut, AnyRef, AnyTensor, Element, Layout, Result, Space, Tensor, TensorMut, TensorRef,
+    AnyMut, AnyRef, AnyTensor, Element, IntoShape, Layout, Result, Space, Tensor, TensorMut, TensorRef,
 };
 
 /// What [`TensorRef`], [`TensorMut`], [`AnyRef`] and [`AnyMut`] have in common, for code that is generic over them.
@@ -102,9 +102,9 @@ macro_rules! views {
             /// # Errors
             /// As [`Layout::broadcast`].
             #[inline]
-            pub fn broadcast($($self)+, dims: &[usize]) -> Result<$view> {
+            pub fn broadcast($($self)+, shape: impl IntoShape) -> Result<$view> {
                 let x = $x;
-                let layout = x.layout().broadcast(dims)?;
+                let layout = x.layout().broadcast(shape)?;
                 x.with_layout(layout)
             }
             /// Without `axis`, whose extent must be 1.
@@ -137,23 +137,32 @@ views!([S: Space, T: Element] TensorMut<'_, S, T>: (self) -> Self = self);
 views!([S: Space] AnyRef<'_, S>: (self) -> Self = self);
 views!([S: Space] AnyMut<'_, S>: (self) -> Self = self);
 
-/// `reshape`, which consumes tensors too: results of ops take their final extents without a copy.
-macro_rules! reshape {
+/// [`View`], and `reshape`, which tensors have of their own: it consumes them, so that results of ops take their final extents
+/// without a copy.
+macro_rules! view {
     ([$($generics:tt)*] $type:ty) => {
+        impl<$($generics)*> View for $type {
+            fn layout(&self) -> &Layout {
+                self.layout()
+            }
+            fn with_layout(self, layout: Layout) -> Result<Self> {
+                self.with_layout(layout)
+            }
+        }
         impl<$($generics)*> $type {
             /// The same elements in the same order under other extents.
             ///
             /// # Errors
             /// As [`Layout::reshape`].
             #[inline]
-            pub fn reshape(self, dims: &[usize]) -> Result<Self> {
-                let layout = self.layout().reshape(dims)?;
+            pub fn reshape(self, shape: impl IntoShape) -> Result<Self> {
+                let layout = self.layout().reshape(shape)?;
                 self.with_layout(layout)
             }
         }
     };
 }
-reshape!([S: Space, T: Element] TensorRef<'_, S, T>);
-reshape!([S: Space, T: Element] TensorMut<'_, S, T>);
-reshape!([S: Space] AnyRef<'_, S>);
-reshape!([S: Space] AnyMut<'_, S>);
+view!([S: Space, T: Element] TensorRef<'_, S, T>);
+view!([S: Space, T: Element] TensorMut<'_, S, T>);
+view!([S: Space] AnyRef<'_, S>);
+view!([S: Space] AnyMut<'_, S>);

@@ -1,7 +1,7 @@
 //! Host memory as a [`Space`], and what the two host backends share.
 use ops_core::{
-    AnyTensor, Backend, Call, Determinism, Element, Error, Execute, Layout, Op, Operands, Packing, Reason,
-    Result, Space, TensorMut, TensorRef,
+    AnyTensor, Backend, Call, Determinism, Element, Error, Execute, IntoShape, Layout, Op, Operands, Packing,
+    Reason, Result, Space, TensorMut, TensorRef,
 };
 
 mod buffer;
@@ -23,22 +23,25 @@ impl Host {
     /// Views a slice as a row-major tensor, without a copy.
     ///
     /// # Errors
-    /// [`Error::Count`] if `dims` does not match the length of the slice.
-    pub fn view<'a, T: Element>(data: &'a [T], dims: &[usize]) -> Result<TensorRef<'a, Host, T>> {
-        TensorRef::new(data, layout_of(data.len(), dims)?)
+    /// [`Error::Count`] if `shape` has another number of elements than the slice; as [`IntoShape::into_shape`].
+    pub fn view<'a, T: Element>(data: &'a [T], shape: impl IntoShape) -> Result<TensorRef<'a, Host, T>> {
+        TensorRef::new(data, layout_of(data.len(), shape)?)
     }
     /// Views a mutable slice as a row-major tensor, without a copy.
     ///
     /// # Errors
-    /// [`Error::Count`] if `dims` does not match the length of the slice.
-    pub fn view_mut<'a, T: Element>(data: &'a mut [T], dims: &[usize]) -> Result<TensorMut<'a, Host, T>> {
-        let layout = layout_of(data.len(), dims)?;
+    /// [`Error::Count`] if `shape` has another number of elements than the slice; as [`IntoShape::into_shape`].
+    pub fn view_mut<'a, T: Element>(
+        data: &'a mut [T],
+        shape: impl IntoShape,
+    ) -> Result<TensorMut<'a, Host, T>> {
+        let layout = layout_of(data.len(), shape)?;
         TensorMut::new(data, layout)
     }
 }
 
-fn layout_of(len: usize, dims: &[usize]) -> Result<Layout> {
-    let layout = Layout::contiguous(dims)?;
+fn layout_of(len: usize, shape: impl IntoShape) -> Result<Layout> {
+    let layout = Layout::contiguous(shape)?;
     if layout.len() == len { Ok(layout) } else { Err(Error::count(len, layout.shape())) }
 }
 

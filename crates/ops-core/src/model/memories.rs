@@ -186,7 +186,8 @@ impl<S: Space> MemoriesOfPart<'_, S> {
     /// # Errors
     /// `x` has too few rows.
     pub fn rows<V: View>(&self, x: V, at: usize) -> Result<V> {
-        let dims = [&[self.memories.len(), self.tokens], x.layout().dims().get(1..).unwrap_or_default()].concat();
+        let dims =
+            [&[self.memories.len(), self.tokens], x.layout().dims().get(1..).unwrap_or_default()].concat();
         let layout = x.layout().narrow(0, at, self.len())?.reshape(&dims)?;
         x.with_layout(layout)
     }

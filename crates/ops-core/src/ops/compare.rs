@@ -2,9 +2,7 @@
 use super::broadcast;
 use super::declare::ops;
 use crate::error::About;
-use crate::{
-    AsView, AsViewMut, DType, Execute, Op, Operands, Result, Scalar, TensorOf, Tolerance, Wide,
-};
+use crate::{AsView, AsViewMut, DType, Execute, Op, Operands, Result, Scalar, TensorOf, Tolerance, Wide};
 use core::cmp::Ordering;
 use core::hash::Hash;
 

@@ -199,7 +199,7 @@ pub trait LinearOps<T: Float>: Execute<Linear<T>> {
 impl<T: Float, B: Execute<Linear<T>>> LinearOps<T> for B {}
 
 /// Broadcasts the batch extents of `x` to those of `c`.
-fn with_batch<'a, S: Space, T: Element>(
+fn with_batch<'a, S: Space, T: Float>(
     operand: &'static str,
     x: TensorRef<'a, S, T>,
     c: &[usize],

@@ -132,11 +132,7 @@ fn qlinear(dims: &[usize], format: &str) -> Result<Run> {
     let format = blocks_of(format).unwrap_or(DType::F32);
     let (x, w) = (random::<f32>(1, &[dims[0], dims[1]])?, random::<f32>(2, &[dims[2], dims[1]])?);
     let w = Cpu::new().quantize(w.as_ref(), format)?;
-    drop(LinearOps::<f32>::linear(
-        &checker(),
-        x.narrow(0, 0, dims[0].min(CHECKED_ROWS))?,
-        w.as_ref(),
-    )?);
+    drop(LinearOps::<f32>::linear(&checker(), x.narrow(0, 0, dims[0].min(CHECKED_ROWS))?, w.as_ref())?);
     boxed(move || LinearOps::<f32>::linear(&Cpu::new(), x.as_ref(), w.as_ref()))
 }
 
