@@ -178,3 +178,10 @@ fn wrong_types_are_named() {
     let error = left.rms_norm(x.as_ref(), &w, RmsNorm::eps(0.0)).unwrap_err();
     assert!(matches!(error, Error::WrongSide { .. }), "{error}");
 }
+
+#[test]
+fn memory_of_a_device_is_not_printed() {
+    let x = Device::new().tensor([2], &[1.0f32, 2.0]).unwrap();
+    assert_eq!(x.to_string(), "f32 [2] (not in host memory; `to_vec(&backend)` reads it)");
+    assert_eq!(format!("{x:?}"), "Tensor<f32> [2]");
+}

@@ -5,7 +5,6 @@ use crate::{
     Contains, DType, Element, Error, IntoShape, Layout, Packing, Result, Shape, Space, Tensor, TensorMut,
     TensorRef,
 };
-use core::fmt;
 
 /// A view for reading whose element type is known only at run time. It is used for operands of several types, such as weights.
 /// `Copy`.
@@ -380,22 +379,5 @@ impl<'a, S: Space, T: Element> From<&'a Tensor<S, T>> for AnyRef<'a, S> {
 impl<'a, S: Space, T: Element> From<TensorRef<'a, S, T>> for AnyRef<'a, S> {
     fn from(x: TensorRef<'a, S, T>) -> Self {
         x.any()
-    }
-}
-
-// Prints type and layout, never elements: those may live on a device.
-impl<S: Space> fmt::Debug for AnyTensor<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "AnyTensor<{}> {}", self.dtype, self.layout)
-    }
-}
-impl<S: Space> fmt::Debug for AnyRef<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "AnyRef<{}> {}", self.dtype, self.layout)
-    }
-}
-impl<S: Space> fmt::Debug for AnyMut<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "AnyMut<{}> {}", self.dtype, self.layout)
     }
 }

@@ -121,6 +121,7 @@ pub mod quant;
 mod read;
 pub mod replay;
 mod shape;
+mod show;
 mod space;
 mod tensor;
 mod tolerance;

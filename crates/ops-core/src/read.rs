@@ -1,6 +1,6 @@
 //! Copies of tensors in host memory.
 use crate::backend::host_vec;
-use crate::{AnyRef, Backend, Element, Result, Space, Tensor, TensorRef};
+use crate::{AnyRef, AnyTensor, Backend, Element, Result, Space, Tensor, TensorRef};
 
 impl<S: Space, T: Element> Tensor<S, T> {
     /// The elements in row-major order, on the host.
@@ -25,6 +25,16 @@ impl<S: Space, T: Element> TensorRef<'_, S, T> {
             return Ok(raw);
         }
         Ok(layout.positions().map(|p| raw[p - extent.start]).collect())
+    }
+}
+
+impl<S: Space> AnyTensor<S> {
+    /// The elements in row-major order, as bytes on the host.
+    ///
+    /// # Errors
+    /// The transfer fails.
+    pub fn to_vec<B: Backend<Space = S>>(&self, backend: &B) -> Result<Vec<u8>> {
+        self.as_ref().to_vec(backend)
     }
 }
 

@@ -1,7 +1,6 @@
 //! Owned tensors and the borrowed views that every op takes.
 use crate::view::extents;
 use crate::{DType, Element, Error, IntoShape, Layout, Result, Space};
-use core::fmt;
 
 /// A buffer and the layout of its elements.
 pub struct Tensor<S: Space, T: Element> {
@@ -290,22 +289,5 @@ impl<S: Space, T: Element> AsViewMut<S, T> for TensorMut<'_, S, T> {
     #[inline]
     fn view_mut(&mut self) -> TensorMut<'_, S, T> {
         self.reborrow()
-    }
-}
-
-// Prints type and layout, never elements: those may live on a device.
-impl<S: Space, T: Element> fmt::Debug for Tensor<S, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Tensor<{}> {}", T::DTYPE, self.layout)
-    }
-}
-impl<S: Space, T: Element> fmt::Debug for TensorRef<'_, S, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TensorRef<{}> {}", T::DTYPE, self.layout)
-    }
-}
-impl<S: Space, T: Element> fmt::Debug for TensorMut<'_, S, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TensorMut<{}> {}", T::DTYPE, self.layout)
     }
 }

@@ -101,6 +101,9 @@ impl Space for Host {
     fn aligned(bytes: Self::Ref<'_, u8>, align: usize) -> bool {
         bytes.as_ptr().addr().is_multiple_of(align)
     }
+    fn host<'a, T: Element>(view: Self::Ref<'a, T>) -> Option<&'a [T]> {
+        Some(view)
+    }
 }
 
 /// A kernel for `O` on host memory that accepts every layout. It is all that a CPU backend needs for an op:

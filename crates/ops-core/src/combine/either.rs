@@ -125,6 +125,12 @@ impl<L: Space, R: Space> Space for EitherSpace<L, R> {
             Right(v) => R::aligned(v, align),
         }
     }
+    fn host<'a, T: Element>(view: Self::Ref<'a, T>) -> Option<&'a [T]> {
+        match view {
+            Left(v) => L::host(v),
+            Right(v) => R::host(v),
+        }
+    }
 }
 
 impl<L: Space, R: Space> Contains<L, LeftSide> for EitherSpace<L, R> {
