@@ -1,6 +1,6 @@
 //! Cache of the keys and values of earlier tokens.
 use crate::ops::{CacheOps, CopyOps, QkNormRopeCacheWrite, RopeCacheWrite, RopeOrder};
-use crate::{AnyRef, Backend, Element, Error, Float, Layout, Ref, Result, Space, Tensor, TensorRef};
+use crate::{AnyRef, AsView, Backend, Element, Error, Float, Layout, Result, Space, Tensor, TensorRef};
 
 /// The keys and values of one layer, each `[b, h_kv, capacity, d]`. The first [`len`](KvCache::len) tokens are filled.
 ///
@@ -95,7 +95,7 @@ impl<S: Space, T: Float> KvCache<S, T> {
     /// # let b = ops_cpu::Cpu::new();
     /// let mut cache = KvCache::latent(&b, [1, 1, 8, 3], 2)?;
     /// let keys = b.tensor(&[1, 1, 1, 3], &[1.0f32, 2.0, 3.0])?;
-    /// cache.append_keys(&b, keys.as_ref())?;
+    /// cache.append_keys(&b, &keys)?;
     /// assert_eq!(cache.values()?.dims(), [1, 1, 1, 2]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
@@ -159,10 +159,11 @@ impl<S: Space, T: Float> KvCache<S, T> {
     pub fn append<B: CopyOps<T> + Backend<Space = S>>(
         &mut self,
         backend: &B,
-        keys: Ref<'_, B, T>,
-        values: Ref<'_, B, T>,
+        keys: impl AsView<S, T>,
+        values: impl AsView<S, T>,
     ) -> Result<()> {
         const CALL: &str = "KvCache::append";
+        let (keys, values) = (keys.view(), values.view());
         let (t, len) = (self.room_for(CALL, &keys, 2)?, self.len);
         let own = self.values.own(CALL, "append_keys")?;
         let (of_keys, of_values) = (self.keys.dims(), own.dims());
@@ -182,11 +183,12 @@ impl<S: Space, T: Float> KvCache<S, T> {
     pub fn append_rotated<B: CacheOps<T> + Backend<Space = S>>(
         &mut self,
         backend: &B,
-        keys: Ref<'_, B, T>,
-        values: Ref<'_, B, T>,
+        keys: impl AsView<S, T>,
+        values: impl AsView<S, T>,
         rotation: CacheRotation<'_, S>,
     ) -> Result<()> {
         const CALL: &str = "KvCache::append_rotated";
+        let (keys, values) = (keys.view(), values.view());
         let t = self.room_for(CALL, &keys, 0)?;
         let (Values::Own(own), &[1, h, _, d]) = (&mut self.values, self.keys.dims()) else {
             let want = "a cache of one text with separate values";
@@ -223,9 +225,10 @@ impl<S: Space, T: Float> KvCache<S, T> {
     pub fn append_keys<B: CopyOps<T> + Backend<Space = S>>(
         &mut self,
         backend: &B,
-        keys: Ref<'_, B, T>,
+        keys: impl AsView<S, T>,
     ) -> Result<()> {
         const CALL: &str = "KvCache::append_keys";
+        let keys = keys.view();
         let t = self.room_for(CALL, &keys, 2)?;
         self.values.none(CALL, "append")?;
         let dims = self.keys.dims();

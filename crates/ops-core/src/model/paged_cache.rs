@@ -2,7 +2,7 @@
 use super::kv_cache::{Values, fits};
 use super::{BlockCopy, CacheRotation};
 use crate::ops::{CacheOps, CopyOps, QkNormRopeCacheWrite, RopeCacheWrite};
-use crate::{AsAny, Backend, Error, Float, Layout, Ref, Result, Space, Tensor, TensorMut, TensorRef};
+use crate::{AsAny, AsView, Backend, Error, Float, Layout, Result, Space, Tensor, TensorMut, TensorRef};
 
 /// The keys and values of one layer, each `[blocks, block, h_kv, d]`, where a block holds `block` tokens.
 ///
@@ -23,7 +23,7 @@ use crate::{AsAny, Backend, Error, Float, Layout, Ref, Result, Space, Tensor, Te
 /// // Three tokens, whose values are 1, 2 and 6. All keys count the same.
 /// let slots = blocks.append(&mut [(&mut text, 3)], |copies| cache.copy_blocks(&b, copies))?;
 /// let (keys, values) = (b.zeros(&[3, 1, 1])?, b.tensor(&[3, 1, 1], &[1.0f32, 2.0, 6.0])?);
-/// cache.write(&b, keys.as_ref(), values.as_ref(), b.tensor(&[3], &slots)?.as_ref())?;
+/// cache.write(&b, &keys, &values, b.tensor([3], &slots)?)?;
 ///
 /// // The last token sees all three.
 /// let q = b.zeros(&[1, 1, 1])?;
@@ -97,11 +97,12 @@ impl<S: Space, T: Float> PagedCache<S, T> {
     pub fn write<B: CacheOps<T> + Backend<Space = S>>(
         &mut self,
         backend: &B,
-        keys: Ref<'_, B, T>,
-        values: Ref<'_, B, T>,
+        keys: impl AsView<S, T>,
+        values: impl AsView<S, T>,
         slots: impl AsAny<S>,
     ) -> Result<()> {
         const CALL: &str = "PagedCache::write";
+        let (keys, values) = (keys.view(), values.view());
         let slots = slots.any_view();
         let (to_keys, to_values) = self.slots_for(CALL)?;
         fit(CALL, (keys.layout(), to_keys.dims()), Some((values.layout(), to_values.dims())))?;
@@ -116,11 +117,12 @@ impl<S: Space, T: Float> PagedCache<S, T> {
     pub fn write_rotated<B: CacheOps<T> + Backend<Space = S>>(
         &mut self,
         backend: &B,
-        keys: Ref<'_, B, T>,
-        values: Ref<'_, B, T>,
+        keys: impl AsView<S, T>,
+        values: impl AsView<S, T>,
         rotation: CacheRotation<'_, S>,
     ) -> Result<()> {
         const CALL: &str = "PagedCache::write_rotated";
+        let (keys, values) = (keys.view(), values.view());
         let CacheRotation { cos, sin, positions, slots, order, norm } = rotation;
         let (rows, tables, caches) = ((keys, values), (cos, sin), self.slots_for(CALL)?);
         fit(CALL, (keys.layout(), caches.0.dims()), Some((values.layout(), caches.1.dims())))?;
@@ -143,10 +145,11 @@ impl<S: Space, T: Float> PagedCache<S, T> {
     pub fn write_keys<B: CacheOps<T> + Backend<Space = S>>(
         &mut self,
         backend: &B,
-        keys: Ref<'_, B, T>,
+        keys: impl AsView<S, T>,
         slots: impl AsAny<S>,
     ) -> Result<()> {
         const CALL: &str = "PagedCache::write_keys";
+        let keys = keys.view();
         self.values.none(CALL, "write")?;
         let cache = by_slot(self.keys.as_mut())?;
         fit(CALL, (keys.layout(), cache.dims()), None)?;

@@ -1,7 +1,7 @@
 //! Cache of the keys and values inside an attention window.
 use super::kv_cache::{Values, fits};
 use crate::ops::CopyOps;
-use crate::{Backend, Error, Float, Ref, Result, Space, Tensor, TensorRef};
+use crate::{AsView, Backend, Error, Float, Result, Space, Tensor, TensorRef};
 
 /// The keys and values of one layer with windowed attention: the last tokens of a text of any length, in
 /// memory of a fixed size.
@@ -20,7 +20,7 @@ use crate::{Backend, Error, Float, Ref, Result, Space, Tensor, TensorRef};
 /// let mut cache = WindowCache::new(&b, [1, 1, 1], 2, 1)?;
 /// for n in 0..5 {
 ///     let key = b.tensor(&[1, 1, 1, 1], &[n as f32])?;
-///     cache.append(&b, key.as_ref(), key.as_ref())?;
+///     cache.append(&b, &key, &key)?;
 /// }
 /// assert_eq!((cache.len(), cache.keys()?.to_vec(&b)?), (5, vec![3.0, 4.0]));
 /// # Ok::<(), ops_core::Error>(())
@@ -122,10 +122,11 @@ impl<S: Space, T: Float> WindowCache<S, T> {
     pub fn append<B: CopyOps<T> + Backend<Space = S>>(
         &mut self,
         backend: &B,
-        keys: Ref<'_, B, T>,
-        values: Ref<'_, B, T>,
+        keys: impl AsView<S, T>,
+        values: impl AsView<S, T>,
     ) -> Result<()> {
         const CALL: &str = "WindowCache::append";
+        let (keys, values) = (keys.view(), values.view());
         let t = self.tokens(CALL, &keys)?;
         let dims = self.values.own(CALL, "append_keys")?.dims();
         fits(CALL, "values", values.layout(), &[dims[0], dims[1], t, dims[3]])?;
@@ -143,9 +144,10 @@ impl<S: Space, T: Float> WindowCache<S, T> {
     pub fn append_keys<B: CopyOps<T> + Backend<Space = S>>(
         &mut self,
         backend: &B,
-        keys: Ref<'_, B, T>,
+        keys: impl AsView<S, T>,
     ) -> Result<()> {
         const CALL: &str = "WindowCache::append_keys";
+        let keys = keys.view();
         self.values.none(CALL, "append")?;
         let t = self.tokens(CALL, &keys)?;
         let start = self.make_room(backend, t)?;
