@@ -92,7 +92,7 @@ impl<S: Space, T: Float> Layer<S, T> {
         let (q, k) = (rotate(&q)?, rotate(&k)?);
         cache.append(b, k.as_ref(), v.as_ref().transpose(1, 2)?)?;
         let o = b.attention(q.as_ref(), cache.keys()?, cache.values()?, Attention::<T>::causal())?;
-        let o = b.contiguous(o.as_ref().transpose(1, 2)?)?.reshape(&[tokens, HEADS * HEAD_DIM])?;
+        let o = b.copy_of(o.as_ref().transpose(1, 2)?)?.reshape(&[tokens, HEADS * HEAD_DIM])?;
         let x = b.add(x, b.linear(o.as_ref(), wo.as_ref())?.as_ref())?;
 
         let h = b.rms_norm(x.as_ref(), norm2.as_ref(), RmsNorm::eps(1e-5))?;

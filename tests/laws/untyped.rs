@@ -101,7 +101,7 @@ fn strided_weights_and_outputs_inside_others_go_through_every_combinator() {
         let w = b.tensor(&[3, 2], &data::<f32>(6, 2)).unwrap();
         let column = w.as_ref().transpose(0, 1).unwrap().narrow(0, 1, 1).unwrap();
         let column = column.reshape(&[3]).unwrap();
-        let copy = b.contiguous(column).unwrap();
+        let copy = b.copy_of(column).unwrap();
         let op = RmsNorm::eps(0.0);
         let want = values(b, b.rms_norm(x.as_ref(), copy.as_ref(), op).unwrap().as_ref());
         assert_eq!(values(b, b.rms_norm(x.as_ref(), column, op).unwrap().as_ref()), want);

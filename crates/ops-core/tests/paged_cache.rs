@@ -103,7 +103,7 @@ impl Pages {
 
     /// Reads every text through its blocks.
     fn check(&self) -> Result<(), TestCaseError> {
-        let flat = |x: Ref<'_, Cpu, f32>| self.b.contiguous(x).unwrap().to_vec(&self.b).unwrap();
+        let flat = |x: Ref<'_, Cpu, f32>| self.b.copy_of(x).unwrap().to_vec(&self.b).unwrap();
         let (keys, values) = (flat(self.cache.keys()), flat(self.cache.values().unwrap()));
         let size = self.blocks.size();
         for Text { sequence, keys: want, values: want_values } in &self.texts {
@@ -160,8 +160,8 @@ impl Pages {
                     Attention::<f32>::causal(),
                 )
                 .unwrap();
-            let want = b.contiguous(want.transpose(1, 2).unwrap()).unwrap().to_vec(b).unwrap();
-            let got = b.contiguous(got.as_ref().narrow(0, at, t).unwrap()).unwrap().to_vec(b).unwrap();
+            let want = b.copy_of(want.transpose(1, 2).unwrap()).unwrap().to_vec(b).unwrap();
+            let got = b.copy_of(got.as_ref().narrow(0, at, t).unwrap()).unwrap().to_vec(b).unwrap();
             prop_assert!(got.iter().zip(&want).all(|(g, w)| (g - w).abs() < 1e-5), "{:?} {:?}", got, want);
             at += t;
         }

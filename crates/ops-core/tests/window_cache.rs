@@ -19,7 +19,7 @@ fn rows(cpu: &Cpu, seed: usize, start: usize, t: usize) -> TensorOf<Cpu, f32> {
 }
 
 fn values(cpu: &Cpu, x: Ref<'_, Cpu, f32>) -> Vec<f32> {
-    cpu.contiguous(x).unwrap().to_vec(cpu).unwrap()
+    cpu.copy_of(x).unwrap().to_vec(cpu).unwrap()
 }
 
 proptest! {

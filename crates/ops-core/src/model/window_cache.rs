@@ -186,7 +186,7 @@ impl<S: Space, T: Float> WindowCache<S, T> {
         for tensor in all.chain(values) {
             // The memory is large enough that source and destination do not overlap, but heads interleave, so
             // this goes through a copy.
-            let moved = backend.contiguous(tensor.narrow(2, start, seen)?)?;
+            let moved = backend.copy_of(tensor.narrow(2, start, seen)?)?;
             backend.copy_into(&moved, tensor.as_mut().narrow(2, 0, seen)?)?;
         }
         // If the step fails after this, the same tokens are still here.

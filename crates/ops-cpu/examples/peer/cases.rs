@@ -266,7 +266,7 @@ fn elementwise<T: Float>(op: &str, dims: &[usize]) -> Result<Run> {
         "clamp" => checked!(b => b.clamp(x.as_ref(), T::from_f64(-0.5), T::from_f64(0.5))),
         "eq" => checked!(b => b.eq(x.as_ref(), y.as_ref())),
         "lt" => checked!(b => b.lt(x.as_ref(), y.as_ref())),
-        "transpose" => checked!(b => b.contiguous(x.transpose(0, 1)?)),
+        "transpose" => checked!(b => b.copy_of(x.transpose(0, 1)?)),
         "add" => checked!(b => b.add(x.as_ref(), y.as_ref())),
         "swiglu" => checked!(b => b.swiglu(x.as_ref(), y.as_ref())),
         "where" => {

@@ -172,7 +172,7 @@ impl<B: Backend> AltUp<B> {
     where
         B: Transformer<T>,
     {
-        Ok(b.contiguous(stream::<B, T>(all, 0)?)?)
+        Ok(b.copy_of(stream::<B, T>(all, 0)?)?)
     }
 
     /// The predicted streams after the layer has made `y[t, dim]` of the first.
