@@ -121,7 +121,7 @@ impl Values<'_> {
         }
         let mut numbers = Vec::new();
         self.collect(&mut Vec::new(), &mut numbers);
-        let texts = texts(self.dtype, &numbers);
+        let texts = texts(self.dtype, &numbers, f.precision());
         let width = texts.iter().map(String::len).max().unwrap_or(0);
         self.nested(f, 0, width, &mut texts.iter())
     }
@@ -182,7 +182,8 @@ impl Values<'_> {
 
 /// Numbers as texts, floats with the same number of decimals: as many as the longest needs, up to [`DECIMALS`], with exponents if
 /// that would leave too little of a small number or make a large one too long.
-fn texts(dtype: DType, numbers: &[Option<Wide>]) -> Vec<String> {
+/// A caller may ask for another number of decimals.
+fn texts(dtype: DType, numbers: &[Option<Wide>], decimals: Option<usize>) -> Vec<String> {
     let floats = numbers.iter().filter_map(|n| match n {
         Some(Wide::Float(v)) if v.is_finite() => Some(*v),
         _ => None,
@@ -196,12 +197,12 @@ fn texts(dtype: DType, numbers: &[Option<Wide>]) -> Vec<String> {
         (false, false) => format!("{}", v as f32),
         (false, true) => format!("{:e}", v as f32),
     };
-    let decimals = |v| {
+    let needed = |v| {
         let text = shortest(v);
         let mantissa = text.split('e').next().unwrap_or_default();
         mantissa.split_once('.').map_or(0, |(_, decimals)| decimals.len())
     };
-    let decimals = floats.map(decimals).max().unwrap_or(0).clamp(1, DECIMALS);
+    let decimals = decimals.unwrap_or_else(|| floats.map(needed).max().unwrap_or(0).clamp(1, DECIMALS));
     let text = |n: &Option<Wide>| match n {
         None => "?".into(),
         Some(Wide::Int(v)) => v.to_string(),
@@ -222,7 +223,7 @@ macro_rules! as_text {
             }
         }
         /// The values, nested by axis; the ends of each axis if there are more than 1000. Type and shape of tensors that are not in
-        /// host memory, are packed, or have blocks as elements.
+        /// host memory, are packed, or have blocks as elements. A precision, as in `{x:.2}`, sets the number of decimals.
         impl<$($generics)*> fmt::Display for $type {
             fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
                 let $x = self;

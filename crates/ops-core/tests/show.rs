@@ -59,6 +59,10 @@ fn floats_have_the_digits_that_they_need() -> Result<()> {
     assert_eq!(b.tensor(2, &[3.25e38f32, 0.0])?.to_string(), "[3.25e38  0.00e0]");
     assert_eq!(b.tensor(1, &[f64::from_bits(1)])?.to_string(), "[4.9e-324]");
     assert_eq!(b.tensor(1, &[99_999_999.0f64])?.to_string(), "[99999999.0]");
+    // As many as the caller wants.
+    assert_eq!(format!("{:.2}", b.tensor(2, &[1.0f32, -1.0 / 3.0])?), "[ 1.00 -0.33]");
+    assert_eq!(format!("{:.1}", b.tensor(1, &[1.26e-9f64])?), "[1.3e-9]");
+    assert_eq!(format!("{:.3}", b.tensor(1, &[5i32])?), "[5]");
     Ok(())
 }
 
