@@ -1,8 +1,6 @@
 //! A device for tests: it has its own memory, and can be made to decline calls or to return wrong results.
-use rocm_ops::{
-    AnyMut, AnyTensor, Backend, Call, Element, Error, Execute, Host, NamedTensors, Op, Operands, Reason,
-    Reference, Result, Space, range,
-};
+use rocm_ops::backend::{Call, Execute, NamedTensors, Op, Operands, Space, range};
+use rocm_ops::{AnyMut, AnyTensor, Backend, Element, Error, Host, Reason, Reference, Result};
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};

@@ -1,12 +1,13 @@
 //! One function gives the same results on every backend and in every type.
 use crate::device::Device;
 use crate::model::{data, nmse, run, tensor, values};
+use rocm_ops::backend::{Execute, NamedTensors, Op, Operands};
 use rocm_ops::model::Weight;
 use rocm_ops::ops::*;
 use rocm_ops::quant::{BlockQ4_0, BlockQ8_0, Encode};
 use rocm_ops::{
-    AnyOf, Backend, Checked, Cpu, DType, Either, Error, Execute, Fallback, Float, Host, Layout, NamedTensors,
-    Op, Operands, Reference, Result, Scalar, TensorOf, TensorRef, bf16, f16,
+    AnyOf, Backend, Checked, Cpu, DType, Either, Error, Fallback, Float, Host, Layout, Reference, Result,
+    Scalar, TensorOf, TensorRef, bf16, f16,
 };
 
 #[test]

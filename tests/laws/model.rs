@@ -1,7 +1,8 @@
 //! A decoder layer with a cache, written once for all backends.
+use rocm_ops::backend::Space;
 use rocm_ops::model::{KvCache, RopeScaling, RopeTables, Transformer};
 use rocm_ops::ops::*;
-use rocm_ops::{Backend, Float, Ref, Result, Scalar, Space, Tensor, TensorOf};
+use rocm_ops::{Backend, Float, Ref, Result, Scalar, Tensor, TensorOf};
 
 pub(crate) const DIM: usize = 32;
 const HEADS: usize = 4;

@@ -65,7 +65,7 @@ fn on_all<T: Float>(limit: f64) {
 }
 
 /// Declines every call with a weight in blocks.
-fn blocks(_: &str, on: &dyn rocm_ops::Operands) -> Option<Reason> {
+fn blocks(_: &str, on: &dyn rocm_ops::backend::Operands) -> Option<Reason> {
     let blocks = on.iter().find(|o| o.dtype.is_block())?;
     Some(Reason::DType { operand: blocks.name, dtype: blocks.dtype })
 }

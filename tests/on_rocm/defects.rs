@@ -266,9 +266,9 @@ fn functions_of_floats_panic_or_give_zero_for_integers() {
     struct Made;
     impl registry::Visit<Reference> for Made {
         type Answer = ();
-        fn visit<O: rocm_ops::Op>(self, _: O)
+        fn visit<O: rocm_ops::backend::Op>(self, _: O)
         where
-            Reference: rocm_ops::Execute<O>,
+            Reference: rocm_ops::backend::Execute<O>,
         {
         }
     }

@@ -196,7 +196,7 @@ mod tests {
         let vecs: Vec<_> = (0..8).map(|_| vec![0u8; 1 << 10]).collect();
         vecs.into_iter().for_each(|vec| drop(HostBuffer::from(vec)));
         let all: Vec<_> = (0..64).map(|_| HostBuffer::<u8>::new(1 << 10, "test").unwrap()).collect();
-        assert!(all.iter().all(|b| b.as_ptr() as usize % 64 == 0));
+        assert!(all.iter().all(|b| b.as_ptr().addr().is_multiple_of(64)));
     }
 
     #[test]
