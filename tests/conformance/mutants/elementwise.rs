@@ -42,6 +42,11 @@ fn functions() -> Vec<Mutant> {
         }),
         function("truncated", UnaryFn::Floor, f64::trunc),
         function("truncated", UnaryFn::Ceil, f64::trunc),
+        function("rounded down", UnaryFn::Trunc, f64::floor),
+        function("rounded to nearest", UnaryFn::Trunc, f64::round),
+        function("one is added first", UnaryFn::Log1p, |x| single(1.0 + x).ln()),
+        function("one is subtracted last", UnaryFn::Expm1, |x| single(x.exp()) - 1.0),
+        function("the linear term alone", UnaryFn::Expm1, |x| if x.abs() < 1e-3 { x } else { x.exp_m1() }),
         function("angle reduced in f32", UnaryFn::Sin, |x| {
             let turn = std::f32::consts::TAU;
             f64::from((x as f32 - (x as f32 / turn).round() * turn).sin())
