@@ -61,6 +61,7 @@ fn options_that_print_differently_hash_differently() {
     distinct(&UnaryFn::ALL.map(Unary::<f32>::of));
     distinct(&BinaryFn::ALL.map(Binary::<f32>::of));
     distinct(&CompareFn::ALL.map(Compare::<f32>::of));
+    distinct(&BitwiseFn::ALL.map(Bitwise::<i32>::of));
     distinct(&[Parametric::<f32>::powf(2.0), Parametric::powf(-2.0), Parametric::elu(2.0)]);
     distinct(&[Parametric::clamp(0.0f32, 1.0), Parametric::clamp(1.0, 0.0), Parametric::clamp(-0.0, 1.0)]);
     distinct(&[Parametric::clamp(0, 1), Parametric::clamp(1, 0), Parametric::clamp(0, -1)]);

@@ -26,13 +26,14 @@ use ops_core::ops::{
 };
 use ops_core::ops::{ArgReduce, ArgSort, CumSum, Reduce, ReduceFn, Sort, TopK};
 use ops_core::ops::{BatchNorm, Pool2d, PoolFn, Upsample, Windows};
+use ops_core::ops::{Bitwise, BitwiseFn, BitwiseNot, LogicalNot};
 use ops_core::ops::{CacheWrite, QkNormRopeCacheWrite, RopeCacheWrite, RopeOrder};
 use ops_core::ops::{CombineExperts, LinearExperts, Random, RouterTopK, Sample};
 use ops_core::ops::{Conv, ConvAxis, ConvForm};
 use ops_core::ops::{Conv1dUpdate, GatedDeltaRule, QkNormRope};
 use ops_core::ops::{GatedRmsNorm, L2Norm, LinearSwiglu, SwigluClamped};
 use ops_core::ops::{Gather, IndexAdd, Scatter, ScatterAdd};
-use ops_core::{Element, Float, Num, Op, Scalar};
+use ops_core::{Element, Float, Integer, Num, Op, Scalar};
 use parts::ByParts;
 use rocblas::RocBlas;
 
@@ -76,7 +77,10 @@ const FORMS: [RopeForm; 3] = [RopeForm::Half, RopeForm::Interleaved, RopeForm::H
 lists! {
     [T: Num] Unary<T>: Hip, MiOpen; UnaryFn::ALL.map(Unary::<f32>::of);
     [T: Num] Binary<T>: Hip; BinaryFn::ALL.map(Binary::<f32>::of);
+    [T: Integer] Bitwise<T>: Hip; BitwiseFn::ALL.map(Bitwise::<i32>::of);
+    [T: Integer] BitwiseNot<T>: Hip; [BitwiseNot::<i32>::OP];
     [T: Scalar] Compare<T>: Hip; CompareFn::ALL.map(Compare::<f32>::of);
+    [T: Scalar] LogicalNot<T>: Hip; [LogicalNot::<f32>::OP];
     [T: Num] Parametric<T>: Hip; [Parametric::<f32>::powf(1.0), Parametric::clamp(0.0, 0.0), Parametric::elu(1.0)];
     [T: Float] Glu<T>: Hip; [GluFn::Swiglu, GluFn::Geglu].map(Glu::<f32>::of);
     [T: Num] Affine<T>: Hip; [Affine::<f32>::new(1.0, 0.0)];
@@ -156,6 +160,8 @@ mod tests {
             ("maximum", "hip"),
             ("geglu", "hip"),
             ("ne", "hip"),
+            ("logical_not", "hip"),
+            ("shift_right", "hip"),
             ("dequantize", "hip"),
             ("mean", "hip"),
             ("argmin", "hip"),

@@ -14,7 +14,7 @@ mod names;
 #[macro_use]
 mod types;
 
-use names::{BINARY, COMPARE, CONV, Name, PARAMETRIC, POOL, REDUCE, UNARY, UPSAMPLE};
+use names::{BINARY, BITWISE, COMPARE, CONV, Name, PARAMETRIC, POOL, REDUCE, UNARY, UPSAMPLE};
 
 pub use super::options::{Options, Refused};
 pub use crate::option::{OptionValue, Window};
@@ -73,7 +73,7 @@ macro_rules! all_ops {
         pub trait AllOps:
             QuantOps + OpsOnElements
             $(+ OpsOnFloats<$f>)+
-            $(+ OpsOnScalars<$i> + ElementwiseOps<$i> + ParametricOps<$i>)+
+            $(+ OpsOnScalars<$i> + ElementwiseOps<$i> + ParametricOps<$i> + BitwiseOps<$i>)+
             $(+ ReduceOps<$i> + ScanOps<$i> + SortOps<$i> + ScatterAddOps<$i>)+
             $(+ OpsOnScalars<$s>)+
         {
@@ -81,7 +81,7 @@ macro_rules! all_ops {
         impl<B> AllOps for B where
             B: QuantOps + OpsOnElements
                 $(+ OpsOnFloats<$f>)+
-                $(+ OpsOnScalars<$i> + ElementwiseOps<$i> + ParametricOps<$i>)+
+                $(+ OpsOnScalars<$i> + ElementwiseOps<$i> + ParametricOps<$i> + BitwiseOps<$i>)+
                 $(+ ReduceOps<$i> + ScanOps<$i> + SortOps<$i> + ScatterAddOps<$i>)+
                 $(+ OpsOnScalars<$s>)+
         {
@@ -133,6 +133,7 @@ impl<V: Copy> Name<V> {
 #[rustfmt::skip]
 macro_rules! group {
     (floats) => { Group::Floats };
+    (integers) => { Group::Integers };
     (numbers) => { Group::Numbers };
     (scalars) => { Group::Scalars };
     (any) => { Group::Elements };
@@ -234,7 +235,10 @@ registry! {
     unary: Unary<T>, numbers, UNARY;
     glu: Glu<T>, floats, [Name::of("swiglu", GluFn::Swiglu), Name::of("geglu", GluFn::Geglu)];
     binary: Binary<T>, numbers, BINARY;
+    bitwise: Bitwise<T>, integers, BITWISE;
+    bitwise_not: BitwiseNot<T>, integers;
     compare: Compare<T>, scalars, COMPARE;
+    logical_not: LogicalNot<T>, scalars;
     parametric: Parametric<T>, numbers, PARAMETRIC;
     affine: Affine<T>, numbers;
     affine_inplace: AffineInplace<T>, numbers;

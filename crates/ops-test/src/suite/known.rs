@@ -107,6 +107,9 @@ fn relations(s: &mut Suite<'_>, dtype: DType) {
         ("le", [0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 0.0]),
         ("gt", [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]),
         ("ge", [0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0]),
+        ("logical_and", [1.0, 1.0, 1.0, 1.0, 0.0, 1.0, 1.0]),
+        ("logical_or", [1.0, 1.0, 1.0, 1.0, 0.0, 1.0, 1.0]),
+        ("logical_xor", [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]),
     ] {
         let known = Known::new(s, op, dtype).read("a", &[7], &a).read("b", &[7], &b);
         let want = Want { name: "y".into(), values: values_of(DType::U8, &y), tolerance: Tolerance::Exact };
