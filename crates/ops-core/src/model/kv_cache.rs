@@ -1,5 +1,7 @@
 //! Cache of the keys and values of earlier tokens.
-use crate::ops::{CacheOps, CopyOps, QkNormRopeCacheWrite, RopeCacheWrite, RopeOrder};
+use crate::ops::{
+    CacheMethods, CacheOps, CopyMethods, CopyOps, QkNormRopeCacheWrite, RopeCacheWrite, RopeOrder,
+};
 use crate::{AnyRef, Backend, Element, Error, Float, Layout, Ref, Result, Space, Tensor, TensorRef, View};
 
 /// The keys and values of one layer, each `[b, h_kv, capacity, d]`. The first [`len`](KvCache::len) tokens are filled.
@@ -117,7 +119,7 @@ impl<S: Space, T: Float> KvCache<S, T> {
     ///
     /// # Errors
     /// As [`Backend::zeros`], and errors of the copy.
-    pub fn fork<B: CopyOps<T> + Backend<Space = S>>(&self, backend: &B) -> Result<Self> {
+    pub fn fork<B: CopyOps + Backend<Space = S>>(&self, backend: &B) -> Result<Self> {
         let mut copy = self.emptied(backend)?;
         if copy.is_latent() {
             copy.append_keys(backend, self.keys()?)?;
@@ -156,7 +158,7 @@ impl<S: Space, T: Float> KvCache<S, T> {
     ///
     /// # Errors
     /// The cache is full or holds keys only (it is then unchanged), or the backend fails.
-    pub fn append<B: CopyOps<T> + Backend<Space = S>>(
+    pub fn append<B: CopyOps + Backend<Space = S>>(
         &mut self,
         backend: &B,
         keys: Ref<'_, B, T>,
@@ -220,7 +222,7 @@ impl<S: Space, T: Float> KvCache<S, T> {
     ///
     /// # Errors
     /// The cache is full or has separate values (it is then unchanged), or the backend fails.
-    pub fn append_keys<B: CopyOps<T> + Backend<Space = S>>(
+    pub fn append_keys<B: CopyOps + Backend<Space = S>>(
         &mut self,
         backend: &B,
         keys: Ref<'_, B, T>,

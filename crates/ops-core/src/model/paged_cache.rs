@@ -1,7 +1,7 @@
 //! Cache of the keys and values of many texts, in blocks.
 use super::kv_cache::{Values, fits};
 use super::{BlockCopy, CacheRotation};
-use crate::ops::{CacheOps, CopyOps, QkNormRopeCacheWrite, RopeCacheWrite};
+use crate::ops::{CacheMethods, CacheOps, CopyMethods, CopyOps, QkNormRopeCacheWrite, RopeCacheWrite};
 use crate::{AsAny, Backend, Error, Float, Layout, Ref, Result, Space, Tensor, TensorMut, TensorRef, View};
 
 /// The keys and values of one layer, each `[blocks, block, h_kv, d]`, where a block holds `block` tokens.
@@ -157,7 +157,7 @@ impl<S: Space, T: Float> PagedCache<S, T> {
     ///
     /// # Errors
     /// [`Error::Index`] for a block that there is not, before anything is copied; any error that the backend reports.
-    pub fn copy_blocks<B: CopyOps<T> + Backend<Space = S>>(
+    pub fn copy_blocks<B: CopyOps + Backend<Space = S>>(
         &mut self,
         backend: &B,
         copies: &[BlockCopy],
@@ -195,7 +195,7 @@ fn by_slot<S: Space, T: Float>(cache: TensorMut<'_, S, T>) -> Result<TensorMut<'
     cache.reshape(&[blocks * block, heads, d])
 }
 
-fn copy_block<T: Float, B: CopyOps<T>>(
+fn copy_block<T: Float, B: CopyOps>(
     b: &B,
     cache: &mut Tensor<B::Space, T>,
     from: usize,

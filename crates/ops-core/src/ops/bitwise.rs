@@ -1,8 +1,10 @@
 //! Bitwise functions of integers, and shifts.
 use super::broadcast;
-use super::declare::{methods, ops};
+use super::declare::{family, methods, methods_of_two, ops};
 use crate::error::About;
-use crate::{AsView, AsViewMut, DType, Execute, Integer, Op, Operands, Result, TensorOf, Tolerance, View};
+use crate::{
+    AsView, AsViewMut, Backend, DType, Execute, Integer, Op, Operands, Result, TensorOf, Tolerance, View,
+};
 use core::hash::Hash;
 
 /// A function of the bits of two integers, which are in two's complement.
@@ -88,47 +90,14 @@ impl<T: Integer> Op for BitwiseNot<T> {
     }
 }
 
-/// Writes the methods of bitwise functions: `bitwise_methods!(bitwise_and bitwise_and_into And: 6, 3 => 2)`. The values appear in
-/// the doc example.
-macro_rules! bitwise_methods {
-    ($($name:ident $into:ident $f:ident: $a:literal, $b:literal => $y:literal),+ $(,)?) => {$(
-        #[doc = concat!("[`BitwiseFn::", stringify!($f), "`] of two tensors that broadcast together.")]
-        ///
-        /// # Errors
-        /// [`Error::Broadcast`](crate::Error::Broadcast) and any error that the backend reports.
-        ///
-        /// ```
-        /// # use ops_core::{Backend, ops::*};
-        /// # let b = ops_cpu::Cpu::new();
-        #[doc = concat!("let x = b.tensor(&[2], &[", stringify!($a), "; 2])?;")]
-        #[doc = concat!("let z = b.tensor(&[1], &[", stringify!($b), "])?;")]
-        #[doc = concat!("assert_eq!(b.", stringify!($name), "(&x, &z)?.to_vec(&b)?, [", stringify!($y), "; 2]);")]
-        /// # Ok::<(), ops_core::Error>(())
-        /// ```
-        fn $name(
-            &self,
-            a: impl AsView<Self::Space, T>,
-            b: impl AsView<Self::Space, T>,
-        ) -> Result<TensorOf<Self, T>> {
-            self.bitwise(a, b, BitwiseFn::$f)
-        }
-        #[doc = concat!("[`", stringify!($name), "`](Self::", stringify!($name), ") into `y`. Broadcasts both to its extents.")]
-        ///
-        /// # Errors
-        #[doc = concat!("As [`", stringify!($name), "`](Self::", stringify!($name), ").")]
-        fn $into(
-            &self,
-            a: impl AsView<Self::Space, T>,
-            b: impl AsView<Self::Space, T>,
-            y: impl AsViewMut<Self::Space, T>,
-        ) -> Result<()> {
-            self.bitwise_into(a, b, y, BitwiseFn::$f)
-        }
-    )+};
+family! {
+    /// Bitwise functions of integers.
+    pub trait BitwiseOps<T: Integer>: Execute<Bitwise<T>>, Execute<BitwiseNot<T>>;
+    methods BitwiseMethods;
 }
 
-/// Bitwise functions of integers.
-pub trait BitwiseOps<T: Integer>: Execute<Bitwise<T>> + Execute<BitwiseNot<T>> {
+/// The methods of [`BitwiseOps`].
+pub trait BitwiseMethods: Backend {
     /// Any [`BitwiseFn`] on two tensors that broadcast together.
     ///
     /// # Errors
@@ -141,12 +110,15 @@ pub trait BitwiseOps<T: Integer>: Execute<Bitwise<T>> + Execute<BitwiseNot<T>> {
     /// assert_eq!(b.bitwise(&x, &places, BitwiseFn::ShiftRight)?.to_vec(&b)?, [-3, 2, 0, 0]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn bitwise(
+    fn bitwise<T: Integer>(
         &self,
         a: impl AsView<Self::Space, T>,
         b: impl AsView<Self::Space, T>,
         f: BitwiseFn,
-    ) -> Result<TensorOf<Self, T>> {
+    ) -> Result<TensorOf<Self, T>>
+    where
+        Self: BitwiseOps<T>,
+    {
         let mut y = self.empty(broadcast(f.name(), &a.view(), &b.view())?)?;
         self.bitwise_into(a, b, &mut y, f)?;
         Ok(y)
@@ -155,27 +127,32 @@ pub trait BitwiseOps<T: Integer>: Execute<Bitwise<T>> + Execute<BitwiseNot<T>> {
     ///
     /// # Errors
     /// As [`bitwise`](Self::bitwise), and for an output of another shape.
-    fn bitwise_into(
+    fn bitwise_into<T: Integer>(
         &self,
         a: impl AsView<Self::Space, T>,
         b: impl AsView<Self::Space, T>,
         mut y: impl AsViewMut<Self::Space, T>,
         f: BitwiseFn,
-    ) -> Result<()> {
+    ) -> Result<()>
+    where
+        Self: BitwiseOps<T>,
+    {
         let mut y = y.view_mut();
         let a = a.view().broadcast(y.dims()).about(f.name(), "a")?;
         let b = b.view().broadcast(y.dims()).about(f.name(), "b")?;
         self.run(&Bitwise::of(f), args::bitwise::Args { a: a.shorten(), b: b.shorten(), y: y.reborrow() })
     }
-    bitwise_methods! {
-        bitwise_and bitwise_and_into And: 6, 3 => 2,
-        bitwise_or bitwise_or_into Or: 6, 3 => 7,
-        bitwise_xor bitwise_xor_into Xor: 6, 3 => 5,
-        shift_left shift_left_into ShiftLeft: 6, 3 => 48,
-        shift_right shift_right_into ShiftRight: 6, 1 => 3,
+    methods_of_two! {
+        BitwiseOps<T: Integer>, BitwiseFn, bitwise bitwise_into -> T, [2];
+        bitwise_and bitwise_and_into And: [6, 9], [3] => [2, 1],
+        bitwise_or bitwise_or_into Or: [6, 9], [3] => [7, 11],
+        bitwise_xor bitwise_xor_into Xor: [6, 9], [3] => [5, 10],
+        shift_left shift_left_into ShiftLeft: [6, -9], [3] => [48, -72],
+        shift_right shift_right_into ShiftRight: [6, -9], [1] => [3, -5],
     }
 
     methods! {
+        BitwiseOps<T: Integer>;
         /// [`BitwiseNot`]: every bit of every element changed.
         example
         /// let x = b.tensor(&[3], &[0u8, 1, 0xf0])?;
@@ -183,4 +160,3 @@ pub trait BitwiseOps<T: Integer>: Execute<Bitwise<T>> + Execute<BitwiseNot<T>> {
         fn bitwise_not, bitwise_not_into(x: in T; y: T) = bitwise_not(BitwiseNot::OP);
     }
 }
-impl<T: Integer, B: Execute<Bitwise<T>> + Execute<BitwiseNot<T>>> BitwiseOps<T> for B {}

@@ -2,13 +2,13 @@
 //!
 //! A cache is `[slots, ..]`, a row for each token that it may hold. The slots are data, so that the same call
 //! serves contiguous, rotating and paged caches, and a recorded call can be replayed with other slots.
-use super::declare::ops;
+use super::declare::{family, ops};
 use super::extents;
 use super::norm::{valid_eps, weights};
 use super::{RopeOrder, angles};
 use crate::{
-    AsAny, AsView, AsViewMut, DType, Element, Error, Execute, Float, Layout, Op, Operand, Operands, Result,
-    Shape, Tolerance,
+    AsAny, AsView, AsViewMut, Backend, DType, Element, Error, Execute, Float, Layout, Op, Operand, Operands,
+    Result, Shape, Tolerance,
 };
 
 ops! {
@@ -183,13 +183,17 @@ impl Rows<'_> {
     }
 }
 
-/// Writing in `T` to caches of keys and values.
-///
-/// The caches are tensors of `T` or of [`F8E4M3`](crate::F8E4M3), contiguous or not: a cache `[heads, tokens, d]` is written
-/// through a transposed view.
-pub trait CacheOps<T: Float>:
-    Execute<CacheWrite<T>> + Execute<RopeCacheWrite<T>> + Execute<QkNormRopeCacheWrite<T>>
-{
+family! {
+    /// Writing in `T` to caches of keys and values.
+    ///
+    /// The caches are tensors of `T` or of [`F8E4M3`](crate::F8E4M3), contiguous or not: a cache `[heads, tokens, d]` is written
+    /// through a transposed view.
+    pub trait CacheOps<T: Float>: Execute<CacheWrite<T>>, Execute<RopeCacheWrite<T>>, Execute<QkNormRopeCacheWrite<T>>;
+    methods CacheMethods;
+}
+
+/// The methods of [`CacheOps`].
+pub trait CacheMethods: Backend {
     /// [`CacheWrite`]: `cache[slots[i], ..] = x[i, ..]`.
     ///
     /// # Errors
@@ -206,12 +210,15 @@ pub trait CacheOps<T: Float>:
     /// assert_eq!(cache.to_vec(&b)?, [5.0, 6.0, 0.0, 0.0, 1.0, 2.0]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn cache_write<C: Element>(
+    fn cache_write<T: Float, C: Element>(
         &self,
         x: impl AsView<Self::Space, T>,
         slots: impl AsAny<Self::Space>,
         mut cache: impl AsViewMut<Self::Space, C>,
-    ) -> Result<()> {
+    ) -> Result<()>
+    where
+        Self: CacheOps<T>,
+    {
         let (slots, mut cache) = (slots.any_view(), cache.view_mut());
         let args = args::cache_write::Args { x: x.view(), slots, cache: cache.reborrow().any() };
         self.run(&CacheWrite::<T>::OP, args)
@@ -235,15 +242,19 @@ pub trait CacheOps<T: Float>:
     /// assert_eq!(values.to_vec(&b)?, [0.0, 0.0, 0.0, 0.0, 3.0, 4.0]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn rope_cache_write<C: Element>(
+    fn rope_cache_write<T: Float, C: Element>(
         &self,
         (k, v): (impl AsView<Self::Space, T>, impl AsView<Self::Space, T>),
         (cos, sin): (impl AsAny<Self::Space>, impl AsAny<Self::Space>),
         positions: impl AsAny<Self::Space>,
         slots: impl AsAny<Self::Space>,
         (mut k_cache, mut v_cache): (impl AsViewMut<Self::Space, C>, impl AsViewMut<Self::Space, C>),
-        op: RopeCacheWrite<T>,
-    ) -> Result<()> {
+        op: impl Into<RopeCacheWrite<T>>,
+    ) -> Result<()>
+    where
+        Self: CacheOps<T>,
+    {
+        let op = op.into();
         let (k, v, cos, sin) = (k.view(), v.view(), cos.any_view(), sin.any_view());
         let (positions, slots) = (positions.any_view(), slots.any_view());
         let (mut keys, mut values) = (k_cache.view_mut(), v_cache.view_mut());
@@ -270,7 +281,7 @@ pub trait CacheOps<T: Float>:
     /// # Ok::<(), ops_core::Error>(())
     /// ```
     #[allow(clippy::too_many_arguments)]
-    fn qk_norm_rope_cache_write<C: Element>(
+    fn qk_norm_rope_cache_write<T: Float, C: Element>(
         &self,
         (k, v): (impl AsView<Self::Space, T>, impl AsView<Self::Space, T>),
         weight: impl AsAny<Self::Space>,
@@ -278,8 +289,12 @@ pub trait CacheOps<T: Float>:
         positions: impl AsAny<Self::Space>,
         slots: impl AsAny<Self::Space>,
         (mut k_cache, mut v_cache): (impl AsViewMut<Self::Space, C>, impl AsViewMut<Self::Space, C>),
-        op: QkNormRopeCacheWrite<T>,
-    ) -> Result<()> {
+        op: impl Into<QkNormRopeCacheWrite<T>>,
+    ) -> Result<()>
+    where
+        Self: CacheOps<T>,
+    {
+        let op = op.into();
         let (k, v, weight) = (k.view(), v.view(), weight.any_view());
         let (cos, sin) = (cos.any_view(), sin.any_view());
         let (positions, slots) = (positions.any_view(), slots.any_view());
@@ -298,8 +313,4 @@ pub trait CacheOps<T: Float>:
         };
         self.run(&op, args)
     }
-}
-impl<T: Float, B> CacheOps<T> for B where
-    B: Execute<CacheWrite<T>> + Execute<RopeCacheWrite<T>> + Execute<QkNormRopeCacheWrite<T>>
-{
 }

@@ -1,9 +1,9 @@
 //! Comparisons of two tensors, element by element, and functions of truth values.
 use super::broadcast;
-use super::declare::{methods, ops};
+use super::declare::{family, methods, methods_of_two, ops};
 use crate::error::About;
 use crate::{
-    AsView, AsViewMut, DType, Execute, Op, Operands, Result, Scalar, TensorOf, Tolerance, View, Wide,
+    AsView, AsViewMut, Backend, DType, Execute, Op, Operands, Result, Scalar, TensorOf, Tolerance, View, Wide,
 };
 use core::cmp::Ordering;
 use core::hash::Hash;
@@ -115,46 +115,14 @@ impl<T: Scalar> Op for LogicalNot<T> {
     }
 }
 
-/// Writes the methods of relations: `compare_methods!(lt lt_into Lt: 1, 0, 0)`. The values are those of the doc example,
-/// which compares 1, 2 and 3 with 2.
-macro_rules! compare_methods {
-    ($($name:ident $into:ident $f:ident: $y:literal),+ $(,)?) => {$(
-        #[doc = concat!("[`CompareFn::", stringify!($f), "`] of two tensors that broadcast together.")]
-        ///
-        /// # Errors
-        /// [`Error::Broadcast`](crate::Error::Broadcast) and any error that the backend reports.
-        ///
-        /// ```
-        /// # use ops_core::{Backend, ops::*};
-        /// # let b = ops_cpu::Cpu::new();
-        /// let (x, two) = (b.tensor(&[3], &[1.0f32, 2.0, 3.0])?, b.tensor(&[1], &[2.0])?);
-        #[doc = concat!("assert_eq!(b.", stringify!($name), "(&x, &two)?.to_vec(&b)?, ", $y, ");")]
-        /// # Ok::<(), ops_core::Error>(())
-        /// ```
-        fn $name(
-            &self,
-            a: impl AsView<Self::Space, T>,
-            b: impl AsView<Self::Space, T>,
-        ) -> Result<TensorOf<Self, u8>> {
-            self.compare(a, b, CompareFn::$f)
-        }
-        #[doc = concat!("[`", stringify!($name), "`](Self::", stringify!($name), ") into `y`. Broadcasts both to its extents.")]
-        ///
-        /// # Errors
-        #[doc = concat!("As [`", stringify!($name), "`](Self::", stringify!($name), ").")]
-        fn $into(
-            &self,
-            a: impl AsView<Self::Space, T>,
-            b: impl AsView<Self::Space, T>,
-            y: impl AsViewMut<Self::Space, u8>,
-        ) -> Result<()> {
-            self.compare_into(a, b, y, CompareFn::$f)
-        }
-    )+};
+family! {
+    /// Comparisons and truth values of any scalar type. The results are u8, as [`WhereOps`](super::WhereOps) takes them.
+    pub trait CompareOps<T: Scalar>: Execute<Compare<T>>, Execute<LogicalNot<T>>;
+    methods CompareMethods;
 }
 
-/// Comparisons and truth values of any scalar type. The results are u8, as [`WhereOps`](super::WhereOps) takes them.
-pub trait CompareOps<T: Scalar>: Execute<Compare<T>> + Execute<LogicalNot<T>> {
+/// The methods of [`CompareOps`].
+pub trait CompareMethods: Backend {
     /// Any [`CompareFn`] on two tensors that broadcast together.
     ///
     /// # Errors
@@ -167,12 +135,15 @@ pub trait CompareOps<T: Scalar>: Execute<Compare<T>> + Execute<LogicalNot<T>> {
     /// assert_eq!(b.compare(&x, &two, CompareFn::Ge)?.to_vec(&b)?, [0, 1, 1]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn compare(
+    fn compare<T: Scalar>(
         &self,
         a: impl AsView<Self::Space, T>,
         b: impl AsView<Self::Space, T>,
         f: CompareFn,
-    ) -> Result<TensorOf<Self, u8>> {
+    ) -> Result<TensorOf<Self, u8>>
+    where
+        Self: CompareOps<T>,
+    {
         let mut y = self.empty(broadcast(f.name(), &a.view(), &b.view())?)?;
         self.compare_into(a, b, &mut y, f)?;
         Ok(y)
@@ -181,31 +152,36 @@ pub trait CompareOps<T: Scalar>: Execute<Compare<T>> + Execute<LogicalNot<T>> {
     ///
     /// # Errors
     /// As [`compare`](Self::compare), and for an output of another shape.
-    fn compare_into(
+    fn compare_into<T: Scalar>(
         &self,
         a: impl AsView<Self::Space, T>,
         b: impl AsView<Self::Space, T>,
         mut y: impl AsViewMut<Self::Space, u8>,
         f: CompareFn,
-    ) -> Result<()> {
+    ) -> Result<()>
+    where
+        Self: CompareOps<T>,
+    {
         let mut y = y.view_mut();
         let a = a.view().broadcast(y.dims()).about(f.name(), "a")?;
         let b = b.view().broadcast(y.dims()).about(f.name(), "b")?;
         self.run(&Compare::of(f), args::compare::Args { a: a.shorten(), b: b.shorten(), y: y.reborrow() })
     }
-    compare_methods! {
-        eq eq_into Eq: "[0, 1, 0]",
-        ne ne_into Ne: "[1, 0, 1]",
-        lt lt_into Lt: "[1, 0, 0]",
-        le le_into Le: "[1, 1, 0]",
-        gt gt_into Gt: "[0, 0, 1]",
-        ge ge_into Ge: "[0, 1, 1]",
-        logical_and logical_and_into LogicalAnd: "[1, 1, 1]",
-        logical_or logical_or_into LogicalOr: "[1, 1, 1]",
-        logical_xor logical_xor_into LogicalXor: "[0, 0, 0]",
+    methods_of_two! {
+        CompareOps<T: Scalar>, CompareFn, compare compare_into -> u8, [3];
+        eq eq_into Eq: [1.0, 2.0, 3.0], [2.0] => [0, 1, 0],
+        ne ne_into Ne: [1.0, 2.0, 3.0], [2.0] => [1, 0, 1],
+        lt lt_into Lt: [1.0, 2.0, 3.0], [2.0] => [1, 0, 0],
+        le le_into Le: [1.0, 2.0, 3.0], [2.0] => [1, 1, 0],
+        gt gt_into Gt: [1.0, 2.0, 3.0], [2.0] => [0, 0, 1],
+        ge ge_into Ge: [1.0, 2.0, 3.0], [2.0] => [0, 1, 1],
+        logical_and logical_and_into LogicalAnd: [0, 1, 2], [1] => [0, 1, 1],
+        logical_or logical_or_into LogicalOr: [0, 1, 2], [0] => [0, 1, 1],
+        logical_xor logical_xor_into LogicalXor: [0, 1, 2], [1] => [1, 0, 0],
     }
 
     methods! {
+        CompareOps<T: Scalar>;
         /// [`LogicalNot`]: 1 where `x` is 0, otherwise 0.
         example
         /// let x = b.tensor(&[4], &[0.0f32, -0.0, 0.5, f32::NAN])?;
@@ -213,4 +189,3 @@ pub trait CompareOps<T: Scalar>: Execute<Compare<T>> + Execute<LogicalNot<T>> {
         fn logical_not, logical_not_into(x: in T; y: u8) = logical_not(LogicalNot::OP);
     }
 }
-impl<T: Scalar, B: Execute<Compare<T>> + Execute<LogicalNot<T>>> CompareOps<T> for B {}

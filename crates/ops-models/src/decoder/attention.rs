@@ -65,7 +65,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
             let v = if part.keys_are_values { k } else { projected.heads(2, kv_heads)? };
             match &part.value_norm {
                 Some(ones) => {
-                    let v = b.rms_norm(v, ones, RmsNorm::eps(norm_eps))?;
+                    let v = b.rms_norm(v, ones, norm_eps)?;
                     past.add_rotated(b, k, v.as_ref(), rotation)?;
                 }
                 None => past.add_rotated(b, k, v, rotation)?,

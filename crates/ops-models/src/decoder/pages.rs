@@ -69,7 +69,7 @@ impl<S: Space, T: Float> Pages<S, T> {
 type TableLengthsStarts<'s, S> = (&'s Tensor<S, u32>, &'s Tensor<S, u32>, &'s Tensor<S, u32>);
 
 impl<S: Space> PagedStep<S> {
-    /// The inputs of [`attention_paged`](RaggedAttentionOps::attention_paged), except the cache.
+    /// The inputs of [`attention_paged`](RaggedAttentionMethods::attention_paged), except the cache.
     pub(super) fn pages(&self) -> TableLengthsStarts<'_, S> {
         (&self.block_table, &self.lengths, &self.cu_q)
     }
@@ -270,7 +270,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     /// [`NanLogit`](crate::NanLogit), at every temperature.
     ///
     /// # Errors
-    /// As [`forward_paged`](Self::forward_paged), and the errors of [`SamplingOps::sample`].
+    /// As [`forward_paged`](Self::forward_paged), and the errors of [`SamplingMethods::sample`].
     pub fn sample_paged(
         &self,
         b: &B,
@@ -387,6 +387,6 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         if step.last.dims() == step.ids.dims() {
             return Ok(h);
         }
-        Ok(b.index_select(&h, &step.last, IndexSelect::axis(0))?)
+        Ok(b.index_select(&h, &step.last, 0)?)
     }
 }

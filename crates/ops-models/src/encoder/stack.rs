@@ -58,7 +58,7 @@ impl<T: Float, B: Transformer<T>> Stack<T, B> {
             Added::Nothing => {}
             Added::Type(row) => x = b.add(&x, row)?,
             Added::Position(table) => {
-                x = b.add(&x, &b.index_select(table, &batch.places, IndexSelect::axis(0))?)?;
+                x = b.add(&x, &b.index_select(table, &batch.places, 0)?)?;
             }
         }
         x = self.norm.apply(b, x.as_ref())?;

@@ -2,14 +2,23 @@
 use super::paged::args::attention_paged;
 use super::varlen::args::attention_varlen;
 use super::{Attention, AttentionExtras, AttentionPaged, AttentionVarlen, denominators, rows_of_values};
-use crate::{AnyRef, AsAny, AsView, AsViewMut, Error, Execute, Float, Result, Space, TensorMut, TensorOf};
+use crate::ops::declare::family;
+use crate::{
+    AnyRef, AsAny, AsView, AsViewMut, Backend, Error, Execute, Float, Result, Space, TensorMut, TensorOf,
+};
 
-/// Attention in `T` over sequences of different lengths, whose rows are concatenated or in the blocks of a
-/// paged cache.
-///
-/// The options are those of [`Attention`]. These ops take the alibi slopes and sinks of [`AttentionExtras`],
-/// but no mask.
-pub trait RaggedAttentionOps<T: Float>: Execute<AttentionVarlen<T>> + Execute<AttentionPaged<T>> {
+family! {
+    /// Attention in `T` over sequences of different lengths, whose rows are concatenated or in the blocks of a
+    /// paged cache.
+    ///
+    /// The options are those of [`Attention`]. These ops take the alibi slopes and sinks of [`AttentionExtras`],
+    /// but no mask.
+    pub trait RaggedAttentionOps<T: Float>: Execute<AttentionVarlen<T>>, Execute<AttentionPaged<T>>;
+    methods RaggedAttentionMethods;
+}
+
+/// The methods of [`RaggedAttentionOps`].
+pub trait RaggedAttentionMethods: Backend {
     /// [`AttentionVarlen`]: `starts` are `cu_q` and `cu_k`.
     ///
     /// # Errors
@@ -27,15 +36,19 @@ pub trait RaggedAttentionOps<T: Float>: Execute<AttentionVarlen<T>> + Execute<At
     /// assert_eq!(o.to_vec(&b)?, [2.0, 7.0]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn attention_varlen(
+    fn attention_varlen<T: Float>(
         &self,
         q: impl AsView<Self::Space, T>,
         k: impl AsView<Self::Space, T>,
         v: impl AsView<Self::Space, T>,
         starts: (impl AsView<Self::Space, u32>, impl AsView<Self::Space, u32>),
         extras: AttentionExtras<'_, Self::Space>,
-        op: Attention<T>,
-    ) -> Result<TensorOf<Self, T>> {
+        op: impl Into<Attention<T>>,
+    ) -> Result<TensorOf<Self, T>>
+    where
+        Self: RaggedAttentionOps<T>,
+    {
+        let op = op.into();
         let mut o = self.empty(rows_of_values(&q.view(), &v.view())?)?;
         self.attention_varlen_into(q, k, v, starts, extras, &mut o, op)?;
         Ok(o)
@@ -45,7 +58,7 @@ pub trait RaggedAttentionOps<T: Float>: Execute<AttentionVarlen<T>> + Execute<At
     /// # Errors
     /// As [`attention_varlen`](Self::attention_varlen), and for an output of another shape.
     #[allow(clippy::too_many_arguments)]
-    fn attention_varlen_into(
+    fn attention_varlen_into<T: Float>(
         &self,
         q: impl AsView<Self::Space, T>,
         k: impl AsView<Self::Space, T>,
@@ -53,8 +66,12 @@ pub trait RaggedAttentionOps<T: Float>: Execute<AttentionVarlen<T>> + Execute<At
         starts: (impl AsView<Self::Space, u32>, impl AsView<Self::Space, u32>),
         extras: AttentionExtras<'_, Self::Space>,
         mut o: impl AsViewMut<Self::Space, T>,
-        op: Attention<T>,
-    ) -> Result<()> {
+        op: impl Into<Attention<T>>,
+    ) -> Result<()>
+    where
+        Self: RaggedAttentionOps<T>,
+    {
+        let op = op.into();
         let outputs = (o.view_mut(), None);
         self.run(&AttentionVarlen::of(op), varlen((&q, &k, &v), (&starts.0, &starts.1), &extras, outputs)?)
     }
@@ -75,15 +92,19 @@ pub trait RaggedAttentionOps<T: Float>: Execute<AttentionVarlen<T>> + Execute<At
     /// assert_eq!((lse.dims(), lse.to_vec(&b)?), (&[2, 1][..], vec![2.0f32.ln(), 0.0]));
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn attention_varlen_lse(
+    fn attention_varlen_lse<T: Float>(
         &self,
         q: impl AsView<Self::Space, T>,
         k: impl AsView<Self::Space, T>,
         v: impl AsView<Self::Space, T>,
         starts: (impl AsView<Self::Space, u32>, impl AsView<Self::Space, u32>),
         extras: AttentionExtras<'_, Self::Space>,
-        op: Attention<T>,
-    ) -> Result<(TensorOf<Self, T>, TensorOf<Self, f32>)> {
+        op: impl Into<Attention<T>>,
+    ) -> Result<(TensorOf<Self, T>, TensorOf<Self, f32>)>
+    where
+        Self: RaggedAttentionOps<T>,
+    {
+        let op = op.into();
         let mut o = self.empty(rows_of_values(&q.view(), &v.view())?)?;
         let mut lse = self.empty(denominators(&q.view())?)?;
         self.attention_varlen_lse_into(q, k, v, starts, extras, (&mut o, &mut lse), op)?;
@@ -94,7 +115,7 @@ pub trait RaggedAttentionOps<T: Float>: Execute<AttentionVarlen<T>> + Execute<At
     /// # Errors
     /// As [`attention_varlen_lse`](Self::attention_varlen_lse), and for an output of another shape.
     #[allow(clippy::too_many_arguments)]
-    fn attention_varlen_lse_into(
+    fn attention_varlen_lse_into<T: Float>(
         &self,
         q: impl AsView<Self::Space, T>,
         k: impl AsView<Self::Space, T>,
@@ -102,8 +123,12 @@ pub trait RaggedAttentionOps<T: Float>: Execute<AttentionVarlen<T>> + Execute<At
         starts: (impl AsView<Self::Space, u32>, impl AsView<Self::Space, u32>),
         extras: AttentionExtras<'_, Self::Space>,
         mut outputs: (impl AsViewMut<Self::Space, T>, impl AsViewMut<Self::Space, f32>),
-        op: Attention<T>,
-    ) -> Result<()> {
+        op: impl Into<Attention<T>>,
+    ) -> Result<()>
+    where
+        Self: RaggedAttentionOps<T>,
+    {
+        let op = op.into();
         let outputs = (outputs.0.view_mut(), Some(outputs.1.view_mut()));
         self.run(&AttentionVarlen::of(op), varlen((&q, &k, &v), (&starts.0, &starts.1), &extras, outputs)?)
     }
@@ -125,15 +150,19 @@ pub trait RaggedAttentionOps<T: Float>: Execute<AttentionVarlen<T>> + Execute<At
     /// assert!((o.to_vec(&b)?[0] - 4.0).abs() < 1e-6); // The mean of 5, 6 and 1.
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn attention_paged(
+    fn attention_paged<T: Float>(
         &self,
         q: impl AsView<Self::Space, T>,
         k: impl AsView<Self::Space, T>,
         v: impl AsView<Self::Space, T>,
         pages: (impl AsAny<Self::Space>, impl AsAny<Self::Space>, impl AsView<Self::Space, u32>),
         extras: AttentionExtras<'_, Self::Space>,
-        op: Attention<T>,
-    ) -> Result<TensorOf<Self, T>> {
+        op: impl Into<Attention<T>>,
+    ) -> Result<TensorOf<Self, T>>
+    where
+        Self: RaggedAttentionOps<T>,
+    {
+        let op = op.into();
         let mut o = self.empty(rows_of_values(&q.view(), &v.view())?)?;
         self.attention_paged_into(q, k, v, pages, extras, &mut o, op)?;
         Ok(o)
@@ -143,7 +172,7 @@ pub trait RaggedAttentionOps<T: Float>: Execute<AttentionVarlen<T>> + Execute<At
     /// # Errors
     /// As [`attention_paged`](Self::attention_paged), and for an output of another shape.
     #[allow(clippy::too_many_arguments)]
-    fn attention_paged_into(
+    fn attention_paged_into<T: Float>(
         &self,
         q: impl AsView<Self::Space, T>,
         k: impl AsView<Self::Space, T>,
@@ -151,8 +180,12 @@ pub trait RaggedAttentionOps<T: Float>: Execute<AttentionVarlen<T>> + Execute<At
         pages: (impl AsAny<Self::Space>, impl AsAny<Self::Space>, impl AsView<Self::Space, u32>),
         extras: AttentionExtras<'_, Self::Space>,
         mut o: impl AsViewMut<Self::Space, T>,
-        op: Attention<T>,
-    ) -> Result<()> {
+        op: impl Into<Attention<T>>,
+    ) -> Result<()>
+    where
+        Self: RaggedAttentionOps<T>,
+    {
+        let op = op.into();
         let (table, lengths) = (pages.0.any_view(), pages.1.any_view());
         let outputs = (o.view_mut(), None);
         let args = paged((&q, &k, &v), (table, lengths, &pages.2), &extras, outputs)?;
@@ -175,15 +208,19 @@ pub trait RaggedAttentionOps<T: Float>: Execute<AttentionVarlen<T>> + Execute<At
     /// assert_eq!((o.to_vec(&b)?, lse.to_vec(&b)?), (vec![6.0], vec![2.0f32.ln()]));
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn attention_paged_lse(
+    fn attention_paged_lse<T: Float>(
         &self,
         q: impl AsView<Self::Space, T>,
         k: impl AsView<Self::Space, T>,
         v: impl AsView<Self::Space, T>,
         pages: (impl AsAny<Self::Space>, impl AsAny<Self::Space>, impl AsView<Self::Space, u32>),
         extras: AttentionExtras<'_, Self::Space>,
-        op: Attention<T>,
-    ) -> Result<(TensorOf<Self, T>, TensorOf<Self, f32>)> {
+        op: impl Into<Attention<T>>,
+    ) -> Result<(TensorOf<Self, T>, TensorOf<Self, f32>)>
+    where
+        Self: RaggedAttentionOps<T>,
+    {
+        let op = op.into();
         let mut o = self.empty(rows_of_values(&q.view(), &v.view())?)?;
         let mut lse = self.empty(denominators(&q.view())?)?;
         self.attention_paged_lse_into(q, k, v, pages, extras, (&mut o, &mut lse), op)?;
@@ -194,7 +231,7 @@ pub trait RaggedAttentionOps<T: Float>: Execute<AttentionVarlen<T>> + Execute<At
     /// # Errors
     /// As [`attention_paged_lse`](Self::attention_paged_lse), and for an output of another shape.
     #[allow(clippy::too_many_arguments)]
-    fn attention_paged_lse_into(
+    fn attention_paged_lse_into<T: Float>(
         &self,
         q: impl AsView<Self::Space, T>,
         k: impl AsView<Self::Space, T>,
@@ -202,15 +239,18 @@ pub trait RaggedAttentionOps<T: Float>: Execute<AttentionVarlen<T>> + Execute<At
         pages: (impl AsAny<Self::Space>, impl AsAny<Self::Space>, impl AsView<Self::Space, u32>),
         extras: AttentionExtras<'_, Self::Space>,
         mut outputs: (impl AsViewMut<Self::Space, T>, impl AsViewMut<Self::Space, f32>),
-        op: Attention<T>,
-    ) -> Result<()> {
+        op: impl Into<Attention<T>>,
+    ) -> Result<()>
+    where
+        Self: RaggedAttentionOps<T>,
+    {
+        let op = op.into();
         let (table, lengths) = (pages.0.any_view(), pages.1.any_view());
         let outputs = (outputs.0.view_mut(), Some(outputs.1.view_mut()));
         let args = paged((&q, &k, &v), (table, lengths, &pages.2), &extras, outputs)?;
         self.run(&AttentionPaged::of(op), args)
     }
 }
-impl<T: Float, B: Execute<AttentionVarlen<T>> + Execute<AttentionPaged<T>>> RaggedAttentionOps<T> for B {}
 
 /// The operands `o` and `lse` of a call.
 type Outputs<'r, S, T> = (TensorMut<'r, S, T>, Option<TensorMut<'r, S, f32>>);
