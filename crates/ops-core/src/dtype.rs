@@ -272,6 +272,12 @@ impl Wide {
     }
 }
 
+impl<T: Scalar> From<T> for Wide {
+    fn from(value: T) -> Self {
+        value.to_wide()
+    }
+}
+
 /// Seals the number traits: backends list the number types, and would have no kernels for one from another
 /// crate.
 mod sealed {

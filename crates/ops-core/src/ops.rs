@@ -94,6 +94,7 @@ pub mod args {
     pub use super::cast::args::*;
     pub use super::compare::args::*;
     pub use super::conv::args::*;
+    pub use super::copy::arange::args::*;
     pub use super::copy::args::*;
     pub use super::elementwise::args::*;
     pub use super::elementwise::unary::args::*;

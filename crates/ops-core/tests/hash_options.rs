@@ -109,6 +109,7 @@ fn options_that_print_differently_hash_differently() {
     distinct(&[Conv::<f32>::from(Conv1d::new()), Conv2d::new().into(), ConvTranspose1d::new().into()]);
     let up = ConvTranspose2d::new().stride(2);
     distinct(&[up, up.output_padding(1), up.output_padding([1, 0])].map(Conv::<f32>::from));
+    distinct(&[Arange::<i32>::new(0, 1), Arange::new(1, 0), Arange::new(0, 2)]);
     distinct(&[Fill::new(0.0f32), Fill::new(-0.0), Fill::new(1.0)]);
     let forms = [RopeForm::Half, RopeForm::Interleaved, RopeForm::HalfThd];
     distinct(&forms.map(Rope::<f32>::new));

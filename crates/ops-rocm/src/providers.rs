@@ -24,9 +24,9 @@ use ops_core::ops::{
     MatMul, Parametric, Quantize, RmsNorm, Rope, RopeForm, RopeInplace, Softmax, TensorCopy, Unary, UnaryFn,
     Where,
 };
+use ops_core::ops::{Arange, Bitwise, BitwiseFn, BitwiseNot, LogicalNot};
 use ops_core::ops::{ArgReduce, ArgSort, CumSum, Reduce, ReduceFn, Sort, TopK};
 use ops_core::ops::{BatchNorm, Pool2d, PoolFn, Upsample, Windows};
-use ops_core::ops::{Bitwise, BitwiseFn, BitwiseNot, LogicalNot};
 use ops_core::ops::{CacheWrite, QkNormRopeCacheWrite, RopeCacheWrite, RopeOrder};
 use ops_core::ops::{CombineExperts, LinearExperts, Random, RouterTopK, Sample};
 use ops_core::ops::{Conv, ConvAxis, ConvForm};
@@ -100,6 +100,7 @@ lists! {
     [T: Float] Softmax<T>: Hip, MiOpen; [Softmax::<f32>::axis(0), Softmax::axis(0).log()];
     [] TensorCopy: Hip; [TensorCopy];
     [T: Element] Fill<T>: Hip; [Fill::new(0.0f32)];
+    [T: Num] Arange<T>: Hip; [Arange::<f32>::new(0, 1)];
     [] Where: Hip; [Where];
     [T: Scalar] Cast<T>: Hip; [Cast::<f32>::OP];
     [] IndexSelect: Hip; [IndexSelect::axis(0)];

@@ -9,6 +9,10 @@ use crate::{
 };
 use core::hash::{Hash, Hasher};
 
+pub(super) mod arange;
+
+pub use arange::*;
+
 pub(in crate::ops) mod args {
     use super::*;
     operands!(pub mod copy: TensorCopy { x: in any, y: out any });

@@ -31,7 +31,7 @@ impl<T: Scalar, B: OpsOnElements + FillOps<T> + CastOps<T> + CompareOps<T>> OpsO
 /// Ops on floats.
 #[rustfmt::skip]
 pub trait OpsOnFloats<T: Float>:
-    OpsOnScalars<T> + ElementwiseOps<T> + ParametricOps<T> + ActivationOps<T> + NormOps<T> + SoftmaxOps<T> + RopeOps<T> + MatMulOps<T>
+    OpsOnScalars<T> + ArangeOps<T> + ElementwiseOps<T> + ParametricOps<T> + ActivationOps<T> + NormOps<T> + SoftmaxOps<T> + RopeOps<T> + MatMulOps<T>
     + LinearOps<T> + AttentionOps<T> + RaggedAttentionOps<T> + EmbeddingOps<T>
     + ReduceOps<T> + ScanOps<T> + SortOps<T> + ScatterAddOps<T>
     + BatchNormOps<T> + PoolOps<T> + UpsampleOps<T>
@@ -42,7 +42,7 @@ pub trait OpsOnFloats<T: Float>:
 }
 #[rustfmt::skip]
 impl<T: Float, B> OpsOnFloats<T> for B where
-    B: OpsOnScalars<T> + ElementwiseOps<T> + ParametricOps<T> + ActivationOps<T> + NormOps<T> + SoftmaxOps<T> + RopeOps<T> + MatMulOps<T>
+    B: OpsOnScalars<T> + ArangeOps<T> + ElementwiseOps<T> + ParametricOps<T> + ActivationOps<T> + NormOps<T> + SoftmaxOps<T> + RopeOps<T> + MatMulOps<T>
         + LinearOps<T> + AttentionOps<T> + RaggedAttentionOps<T> + EmbeddingOps<T>
     + ReduceOps<T> + ScanOps<T> + SortOps<T> + ScatterAddOps<T>
     + BatchNormOps<T> + PoolOps<T> + UpsampleOps<T>
@@ -61,7 +61,7 @@ macro_rules! all_ops {
         pub trait AllOps:
             QuantOps + OpsOnElements
             $(+ OpsOnFloats<$f>)+
-            $(+ OpsOnScalars<$i> + ElementwiseOps<$i> + ParametricOps<$i> + BitwiseOps<$i>)+
+            $(+ OpsOnScalars<$i> + ArangeOps<$i> + ElementwiseOps<$i> + ParametricOps<$i> + BitwiseOps<$i>)+
             $(+ ReduceOps<$i> + ScanOps<$i> + SortOps<$i> + ScatterAddOps<$i>)+
             $(+ OpsOnScalars<$s>)+
         {
@@ -69,7 +69,7 @@ macro_rules! all_ops {
         impl<B> AllOps for B where
             B: QuantOps + OpsOnElements
                 $(+ OpsOnFloats<$f>)+
-                $(+ OpsOnScalars<$i> + ElementwiseOps<$i> + ParametricOps<$i> + BitwiseOps<$i>)+
+                $(+ OpsOnScalars<$i> + ArangeOps<$i> + ElementwiseOps<$i> + ParametricOps<$i> + BitwiseOps<$i>)+
                 $(+ ReduceOps<$i> + ScanOps<$i> + SortOps<$i> + ScatterAddOps<$i>)+
                 $(+ OpsOnScalars<$s>)+
         {
@@ -239,6 +239,7 @@ registry! {
     cast: Cast<T>, scalars;
     copy: TensorCopy, any;
     fill: Fill<T>, scalars;
+    arange: Arange<T>, numbers;
     where_: Where, any, [Name::of("where", ())];
     index_select: IndexSelect, any, [Name::of("index_select", ()).without("table")];
     reduce: Reduce<T>, numbers, REDUCE;
