@@ -71,6 +71,7 @@ fn of_axes(b: &Any) -> Vec<Wrong> {
         wrong("softmax: x: axis 2 ", b.softmax(&x, Softmax::axis(2))),
         wrong("log_softmax: x: axis -3 ", b.softmax(&x, Softmax::axis(-3).log())),
         wrong("cumsum: x: axis 2 ", b.cumsum(&x, 2)),
+        wrong("cumprod: x: axis -3 ", b.cumprod(&x, -3)),
         wrong("argmax: x: axis 2 ", b.argmax(&x, 2)),
         wrong("argmin: x: axis 2 ", b.argmin(&x, 2)),
         wrong("sort: x: axis 2 ", b.sort(&x, Sort::axis(2))),

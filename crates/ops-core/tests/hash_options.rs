@@ -75,7 +75,7 @@ fn options_that_print_differently_hash_differently() {
     distinct(&axes.map(|axes| Reduce::<f32>::of(ReduceFn::Sum, axes)));
     distinct(&ReduceFn::ALL.map(|f| Reduce::<f32>::of(f, -1)));
     distinct(&[ArgReduce::<f32>::max(0), ArgReduce::max(1), ArgReduce::min(0)]);
-    distinct(&[CumSum::<f32>::axis(0), CumSum::axis(1)]);
+    distinct(&[Scan::<f32>::of(ScanFn::Sum, 0), Scan::of(ScanFn::Sum, 1), Scan::of(ScanFn::Prod, 0)]);
     distinct(&[Sort::<f32>::axis(0), Sort::axis(1), Sort::axis(0).descending()]);
     distinct(&[ArgSort::<f32>::axis(0), ArgSort::axis(1), ArgSort::axis(0).descending()]);
     distinct(&[TopK::<f32>::of(1), TopK::of(2)]);

@@ -25,7 +25,7 @@ use ops_core::ops::{
     Where,
 };
 use ops_core::ops::{Arange, Bitwise, BitwiseFn, BitwiseNot, LogicalNot};
-use ops_core::ops::{ArgReduce, ArgSort, CumSum, Reduce, ReduceFn, Sort, TopK};
+use ops_core::ops::{ArgReduce, ArgSort, Reduce, ReduceFn, Scan, ScanFn, Sort, TopK};
 use ops_core::ops::{BatchNorm, Pool2d, PoolFn, Upsample, Windows};
 use ops_core::ops::{CacheWrite, QkNormRopeCacheWrite, RopeCacheWrite, RopeOrder};
 use ops_core::ops::{CombineExperts, LinearExperts, Random, RouterTopK, Sample};
@@ -117,7 +117,7 @@ lists! {
     [T: Float] Conv<T>: Hip, MiOpen; ConvForm::ALL.map(|form| Conv::<f32>::new(form, [ConvAxis::PLAIN; 2], 1));
     [T: Num] Reduce<T>: Hip; ReduceFn::ALL.map(|f| Reduce::<f32>::of(f, -1));
     [T: Num] ArgReduce<T>: Hip; [ArgReduce::<f32>::max(-1), ArgReduce::min(-1)];
-    [T: Num] CumSum<T>: Hip; [CumSum::<f32>::axis(-1)];
+    [T: Num] Scan<T>: Hip; ScanFn::ALL.map(|f| Scan::<f32>::of(f, -1));
     [T: Num] Sort<T>: Hip; [Sort::<f32>::axis(-1)];
     [T: Num] ArgSort<T>: Hip; [ArgSort::<f32>::axis(-1)];
     [T: Num] TopK<T>: Hip; [TopK::<f32>::of(1)];
@@ -167,6 +167,7 @@ mod tests {
             ("mean", "hip"),
             ("argmin", "hip"),
             ("cumsum", "hip"),
+            ("cumprod", "hip"),
             ("topk", "hip"),
             ("batch_norm", "hip,miopen"),
             ("avg_pool2d", "hip,miopen"),

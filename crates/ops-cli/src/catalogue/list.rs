@@ -253,7 +253,7 @@ fn reductions(name: &str) -> Option<Facts> {
         "sum" | "mean" | "max" | "min" | "prod" | "argmax" | "argmin" => {
             Facts { contract: "x[..,n] -> y[..]", flops: Flops::EachRead(1.0), ..facts(0.0) }
         }
-        "cumsum" => facts(1.0),
+        "cumsum" | "cumprod" => facts(1.0),
         // The number of comparisons depends on the sorting method, so none are counted.
         "sort" | "argsort" | "topk" => facts(0.0),
         _ => return None,

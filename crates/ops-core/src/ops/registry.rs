@@ -14,7 +14,7 @@ mod names;
 #[macro_use]
 mod types;
 
-use names::{BINARY, BITWISE, COMPARE, CONV, Name, PARAMETRIC, POOL, REDUCE, UNARY, UPSAMPLE};
+use names::{BINARY, BITWISE, COMPARE, CONV, Name, PARAMETRIC, POOL, REDUCE, SCAN, UNARY, UPSAMPLE};
 
 pub use super::options::{Options, Refused};
 pub use crate::option::{OptionValue, Window};
@@ -244,7 +244,7 @@ registry! {
     index_select: IndexSelect, any, [Name::of("index_select", ()).without("table")];
     reduce: Reduce<T>, numbers, REDUCE;
     arg_reduce: ArgReduce<T>, numbers, [Name::of("argmax", false), Name::of("argmin", true)];
-    cumsum: CumSum<T>, numbers;
+    scan: Scan<T>, numbers, SCAN;
     sort: Sort<T>, numbers;
     argsort: ArgSort<T>, numbers;
     conv: Conv<T>, floats, CONV;

@@ -3,7 +3,7 @@ use super::types::Group;
 use crate::Wide;
 use crate::ops::options::Options;
 use crate::ops::{
-    BinaryFn, BitwiseFn, CompareFn, ConvForm, ParametricFn, PoolFn, ReduceFn, UnaryFn, UpsampleFn,
+    BinaryFn, BitwiseFn, CompareFn, ConvForm, ParametricFn, PoolFn, ReduceFn, ScanFn, UnaryFn, UpsampleFn,
 };
 
 /// A name of an op, and the variant of the op that it means.
@@ -68,6 +68,7 @@ names! {
     COMPARE: CompareFn;
     BITWISE: BitwiseFn;
     REDUCE: ReduceFn, only floats unless on_integers;
+    SCAN: ScanFn;
     POOL: PoolFn;
     CONV: ConvForm;
 }
