@@ -30,6 +30,13 @@ fn of_broadcasts(b: &Any) -> Vec<Wrong> {
         all.push(wrong(&format!("{}: a: ", f.name()), b.compare_into(&x, &four, &mut flags, f)));
         all.push(wrong(&format!("{}: b: ", f.name()), b.compare_into(&four, &x, &mut flags, f)));
     }
+    let integers = |dims: &[usize]| b.zeros::<i32>(dims).unwrap();
+    let (n, fours, mut bits) = (integers(&[2, 3]), integers(&[4]), integers(&[2, 4]));
+    for f in BitwiseFn::ALL {
+        all.push(wrong(&format!("{}: a and b: ", f.name()), b.bitwise(&n, &fours, f)));
+        all.push(wrong(&format!("{}: a: ", f.name()), b.bitwise_into(&n, &fours, &mut bits, f)));
+        all.push(wrong(&format!("{}: b: ", f.name()), b.bitwise_into(&fours, &n, &mut bits, f)));
+    }
     let yes = b.zeros::<u8>(&[5]).unwrap();
     let matrices = zeros(b, &[2, 3, 3]);
     let mask = zeros(b, &[5, 5]);

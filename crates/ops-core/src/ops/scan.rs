@@ -28,7 +28,7 @@ impl ScanFn {
 }
 
 ops! {
-    /// `y[.., i, ..] = Σ x[.., j, ..]` over `j ≤ i` along an axis, or `Π` in place of `Σ`.
+    /// Running sums along an axis, `y[.., i, ..] = Σ x[.., j, ..]` over `j ≤ i`; or running products, `Π x[.., j, ..]`.
     ///
     /// Operands: `x` of any shape; `y` like `x`. Floats accumulate in f32 or wider (products in f64), and each result is rounded once.
     /// Integers wrap. Backends may join elements of any part of a row first, so results are unspecified where the product of some

@@ -1,4 +1,4 @@
-//! The exponential, and what it exceeds 1 by.
+//! The exponential, and eˣ − 1.
 
 use super::poly;
 use crate::element::Element;

@@ -1,4 +1,4 @@
-//! The natural logarithm, of numbers and of numbers next to 1.
+//! The natural logarithm, and ln(1 + x).
 
 use super::exp::{LN2_HI, LN2_LO};
 use super::poly;
@@ -29,7 +29,7 @@ pub fn log<S: Simd>(s: S, x: S::F) -> S::F {
 pub fn log1p<S: Simd>(s: S, x: S::F) -> S::F {
     let one = s.splat(1.0);
     let sum = s.add(one, x);
-    // What the sum lost by rounding, exactly: its larger operand is subtracted first.
+    // The rounding error of the sum. Subtracting the larger operand first makes it exact.
     let lost = s.select(s.lt(x, one), s.sub(x, s.sub(sum, one)), s.sub(one, s.sub(sum, x)));
     let near = s.neg_mul_add(s.mul(s.splat(0.5), x), x, x);
     let log = log(s, sum);
