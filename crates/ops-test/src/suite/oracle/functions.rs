@@ -311,14 +311,15 @@ mod tests {
 
     #[test]
     fn differences_from_one_agree_with_the_library_and_undo_each_other() {
-        for i in 1..600 {
-            let x = 1.1f64.powi(i - 500);
+        let mut x = 1e-21;
+        while x < 700.0 {
             for v in [x, -x.min(0.75)] {
                 let (e, log) = (at("expm1", v), at("log1p", v));
                 assert!((e.nearest() / v.exp_m1() - 1.0).abs() <= 4e-16, "{v:e}");
                 assert!((log.nearest() / v.ln_1p() - 1.0).abs() <= 4e-16, "{v:e}");
-                assert!(close(log1p(e), of(v), 1e-26) || v.abs() > 700.0, "{v:e}");
+                assert!(close(log1p(e), of(v), 1e-26), "{v:e}");
             }
+            x *= 1.1;
         }
     }
 
