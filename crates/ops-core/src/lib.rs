@@ -125,7 +125,7 @@ mod space;
 mod tensor;
 mod tolerance;
 
-pub use any::{AnyMut, AnyRef, AnyTensor, AsAny};
+pub use any::{AnyMut, AnyRef, AnyTensor, AsAny, AsOptional};
 pub use backend::{AnyOf, Backend, Execute, HostMemory, Mut, Ref, TensorOf, Tried, range, reads_all};
 pub use call::Call;
 pub use combine::{Checked, Either, Fallback};

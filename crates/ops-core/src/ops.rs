@@ -6,6 +6,10 @@
 //! type it is given to the method: `b.cast::<f32>(&x)`. Options that one number makes may be given as the number:
 //! `b.softmax(&x, -1)` is `b.softmax(&x, Softmax::axis(-1))`.
 //!
+//! An optional operand is passed as the tensor or as `None`: `b.layer_norm(&x, None, &bias, 1e-5)`. Attention, which has three,
+//! takes them in one struct whose default has none: `AttentionExtras::new().mask(&mask)`. Operands that belong together
+//! have a struct with names, such as [`KeysValues`] and [`Starts`].
+//!
 //! Every op has a method that allocates its output and one that writes into a
 //! given view (`_into`). Arguments come in the order inputs, outputs, options.
 //!

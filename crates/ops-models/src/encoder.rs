@@ -110,7 +110,8 @@ impl<T: Float, B: Transformer<T>> Encoder<T, B> {
                 let by_head = |rows: usize| [rows, heads, dim / heads];
                 let (tokens, query) = (hidden.dims()[0], b.zeros::<T>(&by_head(batch.count))?);
                 let all = hidden.as_ref().reshape(&by_head(tokens))?;
-                let (starts, extras) = ((&batch.numbers, &batch.starts), AttentionExtras::new());
+                let starts = Starts { queries: &batch.numbers, keys: &batch.starts };
+                let extras = AttentionExtras::new();
                 let mean = b.attention_varlen(&query, all, all, starts, extras, Attention::full())?;
                 self.finish(b, mean.as_ref().reshape(&[batch.count, dim])?)
             }

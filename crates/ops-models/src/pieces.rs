@@ -42,7 +42,7 @@ impl<B: Backend> Norm<B> {
             NormKind::Rms => b.rms_norm(x, &self.weight, self.eps)?,
             NormKind::Layer => {
                 let bias = self.bias.as_ref().map(|bias| bias.any());
-                b.layer_norm(x, Some(self.weight.any()), bias, self.eps)?
+                b.layer_norm(x, &self.weight, bias, self.eps)?
             }
         })
     }

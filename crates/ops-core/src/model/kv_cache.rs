@@ -1,6 +1,7 @@
 //! Cache of the keys and values of earlier tokens.
 use crate::ops::{
-    CacheMethods, CacheOps, CopyMethods, CopyOps, QkNormRopeCacheWrite, RopeCacheWrite, RopeOrder,
+    CacheMethods, CacheOps, CopyMethods, CopyOps, KeysValues, QkNormRopeCacheWrite, RopeCacheWrite,
+    RopeOrder, Tables,
 };
 use crate::{AnyRef, Backend, Element, Error, Float, Layout, Ref, Result, Space, Tensor, TensorRef, View};
 
@@ -202,15 +203,15 @@ impl<S: Space, T: Float> KvCache<S, T> {
         let k_cache = self.keys.as_mut().narrow(2, 0, n)?.reshape(&[h, n, d])?.transpose(0, 1)?;
         let v_cache = own.as_mut().narrow(2, 0, n)?.reshape(&[h, n, dv])?.transpose(0, 1)?;
         let CacheRotation { cos, sin, positions, slots, order, norm } = rotation;
-        let caches = (k_cache, v_cache);
+        let (rows, tables) = (KeysValues { keys, values }, Tables { cos, sin });
+        let caches = KeysValues { keys: k_cache, values: v_cache };
         let written = match norm {
             None => {
                 let op = RopeCacheWrite::order(order);
-                backend.rope_cache_write((keys, values), (cos, sin), positions, slots, caches, op)
+                backend.rope_cache_write(rows, tables, positions, slots, caches, op)
             }
             Some((weight, eps)) => {
-                let (op, tables) = (QkNormRopeCacheWrite::eps(eps).order(order), (cos, sin));
-                let rows = (keys, values);
+                let op = QkNormRopeCacheWrite::eps(eps).order(order);
                 backend.qk_norm_rope_cache_write(rows, weight, tables, positions, slots, caches, op)
             }
         };

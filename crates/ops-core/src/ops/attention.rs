@@ -12,7 +12,7 @@ pub(super) mod paged;
 mod ragged;
 pub(super) mod varlen;
 
-pub use extras::AttentionExtras;
+pub use extras::{AttentionExtras, Paging, Starts};
 pub use paged::AttentionPaged;
 pub use ragged::{RaggedAttentionMethods, RaggedAttentionOps};
 pub use varlen::AttentionVarlen;
@@ -193,7 +193,7 @@ pub trait AttentionMethods: Backend {
     /// let v = b.tensor(&[1, 1, 2, 2], &[1.0f32, 2.0, 3.0, 4.0])?;
     /// // A mask of 0 hides the first key.
     /// let mask = b.tensor(&[1, 2], &[0u8, 1])?;
-    /// let o = b.attention_with(&q, &k, &v, AttentionExtras::new().mask(mask.any()), Attention::full())?;
+    /// let o = b.attention_with(&q, &k, &v, AttentionExtras::new().mask(&mask), Attention::full())?;
     /// assert_eq!(o.to_vec(&b)?, [3.0, 4.0]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
@@ -246,7 +246,7 @@ pub trait AttentionMethods: Backend {
     /// let v = b.tensor(&[1, 1, 1, 1], &[6.0f32])?;
     /// // The key's score and the sink are both 0: each takes half of the weight.
     /// let sinks = b.tensor(&[1], &[0.0f32])?;
-    /// let (o, lse) = b.attention_lse(&q, &k, &v, AttentionExtras::new().sinks(sinks.any()), Attention::full())?;
+    /// let (o, lse) = b.attention_lse(&q, &k, &v, AttentionExtras::new().sinks(&sinks), Attention::full())?;
     /// assert_eq!((o.dims(), o.to_vec(&b)?), (&[1, 1, 1, 1][..], vec![3.0]));
     /// assert!((lse.to_vec(&b)?[0] - 2.0f32.ln()).abs() < 1e-6);
     /// # Ok::<(), ops_core::Error>(())

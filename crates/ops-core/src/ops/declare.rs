@@ -278,7 +278,7 @@ macro_rules! methods {
     (@param in any) => { impl $crate::AsAny<Self::Space> };
     (@param in $e:ty) => { impl $crate::AsView<Self::Space, $e> };
     (@param some any) => { impl $crate::AsAny<Self::Space> };
-    (@param opt any) => { Option<$crate::AnyRef<'_, Self::Space>> };
+    (@param opt any) => { impl $crate::AsOptional<Self::Space> };
     (@param inout $e:ty) => { impl $crate::AsViewMut<Self::Space, $e> };
 
     (@shape some any, $x:expr) => { $crate::operands!(@view opt any, $x, stringify!($x)) };
@@ -287,7 +287,7 @@ macro_rules! methods {
     (@view in any, $x:expr) => { $x.any_view() };
     (@view in $e:ty, $x:expr) => { $x.view() };
     (@view some any, $x:expr) => { Some($x.any_view()) };
-    (@view opt any, $x:expr) => { $x.map(|x| x.shorten()) };
+    (@view opt any, $x:expr) => { $x.optional_view() };
     (@view inout $e:ty, $x:expr) => { $x.view_mut() };
 
     (@lend inout $x:expr) => { $x.reborrow() };

@@ -193,7 +193,7 @@ pub trait LinearMethods: Backend {
         /// let x = b.tensor(&[1, 2], &[1.0f32, 2.0])?;
         /// let weight = b.tensor(&[3, 2], &[1.0f32, 0.0, 0.0, 1.0, 1.0, 1.0])?;
         /// let bias = b.tensor(&[3], &[10.0f32, 20.0, 30.0])?;
-        /// let y = b.linear_bias(&x, &weight, Some(bias.any()))?;
+        /// let y = b.linear_bias(&x, &weight, &bias)?;
         /// assert_eq!(y.to_vec(&b)?, [11.0, 22.0, 33.0]);
         fn linear_bias, linear_into(x: in T, weight: in any, bias: opt any; y: T) = linear(Linear::<T>::OP);
     }

@@ -131,7 +131,7 @@ pub trait NormMethods: Backend {
         example
         /// let x = b.tensor(&[1, 2], &[1.0f32, 3.0])?;
         /// let bias = b.tensor(&[2], &[10.0f32, 20.0])?;
-        /// let y = b.layer_norm(&x, None, Some(bias.any()), 0.0)?;
+        /// let y = b.layer_norm(&x, None, &bias, 0.0)?;
         /// assert_eq!(y.to_vec(&b)?, [9.0, 21.0]);
         fn layer_norm, layer_norm_into(x: in T, weight: opt any, bias: opt any; y: T; op: impl Into<LayerNorm<T>>) = layer_norm(op.into());
 

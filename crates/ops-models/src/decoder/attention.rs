@@ -135,8 +135,8 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         let caches = match past {
             Keys::Apart(caches, _) => caches,
             Keys::Paged(cache, step) => {
-                let (q, pages) = (q.reshape(&[n, heads, head_dim])?, step.pages());
-                let o = b.attention_paged(q, cache.keys(), cache.values()?, pages, extras, op)?;
+                let (q, paging) = (q.reshape(&[n, heads, head_dim])?, step.paging());
+                let o = b.attention_paged(q, cache.keys(), cache.values()?, paging, extras, op)?;
                 return Ok(o.reshape(&[n, heads * value_dim])?);
             }
         };

@@ -65,13 +65,10 @@ impl<S: Space, T: Float> Pages<S, T> {
     }
 }
 
-/// The operands `block_table`, `lengths` and `cu_q`.
-type TableLengthsStarts<'s, S> = (&'s Tensor<S, u32>, &'s Tensor<S, u32>, &'s Tensor<S, u32>);
-
 impl<S: Space> PagedStep<S> {
     /// The inputs of [`attention_paged`](RaggedAttentionMethods::attention_paged), except the cache.
-    pub(super) fn pages(&self) -> TableLengthsStarts<'_, S> {
-        (&self.block_table, &self.lengths, &self.cu_q)
+    pub(super) fn paging(&self) -> Paging<&Tensor<S, u32>> {
+        Paging { block_table: &self.block_table, lengths: &self.lengths, cu_q: &self.cu_q }
     }
     /// Uploads the inputs of a step. Each row is a sequence that already includes the step's tokens, and
     /// these tokens.

@@ -129,7 +129,8 @@ impl<T: Float, B: Transformer<T>> Stack<T, B> {
         } else {
             let by_head = |heads: usize| [x.dims()[0], heads, dim / config.heads];
             let part = |i: usize| all.as_ref().reshape(&by_head(3 * heads))?.narrow(1, i * heads, heads);
-            let (rows, starts) = (o.as_mut().reshape(&by_head(heads))?, (&batch.starts, &batch.starts));
+            let rows = o.as_mut().reshape(&by_head(heads))?;
+            let starts = Starts { queries: &batch.starts, keys: &batch.starts };
             b.attention_varlen_into(part(0)?, part(1)?, part(2)?, starts, extras, rows, op)?;
         }
         layer.output.apply(b, o.as_ref())
