@@ -138,6 +138,12 @@ fn exhaustive_exp_and_log() {
 
 #[test]
 #[ignore = "every f32: some minutes"]
+fn exhaustive_differences_from_one() {
+    check(1, |op| matches!(op, Unary::Expm1 | Unary::Log1p));
+}
+
+#[test]
+#[ignore = "every f32: some minutes"]
 fn exhaustive_tanh_and_erf() {
     check(1, |op| matches!(op, Unary::Tanh | Unary::Erf));
 }
