@@ -11,6 +11,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("ops_lanes.h", include_str!("../include/ops_lanes.h")),
     ("ops_types.h", include_str!("../include/ops_types.h")),
     ("ops_math.h", include_str!("../include/ops_math.h")),
+    ("ops_near.h", include_str!("../include/ops_near.h")),
     ("ops_pow.h", include_str!("../include/ops_pow.h")),
     ("ops_trig.h", include_str!("../include/ops_trig.h")),
     ("ops_f16_math.h", include_str!("../include/ops_f16_math.h")),
