@@ -16,6 +16,9 @@
 //! A model never runs without a part of it: a key with an effect that this crate does not have, or a tensor that nothing reads, is an
 //! error that names it.
 //!
+//! `TextModel` is a decoder with its tokenizer, and continues texts (feature `tokenizer`); `Chat` turns a conversation into a prompt, by
+//! the model's template (feature `chat`). Both features are on by default. [`SafeTensors`] reads weights of your own.
+//!
 //! ```no_run
 //! use ops_gguf::Gguf;
 //! use ops_models::Decoder;
@@ -82,16 +85,23 @@
 //! models, `folder/images.rs` extracts the text model.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "chat")]
+mod chat;
 mod config;
 mod decoder;
 mod encoder;
 mod error;
 mod families;
 mod folder;
+#[cfg(feature = "tokenizer")]
+mod generate;
 mod keys;
 mod pieces;
+mod safe_tensors;
 mod warnings;
 
+#[cfg(feature = "chat")]
+pub use chat::Chat;
 pub use config::{Activation, Config, Experts, HeadShape, Latent, NormKind, QueryGrowth, Recurrent, Window};
 pub use decoder::{
     Continuation, Continues, Decoder, Drawn, FurtherState, PagedRow, PagedStep, Pages, Row, Snapshot, State,
@@ -104,4 +114,10 @@ pub use folder::{
     ModelKind, OpenOptions, encoder_families, files, folder_families, model_kinds, open, open_with,
     tokenizer_metadata,
 };
+#[cfg(feature = "tokenizer")]
+pub use generate::{
+    Batch, BatchEvent, BatchOptions, BatchStats, Finish, GenerateOptions, Generation, Overflow, Prompt,
+    TextModel, Token,
+};
+pub use safe_tensors::{SafeTensor, SafeTensors};
 pub use warnings::warnings;

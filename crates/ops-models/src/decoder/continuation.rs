@@ -201,7 +201,7 @@ impl<'s, T: Float, B: Continues<T>> Continuation<'s, T, B> {
         IndexOps::<i64>::index_select_into(b, &plan.counters, &plan.row, &mut plan.counter, row)?;
         let logits = self.model.logits_paged(b, self.pages, step)?;
         let counter = plan.counter.as_ref().reshape(&[texts])?;
-        self.draws.draw(b, &logits, counter, self.sample)?;
+        self.draws.draw(b, logits.as_ref(), counter, self.sample)?;
         CopyOps::<u32>::copy_into(b, self.draws.ids()?, &mut step.ids)?;
         let next = ElementwiseOps::<u32>::add(b, &plan.row, &plan.one)?;
         Ok(CopyOps::<u32>::copy_into(b, &next, &mut plan.row)?)
