@@ -8,7 +8,7 @@ fn layer<B: NormOps<bf16> + ActivationOps<bf16>>(
     x: &TensorOf<B, bf16>,
     weight: &TensorOf<B, bf16>,
 ) -> Result<TensorOf<B, bf16>> {
-    let h = b.rms_norm(x, weight, RmsNorm::eps(1e-5))?;
+    let h = b.rms_norm(x, weight, 1e-5)?;
     b.silu(&h)
 }
 

@@ -209,7 +209,7 @@ fn keys(config: &Config, tokens: usize) -> u64 {
 }
 
 /// The time of a copy of this many bytes, counting reads and writes.
-fn copy_time<B: CopyOps<u32> + rocm_ops::Backend>(b: &B, bytes: u64) -> Result<Duration> {
+fn copy_time<B: CopyOps + rocm_ops::Backend>(b: &B, bytes: u64) -> Result<Duration> {
     const ROUNDS: u32 = 10;
     let words = usize::try_from(bytes / 8)?.clamp(1, 1 << 28);
     let (from, mut to) = (b.zeros::<u32>(&[words])?, b.zeros::<u32>(&[words])?);

@@ -185,7 +185,7 @@ rocm_ops::unsupported!(Toy: LayerNorm<f32>, AddRmsNorm<f32>, GroupNorm<f32>, Rop
 fn block<B: Transformer<f32>>(b: &B) -> Result<Vec<f32>> {
     let x = b.tensor(&[2, 4], &[1.0, -2.0, 3.0, -4.0, 0.5, 0.25, -0.125, 2.0])?;
     let weight = b.tensor(&[4], &[1.0f32; 4])?;
-    let h = b.rms_norm(x.as_ref(), weight.as_ref(), RmsNorm::eps(1e-5))?;
+    let h = b.rms_norm(x.as_ref(), weight.as_ref(), 1e-5)?;
     let h = b.silu(h.as_ref())?;
     b.add(x.as_ref(), h.as_ref())?.as_ref().to_vec(b)
 }

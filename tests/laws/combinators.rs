@@ -93,9 +93,7 @@ fn mismatches_can_be_logged_instead() {
 #[test]
 fn one_call_in_n_can_be_checked() {
     let wrong = || Device::new().wrong("neg");
-    let neg = |b: &Checked<Device, Cpu>, x: &Tensor<DeviceMemory, f32>| {
-        ElementwiseOps::neg(b, x.as_ref()).map(drop)
-    };
+    let neg = |b: &Checked<Device, Cpu>, x: &Tensor<DeviceMemory, f32>| b.neg(x.as_ref()).map(drop);
     let third = Checked::new(wrong(), Cpu::new()).every(3);
     let x = tensor::<_, f32>(&third, &[4], 1);
     let found: Vec<bool> = (0..7).map(|_| neg(&third, &x).is_err()).collect();

@@ -3,7 +3,7 @@ use crate::device::Device;
 use crate::model::{data, nmse, values};
 use rocm_ops::combine::{Intercept, Wrapper};
 use rocm_ops::model::Weight;
-use rocm_ops::ops::{EmbeddingOps, LinearOps};
+use rocm_ops::ops::{EmbeddingMethods, LinearMethods, LinearOps};
 use rocm_ops::quant::{BlockQ4_0, BlockQ8_0, Encode, Q4_0, Q8_0};
 use rocm_ops::{
     AnyTensor, Backend, Call, Checked, Cpu, DType, Either, Error, Execute, Fallback, Float, Host, HostMemory,
@@ -106,7 +106,7 @@ fn packed_weights_compute_what_they_did() {
 /// A packed weight, and the same weight unpacked.
 fn packed(dtype: DType) -> (Weight<Host>, Weight<Host>) {
     let weight = || weights(&Cpu::new(), 520, 1024).into_iter().find(|w| w.dtype() == dtype).unwrap();
-    let packed = LinearOps::<f32>::pack_weight(&Cpu::new(), weight()).unwrap();
+    let packed = Cpu::new().pack_weight::<f32>(weight()).unwrap();
     assert!(packed.packing().is_some(), "{dtype}");
     (packed, weight())
 }
@@ -159,7 +159,7 @@ fn a_packed_tensor_is_not_read_as_a_plain_one() {
     assert!(packed.as_mut().is_none(), "it is never written");
     // It is already packed and stays unchanged.
     let order = packed.packing();
-    let again = LinearOps::<f32>::pack_weight(&Cpu::new(), packed).unwrap();
+    let again = Cpu::new().pack_weight::<f32>(packed).unwrap();
     assert_eq!(again.packing(), order);
     // Kernels that accumulate in f64 do not read panels.
     let x = Cpu::new().tensor(&[2, 1024], &data::<f64>(2048, 9)).unwrap();
@@ -242,7 +242,7 @@ fn checked_compares_packed_products() {
     let wrong = || Checked::new(Device::new().wrong("linear"), Reference::new());
     let go = |b: &Checked<Device, Reference>| {
         let weight = b.tensor(&[64, 64], &data::<f32>(4096, 1)).unwrap();
-        let packed = LinearOps::<f32>::pack_weight(b, weight).unwrap();
+        let packed = b.pack_weight::<f32>(weight).unwrap();
         let x = b.tensor(&[1, 64], &data::<f32>(64, 2)).unwrap();
         b.linear(x.as_ref(), &packed).map(drop)
     };
@@ -257,11 +257,11 @@ fn checked_compares_packed_products() {
 fn what_is_no_matrix_stays_as_it_is() {
     let b = Cpu::new();
     for dims in [&[4096usize, 256][..], &[2, 64, 8192], &[1 << 20], &[]] {
-        let packed = LinearOps::<f32>::pack_weight(&b, b.zeros::<f32>(dims).unwrap()).unwrap();
+        let packed = b.pack_weight::<f32>(b.zeros::<f32>(dims).unwrap()).unwrap();
         assert_eq!(packed.packing().is_some(), dims.len() == 2, "{dims:?}");
     }
     for dims in [[0, 64], [64, 0]] {
-        let packed = LinearOps::<f32>::pack_weight(&b, b.zeros::<f32>(&dims).unwrap()).unwrap();
+        let packed = b.pack_weight::<f32>(b.zeros::<f32>(&dims).unwrap()).unwrap();
         let x = b.zeros::<f32>(&[3, dims[1]]).unwrap();
         assert_eq!(b.linear(x.as_ref(), &packed).unwrap().dims(), [3, dims[0]]);
     }

@@ -219,8 +219,8 @@ proptest! {
     fn casts_to_wider_types_and_back_change_nothing(bits in vec(any::<u16>(), 1..200)) {
         fn there_and_back<A: Scalar, B: Scalar>(x: &[A]) {
             let b = Cpu::new();
-            let wide = CastOps::<B>::cast(&b, Host::view(x, &[x.len()]).unwrap()).unwrap();
-            let back = CastOps::<A>::cast(&b, &wide).unwrap();
+            let wide = b.cast::<B>(Host::view(x, &[x.len()]).unwrap()).unwrap();
+            let back = b.cast::<A>(&wide).unwrap();
             assert!(back.buffer().iter().zip(x).all(|(a, b)| a.to_wide().same(b.to_wide())), "{x:?} through {}", B::DTYPE);
         }
         let halves: Vec<f16> = bits.iter().map(|b| f16::from_bits(*b)).collect();

@@ -96,7 +96,7 @@ fn untyped_views_keep_type_and_alignment() {
 
 #[test]
 fn strided_weights_and_outputs_inside_others_go_through_every_combinator() {
-    fn go<B: NormOps<f32> + CopyOps<f32>>(b: &B) {
+    fn go<B: NormOps<f32> + CopyOps>(b: &B) {
         let x = b.tensor(&[4, 3], &data::<f32>(12, 1)).unwrap();
         let w = b.tensor(&[3, 2], &data::<f32>(6, 2)).unwrap();
         let column = w.as_ref().transpose(0, 1).unwrap().narrow(0, 1, 1).unwrap();

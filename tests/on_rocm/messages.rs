@@ -114,7 +114,7 @@ fn of_indices(b: &Any) -> Vec<Wrong> {
         blocks,
     ];
     let of_table = |table: &AnyOf<Any>| {
-        let looked_up = EmbeddingOps::<f32>::embedding(b, table, &outside);
+        let looked_up = b.embedding::<f32>(table, &outside);
         wrong("embedding: ids holds 9 at position 1", looked_up.and_then(|_| b.synchronize()))
     };
     let mut all: Vec<Wrong> = tables.iter().map(of_table).collect();

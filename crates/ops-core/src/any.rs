@@ -293,7 +293,7 @@ impl<S: Space> View for AnyMut<'_, S> {
 }
 
 impl<S: Space, T: Element> Tensor<S, T> {
-    /// The whole tensor as a view with a dynamic element type. An optional operand, for example, is `Some(bias.any())`.
+    /// The whole tensor as a view with a dynamic element type.
     #[inline]
     pub fn any(&self) -> AnyRef<'_, S> {
         self.as_ref().any()
@@ -365,7 +365,49 @@ impl<S: Space, T: Element> AsAny<S> for TensorRef<'_, S, T> {
         self.shorten().any()
     }
 }
-// For arguments in an `Option`: `Some((&bias).into())`.
+/// An argument for an optional operand: a tensor or a view, or `None`.
+///
+/// ```
+/// # use ops_core::{Backend, ops::*};
+/// # let b = ops_cpu::Cpu::new();
+/// let x = b.tensor(&[1, 2], &[1.0f32, 3.0])?;
+/// let bias = b.tensor(&[2], &[10.0f32, 20.0])?;
+/// assert_eq!(b.layer_norm(&x, None, &bias, 0.0)?.to_vec(&b)?, [9.0, 21.0]);
+/// # Ok::<(), ops_core::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is neither a tensor in `{S}` nor `None`",
+    label = "expected a tensor or a view of one, or `None`"
+)]
+pub trait AsOptional<S: Space> {
+    /// The view; `None` if the operand is left out.
+    fn optional_view(&self) -> Option<AnyRef<'_, S>>;
+}
+impl<S: Space> AsOptional<S> for Option<AnyRef<'_, S>> {
+    #[inline]
+    fn optional_view(&self) -> Option<AnyRef<'_, S>> {
+        self.map(AnyRef::shorten)
+    }
+}
+impl<S: Space> AsOptional<S> for AnyRef<'_, S> {
+    #[inline]
+    fn optional_view(&self) -> Option<AnyRef<'_, S>> {
+        Some(self.shorten())
+    }
+}
+impl<S: Space, T: Element> AsOptional<S> for TensorRef<'_, S, T> {
+    #[inline]
+    fn optional_view(&self) -> Option<AnyRef<'_, S>> {
+        Some(self.any_view())
+    }
+}
+impl<S: Space, A: AsAny<S>> AsOptional<S> for &A {
+    #[inline]
+    fn optional_view(&self) -> Option<AnyRef<'_, S>> {
+        Some(self.any_view())
+    }
+}
+// For options of tensors: `bias.as_ref().map(AnyRef::from)`.
 impl<'a, S: Space> From<&'a AnyTensor<S>> for AnyRef<'a, S> {
     fn from(x: &'a AnyTensor<S>) -> Self {
         x.as_ref()

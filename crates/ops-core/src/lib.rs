@@ -20,7 +20,7 @@
 //!     norm: &TensorOf<B, f32>,
 //!     [gate, up, down]: [&Weight<B::Space>; 3],
 //! ) -> Result<TensorOf<B, T>> {
-//!     let h = b.rms_norm(x, norm, RmsNorm::eps(1e-5))?;
+//!     let h = b.rms_norm(x, norm, 1e-5)?;
 //!     let h = b.swiglu(b.linear(&h, gate)?, b.linear(&h, up)?)?;
 //!     b.add(x, b.linear(&h, down)?)
 //! }
@@ -125,7 +125,7 @@ mod space;
 mod tensor;
 mod tolerance;
 
-pub use any::{AnyMut, AnyRef, AnyTensor, AsAny};
+pub use any::{AnyMut, AnyRef, AnyTensor, AsAny, AsOptional};
 pub use backend::{AnyOf, Backend, Execute, HostMemory, Mut, Ref, TensorOf, Tried, range, reads_all};
 pub use call::Call;
 pub use combine::{Checked, Either, Fallback};

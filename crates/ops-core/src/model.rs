@@ -3,7 +3,7 @@
 use crate::Float;
 use crate::ops::{
     ActivationOps, AttentionOps, CacheOps, CastOps, CopyOps, ElementwiseOps, EmbeddingOps, ExpertOps,
-    FusedOps, GatedOps, HeadOps, IndexOps, LinearAttentionOps, LinearOps, MatMulOps, NormOps,
+    FillOps, FusedOps, GatedOps, HeadOps, IndexOps, LinearAttentionOps, LinearOps, MatMulOps, NormOps,
     RaggedAttentionOps, ReduceOps, RopeOps, RoutingOps, SamplingOps, SoftmaxOps,
 };
 
@@ -43,8 +43,9 @@ pub trait Transformer<T: Float>:
     + EmbeddingOps<T>
     + CastOps<T>
     + CastOps<f32>
-    + IndexOps<T>
-    + CopyOps<T>
+    + IndexOps
+    + CopyOps
+    + FillOps<T>
     + RoutingOps<T>
     + ExpertOps<T>
     + GatedOps<T>
@@ -72,8 +73,9 @@ impl<T: Float, B> Transformer<T> for B where
         + EmbeddingOps<T>
         + CastOps<T>
         + CastOps<f32>
-        + IndexOps<T>
-        + CopyOps<T>
+        + IndexOps
+        + CopyOps
+        + FillOps<T>
         + RoutingOps<T>
         + ExpertOps<T>
         + GatedOps<T>

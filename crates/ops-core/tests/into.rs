@@ -14,14 +14,14 @@ fn both_methods_of_a_pair_compute_the_same() -> Result<()> {
     let (mut y, mut sum) = (b.zeros(&[2, 2])?, b.zeros(&[2, 2])?);
     b.rms_norm_into(&x, &weight, &mut y, RmsNorm::eps(0.5))?;
     assert_eq!(y.to_vec(b)?, b.rms_norm(&x, &weight, RmsNorm::eps(0.5))?.to_vec(b)?);
-    b.layer_norm_into(&x, None, Some(weight.any()), &mut y, LayerNorm::eps(0.5))?;
-    assert_eq!(y.to_vec(b)?, b.layer_norm(&x, None, Some(weight.any()), LayerNorm::eps(0.5))?.to_vec(b)?);
+    b.layer_norm_into(&x, None, &weight, &mut y, LayerNorm::eps(0.5))?;
+    assert_eq!(y.to_vec(b)?, b.layer_norm(&x, None, &weight, LayerNorm::eps(0.5))?.to_vec(b)?);
     b.add_rms_norm_into(&x, &x, &weight, &mut y, &mut sum, AddRmsNorm::eps(0.5))?;
     let (of_y, of_sum) = b.add_rms_norm(&x, &x, &weight, AddRmsNorm::eps(0.5))?;
     assert_eq!((y.to_vec(b)?, sum.to_vec(b)?), (of_y.to_vec(b)?, of_sum.to_vec(b)?));
 
-    b.linear_into(&x, &x, Some(weight.any()), &mut y)?;
-    assert_eq!(y.to_vec(b)?, b.linear_bias(&x, &x, Some(weight.any()))?.to_vec(b)?);
+    b.linear_into(&x, &x, &weight, &mut y)?;
+    assert_eq!(y.to_vec(b)?, b.linear_bias(&x, &x, &weight)?.to_vec(b)?);
     b.powf_into(&x, &mut y, 2.0)?;
     assert_eq!(y.to_vec(b)?, b.powf(&x, 2.0)?.to_vec(b)?);
     let (mut values, mut indices) = (b.zeros(&[2, 1])?, b.zeros(&[2, 1])?);

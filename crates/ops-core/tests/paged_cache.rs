@@ -141,9 +141,10 @@ impl Pages {
         let table = b.tensor(&[texts.len(), width], &table).unwrap();
         let (lengths, cu_q) =
             (b.tensor(&[texts.len()], &lengths).unwrap(), b.tensor(&[texts.len() + 1], &cu_q).unwrap());
-        let (pages, extras) = ((&table, &lengths, &cu_q), AttentionExtras::new());
+        let (paging, extras) =
+            (Paging { block_table: &table, lengths: &lengths, cu_q: &cu_q }, AttentionExtras::new());
         let (keys, values) = (self.cache.keys(), self.cache.values().unwrap());
-        let got = b.attention_paged(&q, keys, values, pages, extras, Attention::causal()).unwrap();
+        let got = b.attention_paged(&q, keys, values, paging, extras, Attention::causal()).unwrap();
         let mut at = 0;
         for (text, t) in texts.iter().zip(queries) {
             let dims = [1, text.sequence.len(), KV_HEADS, D];

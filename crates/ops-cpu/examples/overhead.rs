@@ -4,7 +4,7 @@
 //! call executes more than its budget or allocates. Nanoseconds depend on the machine and its load, so no check relies on them.
 use ops_core::combine::{Intercept, Wrapper};
 use ops_core::ops::args::{attention, linear};
-use ops_core::ops::{Attention, AttentionOps, Linear, LinearOps, NormOps, RmsNorm};
+use ops_core::ops::{Attention, AttentionOps, Linear, LinearOps, NormMethods, NormOps, RmsNorm};
 use ops_core::quant::BlockQ8_0;
 use ops_core::{AnyTensor, Call, Either, Error, Execute, Fallback, Op, Operands, Reason, Result, f16};
 use ops_cpu::{Cpu, Host};

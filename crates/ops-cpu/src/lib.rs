@@ -13,7 +13,7 @@
 //! # fn main() -> ops_core::Result<()> {
 //! let x = Host::view(&[3.0f32, 4.0], &[1, 2])?;
 //! let weight = Host::view(&[1.0f32, 2.0], &[2])?;
-//! let y = Cpu::new().rms_norm(x, weight, RmsNorm::eps(0.0))?;
+//! let y = Cpu::new().rms_norm(x, weight, 0.0)?;
 //! assert_eq!(y.buffer()[0], 3.0 / 12.5f32.sqrt());
 //! # Ok(()) }
 //! ```
@@ -33,7 +33,7 @@
 //! and have the rows' dtype; otherwise they are widened to f32 once per call. For 16-bit rows, an f32 copy would evict the row from the
 //! L1 cache.
 //!
-//! **Packed weights.** `LinearOps::pack_weight` puts a weight in this processor's order: panels as wide as a kernel's columns for
+//! **Packed weights.** `LinearMethods::pack_weight` puts a weight in this processor's order: panels as wide as a kernel's columns for
 //! floats, tiles of sixteen rows for q8_0 and q4_0. `linear` takes it like any other weight.
 //!
 //! **A convolution is a product** whose right factor is gathered while it is packed. The image is padded once, with columns ordered so

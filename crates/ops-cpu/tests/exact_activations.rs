@@ -1,5 +1,5 @@
 //! Products with quantized weights whose activations are not rounded.
-use ops_core::ops::{ExpertOps, LinearOps, QuantOps};
+use ops_core::ops::{ExpertMethods, LinearMethods, QuantMethods};
 use ops_core::quant::FORMATS;
 use ops_core::{AnyTensor, Backend, BlockInfo, DType, Determinism, Float, Layout, bf16, f16};
 use ops_cpu::{Activations, Cpu, Host, Reference};
@@ -48,7 +48,7 @@ fn of_linear<T: Float>(cpu: &Cpu, packed_by: &Cpu, format: &'static BlockInfo, r
     let x = cpu.tensor(&[rows, shape[1]], &x).unwrap();
     let f32s = |y: Vec<T>| y.into_iter().map(|v| v.to_f64() as f32).collect::<Vec<_>>();
     let want = f32s(Reference::new().linear(&x, weight(format, shape)).unwrap().to_vec(cpu).unwrap());
-    let packed = LinearOps::<T>::pack_weight(packed_by, weight(format, shape)).unwrap();
+    let packed = packed_by.pack_weight::<T>(weight(format, shape)).unwrap();
     [weight(format, shape), packed]
         .map(|w| error(&f32s(cpu.linear(&x, &w).unwrap().to_vec(cpu).unwrap()), &want))
 }

@@ -1,6 +1,6 @@
 //! One query and many keys: the keys are split over threads.
 use ops_core::combine::Checked;
-use ops_core::ops::{Attention, AttentionOps};
+use ops_core::ops::{Attention, AttentionMethods};
 use ops_core::{Backend, Float, Result, f16};
 use ops_cpu::{Cpu, Reference};
 

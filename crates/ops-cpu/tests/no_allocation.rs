@@ -1,6 +1,6 @@
 //! A call through the traits allocates nothing.
 use ops_core::Backend;
-use ops_core::ops::{BinaryFn, ElementwiseOps};
+use ops_core::ops::{BinaryFn, ElementwiseMethods};
 use ops_cpu::Cpu;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -1,5 +1,5 @@
 //! Draws from logits: their frequencies, and agreement of all backends and numbers of threads.
-use ops_core::ops::{Sample, SamplingOps};
+use ops_core::ops::{Sample, SamplingMethods, SamplingOps};
 use ops_core::{Backend, Result};
 use ops_cpu::{Cpu, Reference};
 

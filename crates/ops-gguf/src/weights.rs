@@ -1,7 +1,7 @@
 //! Tensors of a file as weights on a backend.
 use crate::{Gguf, Result, Tensor, TensorData};
-use ops_core::ops::LinearOps;
 use ops_core::ops::registry::{self, Group};
+use ops_core::ops::{LinearMethods, LinearOps};
 use ops_core::{AnyOf, AnyTensor, Backend, DType, Float, Layout, TensorOf, bf16, f16};
 use std::ops::Range;
 use std::sync::Arc;

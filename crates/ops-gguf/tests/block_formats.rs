@@ -1,6 +1,6 @@
 //! Files with tensors of every block format.
 
-use ops_core::ops::{LinearOps, QuantOps};
+use ops_core::ops::{LinearMethods, QuantMethods};
 use ops_core::{Backend, quant};
 use ops_cpu::Cpu;
 use ops_gguf::{GgmlType, Gguf, Weights, Writer};

@@ -195,7 +195,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     /// [`NanLogit`](crate::NanLogit), at every temperature.
     ///
     /// # Errors
-    /// As [`forward`](Self::forward), and the errors of [`SamplingOps::sample`].
+    /// As [`forward`](Self::forward), and the errors of [`SamplingMethods::sample`].
     pub fn sample_batch(
         &self,
         b: &B,
@@ -258,9 +258,9 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     /// The logits with the softcap.
     fn capped(&self, b: &B, mut logits: TensorOf<B, f32>) -> Result<TensorOf<B, f32>> {
         if let Some(cap) = self.config.logit_softcap {
-            logits = ElementwiseOps::<f32>::affine(b, &logits, 1.0 / cap, 0.0)?;
-            logits = ActivationOps::<f32>::tanh(b, &logits)?;
-            ElementwiseOps::<f32>::affine_inplace(b, &mut logits, cap, 0.0)?;
+            logits = b.affine(&logits, 1.0 / cap, 0.0)?;
+            logits = b.tanh(&logits)?;
+            b.affine_inplace(&mut logits, cap, 0.0)?;
         }
         Ok(logits)
     }
@@ -284,7 +284,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
             return Ok(h);
         }
         let last = b.tensor(&[last.len()], &last)?;
-        Ok(b.index_select(&h, &last, IndexSelect::axis(0))?)
+        Ok(b.index_select(&h, &last, 0)?)
     }
 
     /// The normed output of the last layer, `[tokens of all texts, dim]`.

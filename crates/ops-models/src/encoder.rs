@@ -110,7 +110,8 @@ impl<T: Float, B: Transformer<T>> Encoder<T, B> {
                 let by_head = |rows: usize| [rows, heads, dim / heads];
                 let (tokens, query) = (hidden.dims()[0], b.zeros::<T>(&by_head(batch.count))?);
                 let all = hidden.as_ref().reshape(&by_head(tokens))?;
-                let (starts, extras) = ((&batch.numbers, &batch.starts), AttentionExtras::new());
+                let starts = Starts { queries: &batch.numbers, keys: &batch.starts };
+                let extras = AttentionExtras::new();
                 let mean = b.attention_varlen(&query, all, all, starts, extras, Attention::full())?;
                 self.finish(b, mean.as_ref().reshape(&[batch.count, dim])?)
             }
@@ -121,7 +122,7 @@ impl<T: Float, B: Transformer<T>> Encoder<T, B> {
 
     /// The vectors of these tokens.
     fn rows(&self, b: &B, hidden: &TensorOf<B, T>, rows: Ref<'_, B, u32>) -> Result<TensorOf<B, f32>> {
-        let rows: TensorOf<B, T> = b.index_select(hidden, rows, IndexSelect::axis(0))?;
+        let rows: TensorOf<B, T> = b.index_select(hidden, rows, 0)?;
         self.finish(b, rows.as_ref())
     }
 
@@ -139,7 +140,7 @@ impl<T: Float, B: Transformer<T>> Encoder<T, B> {
             return Ok(b.cast(pooled.any())?);
         }
         // PyTorch clamps the length to this value before it divides; this is the square.
-        let normalized: TensorOf<B, T> = b.l2_norm(pooled, L2Norm::eps(1e-24))?;
+        let normalized: TensorOf<B, T> = b.l2_norm(pooled, 1e-24)?;
         Ok(b.cast(&normalized)?)
     }
 }

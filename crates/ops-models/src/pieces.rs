@@ -39,10 +39,10 @@ impl<B: Backend> Norm<B> {
         B: NormOps<T>,
     {
         Ok(match self.kind {
-            NormKind::Rms => b.rms_norm(x, &self.weight, RmsNorm::eps(self.eps))?,
+            NormKind::Rms => b.rms_norm(x, &self.weight, self.eps)?,
             NormKind::Layer => {
                 let bias = self.bias.as_ref().map(|bias| bias.any());
-                b.layer_norm(x, Some(self.weight.any()), bias, LayerNorm::eps(self.eps))?
+                b.layer_norm(x, &self.weight, bias, self.eps)?
             }
         })
     }
@@ -58,7 +58,7 @@ impl<B: Backend> Norm<B> {
         B: NormOps<T> + ElementwiseOps<T>,
     {
         if self.kind == NormKind::Rms {
-            return Ok(b.add_rms_norm(a, x, &self.weight, AddRmsNorm::eps(self.eps))?);
+            return Ok(b.add_rms_norm(a, x, &self.weight, self.eps)?);
         }
         let sum = b.add(a, x)?;
         Ok((self.apply(b, sum.as_ref())?, sum))

@@ -34,8 +34,7 @@ trait Steps:
     + ElementwiseOps<f32>
     + ElementwiseOps<u32>
     + ElementwiseOps<i64>
-    + CopyOps<u32>
-    + CopyOps<i64>
+    + CopyOps
 {
 }
 impl<B> Steps for B where
@@ -50,8 +49,7 @@ impl<B> Steps for B where
         + ElementwiseOps<f32>
         + ElementwiseOps<u32>
         + ElementwiseOps<i64>
-        + CopyOps<u32>
-        + CopyOps<i64>
+        + CopyOps
 {
 }
 
@@ -94,7 +92,7 @@ impl<B: Steps> Texts<B> {
 
     /// Adds one token to each text. Intermediate results are dropped.
     fn step(&mut self, b: &B) -> Result<()> {
-        let x = EmbeddingOps::<f32>::embedding(b, &self.table, &self.ids)?;
+        let x = b.embedding::<f32>(&self.table, &self.ids)?;
         let h = b.rms_norm(&x, &self.norm, RmsNorm::eps(1e-5))?;
         let k = b.linear(&h, &self.weights[0])?;
         let by_head = k.as_ref().reshape(&[1, 1, TEXTS, DIM])?;
@@ -106,14 +104,14 @@ impl<B: Steps> Texts<B> {
         let keys = self.keys.as_ref().reshape(&[TEXTS, CONTEXT, 1, DIM])?.transpose(1, 2)?;
         let o = b.attention(q, keys, keys, Attention::full())?;
         let o = b.linear(o.as_ref().reshape(&[TEXTS, DIM])?, &self.weights[1])?;
-        let x = ElementwiseOps::<f32>::add(b, &x, &o)?;
+        let x = b.add(&x, &o)?;
         let logits = b.linear(&x, &self.table)?;
         b.sample_into(&logits, &self.counters, &mut self.ids, Sample::temperature(0.9).top_k(9).seed(5))?;
         for at in [&mut self.positions, &mut self.slots] {
-            let next = ElementwiseOps::<u32>::add(b, &*at, &self.one)?;
+            let next = b.add(&*at, &self.one)?;
             b.copy_into(&next, at)?;
         }
-        let next = ElementwiseOps::<i64>::add(b, &self.counters, &self.one_more)?;
+        let next = b.add(&self.counters, &self.one_more)?;
         b.copy_into(&next, &mut self.counters)
     }
 
@@ -146,7 +144,7 @@ fn check_replays() {
         b.replay(&graph).unwrap();
         // Other calls and allocations of the queue happen in between.
         let noise = b.tensor(&[DIM], &ramp(DIM, at)).unwrap();
-        ElementwiseOps::<f32>::add(&b, &noise, &noise).unwrap();
+        b.add(&noise, &noise).unwrap();
         let (want, got) = (eager.state(&b).unwrap(), texts.state(&b).unwrap());
         assert!(got == want, "step {at}: {:?} {:?}", got.0, want.0);
         tokens.extend(got.0);
@@ -350,7 +348,7 @@ fn combinators_do_what_they_say() {
         let b = Rocm::builder().policy(Policy::parse("softmax=miopen").unwrap()).build().unwrap();
         let fallback = Fallback::new(b, Cpu::new());
         let x = fallback.tensor(&[1, 2], &[1.0f64, 2.0]).unwrap();
-        let (graph, y) = fallback.capture(|| ElementwiseOps::<f64>::add(&fallback, &x, &x)).unwrap();
+        let (graph, y) = fallback.capture(|| fallback.add(&x, &x)).unwrap();
         fallback.replay(&graph).unwrap();
         assert_eq!(y.to_vec(&fallback).unwrap(), [2.0, 4.0]);
         says(fallback.capture(|| fallback.softmax(&x, Softmax::axis(-1))).map(drop), "falls back to cpu");
@@ -369,7 +367,7 @@ fn an_index_out_of_range_in_a_replay_is_told_by_the_next_wait() {
         let (graph, _) = b
             .capture(|| {
                 let rows = b.index_select(&table, &ids, IndexSelect::axis(0))?;
-                let next = ElementwiseOps::<u32>::add(&b, &ids, &one)?;
+                let next = b.add(&ids, &one)?;
                 b.copy_into(&next, &mut ids)?;
                 Ok::<_, Error>(rows)
             })
@@ -401,7 +399,7 @@ fn queues_wait_for_replays_as_for_calls() {
         for round in 1..6 {
             // The other queue reads what the replay wrote, and the next replay waits for its reads.
             b.replay(&graph).unwrap();
-            let y = ElementwiseOps::<f32>::add(&other, &x, &one).unwrap();
+            let y = other.add(&x, &one).unwrap();
             b.replay(&graph).unwrap();
             let want = (2 * round) as f32;
             assert_eq!(y.to_vec(&other).unwrap(), [want; 256], "round {round}");

@@ -91,12 +91,12 @@ fn pairs<T: Num + WithDType>(of: &mut Of<'_>, random: &mut Random) {
         theirs(|| s.minimum(t)),
         truth(least),
     );
-    of.compare("eq", text.clone(), ours(CompareOps::eq(&b, x.ours(), y.ours())), theirs(|| s.eq(t)), None);
-    of.compare("ne", text.clone(), ours(CompareOps::ne(&b, x.ours(), y.ours())), theirs(|| s.ne(t)), None);
-    of.compare("lt", text.clone(), ours(CompareOps::lt(&b, x.ours(), y.ours())), theirs(|| s.lt(t)), None);
-    of.compare("le", text.clone(), ours(CompareOps::le(&b, x.ours(), y.ours())), theirs(|| s.le(t)), None);
-    of.compare("gt", text.clone(), ours(CompareOps::gt(&b, x.ours(), y.ours())), theirs(|| s.gt(t)), None);
-    of.compare("ge", text.clone(), ours(CompareOps::ge(&b, x.ours(), y.ours())), theirs(|| s.ge(t)), None);
+    of.compare("eq", text.clone(), ours(b.eq(x.ours(), y.ours())), theirs(|| s.eq(t)), None);
+    of.compare("ne", text.clone(), ours(b.ne(x.ours(), y.ours())), theirs(|| s.ne(t)), None);
+    of.compare("lt", text.clone(), ours(b.lt(x.ours(), y.ours())), theirs(|| s.lt(t)), None);
+    of.compare("le", text.clone(), ours(b.le(x.ours(), y.ours())), theirs(|| s.le(t)), None);
+    of.compare("gt", text.clone(), ours(b.gt(x.ours(), y.ours())), theirs(|| s.gt(t)), None);
+    of.compare("ge", text.clone(), ours(b.ge(x.ours(), y.ours())), theirs(|| s.ge(t)), None);
     of.compare("copy", text.clone(), ours(b.contiguous(x.ours())), theirs(|| s.contiguous()), None);
     let how = How::any(random, dims.len());
     let cond = Operand::<u8>::new(random, &dims, how, &mut |random| random.below(2) as f64);
@@ -176,16 +176,16 @@ fn casts<T: Num + WithDType>(of: &mut Of<'_>, random: &mut Random) {
         let truth = nearer(&exact, &ours, &theirs);
         of.compare(&format!("cast to {name}"), text.clone(), ours, theirs, truth);
     };
-    to("u8", ours(CastOps::<u8>::cast(&b, x.ours())), Theirs::U8);
-    to("u32", ours(CastOps::<u32>::cast(&b, x.ours())), Theirs::U32);
-    to("i16", ours(CastOps::<i16>::cast(&b, x.ours())), Theirs::I16);
-    to("i32", ours(CastOps::<i32>::cast(&b, x.ours())), Theirs::I32);
-    to("i64", ours(CastOps::<i64>::cast(&b, x.ours())), Theirs::I64);
-    to("f16", ours(CastOps::<f16>::cast(&b, x.ours())), Theirs::F16);
-    to("bf16", ours(CastOps::<bf16>::cast(&b, x.ours())), Theirs::BF16);
-    to("f32", ours(CastOps::<f32>::cast(&b, x.ours())), Theirs::F32);
-    to("f64", ours(CastOps::<f64>::cast(&b, x.ours())), Theirs::F64);
-    to("f8e4m3", ours(CastOps::<rocm_ops::F8E4M3>::cast(&b, x.ours())), Theirs::F8E4M3);
+    to("u8", ours(b.cast::<u8>(x.ours())), Theirs::U8);
+    to("u32", ours(b.cast::<u32>(x.ours())), Theirs::U32);
+    to("i16", ours(b.cast::<i16>(x.ours())), Theirs::I16);
+    to("i32", ours(b.cast::<i32>(x.ours())), Theirs::I32);
+    to("i64", ours(b.cast::<i64>(x.ours())), Theirs::I64);
+    to("f16", ours(b.cast::<f16>(x.ours())), Theirs::F16);
+    to("bf16", ours(b.cast::<bf16>(x.ours())), Theirs::BF16);
+    to("f32", ours(b.cast::<f32>(x.ours())), Theirs::F32);
+    to("f64", ours(b.cast::<f64>(x.ours())), Theirs::F64);
+    to("f8e4m3", ours(b.cast::<rocm_ops::F8E4M3>(x.ours())), Theirs::F8E4M3);
 }
 
 /// For each element, whichever result is nearer to the exact one.

@@ -26,7 +26,7 @@ pub(super) fn mutants() -> Vec<Mutant> {
         }),
         Mutant::instead::<Softmax<f64>>("powers in f32", "softmax", F64, |op, o| {
             if op.axis != -1 {
-                let right = SoftmaxOps::<f64>::softmax(&rocm_ops::Reference::new(), typed(&o["x"]), *op);
+                let right = rocm_ops::Reference::new().softmax(typed(&o["x"]), *op);
                 let right = values(right.expect("a softmax"));
                 return set(&mut o["y"], right);
             }

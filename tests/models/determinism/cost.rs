@@ -1,6 +1,6 @@
 //! The cost of determinism *batch* on the CPU. Run by hand: `cargo test -p ops-tests --test models --
 //! --ignored --nocapture cost`.
-use rocm_ops::ops::{Attention, AttentionOps, LinearOps, QuantOps};
+use rocm_ops::ops::{Attention, AttentionMethods, LinearMethods, QuantMethods};
 use rocm_ops::quant::{Q4_K, Q8_0};
 use rocm_ops::{Backend, Cpu, DType, Determinism, f16};
 use std::time::{Duration, Instant};
@@ -37,11 +37,10 @@ fn cost() {
     let wide = by_default.tensor(&[n, k], &numbers(n * k)).unwrap();
     let half: Vec<f16> = numbers(n * k).into_iter().map(f16::from_f32).collect();
     let plain = by_default.tensor(&[n, k], &half).unwrap();
-    let packed =
-        LinearOps::<f32>::pack_weight(&by_default, by_default.tensor(&[n, k], &half).unwrap()).unwrap();
+    let packed = by_default.pack_weight::<f32>(by_default.tensor(&[n, k], &half).unwrap()).unwrap();
     let q8 = by_default.quantize(&wide, DType::Block(&Q8_0)).unwrap();
     let q8_packed = by_default.quantize(&wide, DType::Block(&Q8_0)).unwrap();
-    let q8_packed = LinearOps::<f32>::pack_weight(&by_default, q8_packed).unwrap();
+    let q8_packed = by_default.pack_weight::<f32>(q8_packed).unwrap();
     let q4_k = by_default.quantize(&wide, DType::Block(&Q4_K)).unwrap();
     for rows in [1, 2, 8, 64, 256] {
         let x = by_default.tensor(&[rows, k], &numbers(rows * k)).unwrap();

@@ -2,7 +2,7 @@
 use super::Gpu;
 use crate::ceilings::Ceilings;
 use crate::timing::median_ns;
-use ops_core::ops::MatMulOps;
+use ops_core::ops::MatMulMethods;
 use ops_core::{Backend, DType, Float, Result, bf16, f16};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -5,7 +5,7 @@ use crate::catalogue::{Cost, Fixed, Spec, Types, entries, find};
 use crate::problem::{Candidate, Explain, Problem, Recording, bind, call_on};
 use ops_core::combine::{Intercept, Traced, Wrapper};
 use ops_core::ops::args::unary;
-use ops_core::ops::{ActivationOps, Unary, UnaryFn};
+use ops_core::ops::{ActivationMethods, Unary, UnaryFn};
 use ops_core::{Backend, Call, Operands, Reason, Result};
 use ops_cpu::{Cpu, EitherHost, Host};
 use ops_test::erased::erase;

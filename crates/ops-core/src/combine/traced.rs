@@ -31,7 +31,7 @@ use std::sync::Arc;
 /// let names = Arc::new(Names::default());
 /// let recorded = Traced::new(Cpu::new(), names.clone());
 /// let x = recorded.tensor(&[1, 2], &[1.0_f32, 2.0])?;
-/// recorded.softmax(recorded.add(&x, &x)?, Softmax::axis(-1))?;
+/// recorded.softmax(recorded.add(&x, &x)?, -1)?;
 /// assert_eq!(*names.0.lock().unwrap(), ["add []", r#"softmax [("axis", Axis(-1))]"#]);
 /// # Ok::<(), ops_core::Error>(())
 /// ```

@@ -1,5 +1,8 @@
 //! Cache of the keys and values of earlier tokens.
-use crate::ops::{CacheOps, CopyOps, QkNormRopeCacheWrite, RopeCacheWrite, RopeOrder};
+use crate::ops::{
+    CacheMethods, CacheOps, CopyMethods, CopyOps, KeysValues, QkNormRopeCacheWrite, RopeCacheWrite,
+    RopeOrder, Tables,
+};
 use crate::{AnyRef, Backend, Element, Error, Float, Layout, Ref, Result, Space, Tensor, TensorRef, View};
 
 /// The keys and values of one layer, each `[b, h_kv, capacity, d]`. The first [`len`](KvCache::len) tokens are filled.
@@ -117,7 +120,7 @@ impl<S: Space, T: Float> KvCache<S, T> {
     ///
     /// # Errors
     /// As [`Backend::zeros`], and errors of the copy.
-    pub fn fork<B: CopyOps<T> + Backend<Space = S>>(&self, backend: &B) -> Result<Self> {
+    pub fn fork<B: CopyOps + Backend<Space = S>>(&self, backend: &B) -> Result<Self> {
         let mut copy = self.emptied(backend)?;
         if copy.is_latent() {
             copy.append_keys(backend, self.keys()?)?;
@@ -156,7 +159,7 @@ impl<S: Space, T: Float> KvCache<S, T> {
     ///
     /// # Errors
     /// The cache is full or holds keys only (it is then unchanged), or the backend fails.
-    pub fn append<B: CopyOps<T> + Backend<Space = S>>(
+    pub fn append<B: CopyOps + Backend<Space = S>>(
         &mut self,
         backend: &B,
         keys: Ref<'_, B, T>,
@@ -200,15 +203,15 @@ impl<S: Space, T: Float> KvCache<S, T> {
         let k_cache = self.keys.as_mut().narrow(2, 0, n)?.reshape(&[h, n, d])?.transpose(0, 1)?;
         let v_cache = own.as_mut().narrow(2, 0, n)?.reshape(&[h, n, dv])?.transpose(0, 1)?;
         let CacheRotation { cos, sin, positions, slots, order, norm } = rotation;
-        let caches = (k_cache, v_cache);
+        let (rows, tables) = (KeysValues { keys, values }, Tables { cos, sin });
+        let caches = KeysValues { keys: k_cache, values: v_cache };
         let written = match norm {
             None => {
                 let op = RopeCacheWrite::order(order);
-                backend.rope_cache_write((keys, values), (cos, sin), positions, slots, caches, op)
+                backend.rope_cache_write(rows, tables, positions, slots, caches, op)
             }
             Some((weight, eps)) => {
-                let (op, tables) = (QkNormRopeCacheWrite::eps(eps).order(order), (cos, sin));
-                let rows = (keys, values);
+                let op = QkNormRopeCacheWrite::eps(eps).order(order);
                 backend.qk_norm_rope_cache_write(rows, weight, tables, positions, slots, caches, op)
             }
         };
@@ -220,7 +223,7 @@ impl<S: Space, T: Float> KvCache<S, T> {
     ///
     /// # Errors
     /// The cache is full or has separate values (it is then unchanged), or the backend fails.
-    pub fn append_keys<B: CopyOps<T> + Backend<Space = S>>(
+    pub fn append_keys<B: CopyOps + Backend<Space = S>>(
         &mut self,
         backend: &B,
         keys: Ref<'_, B, T>,

@@ -1,6 +1,6 @@
 //! The state of recurrent layers for many sequences: one tensor for each kind of memory, `[memories, ..]`.
 use super::Sequence;
-use crate::ops::{CacheOps, IndexOps, IndexSelect};
+use crate::ops::{CacheMethods, CacheOps, IndexMethods, IndexOps};
 use crate::{Backend, Float, Result, Space, Tensor, TensorMut, TensorRef, View};
 use core::ops::Range;
 
@@ -55,12 +55,12 @@ impl<S: Space> Memories<'_, S> {
         run: impl FnOnce(TensorMut<'_, S, T>) -> Result<()>,
     ) -> Result<()>
     where
-        B: IndexOps<T> + CacheOps<T> + Backend<Space = S>,
+        B: IndexOps + CacheOps<T> + Backend<Space = S>,
     {
         match self {
             Memories::Consecutive { first, n } => run(all.as_mut().narrow(0, *first, *n)?),
             Memories::Listed(ids) => {
-                let mut own = backend.index_select(&*all, *ids, IndexSelect::axis(0))?;
+                let mut own = backend.index_select(&*all, *ids, 0)?;
                 run(own.as_mut())?;
                 write(backend, &own, *ids, all)
             }

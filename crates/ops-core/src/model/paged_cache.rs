@@ -1,7 +1,9 @@
 //! Cache of the keys and values of many texts, in blocks.
 use super::kv_cache::{Values, fits};
 use super::{BlockCopy, CacheRotation};
-use crate::ops::{CacheOps, CopyOps, QkNormRopeCacheWrite, RopeCacheWrite};
+use crate::ops::{
+    CacheMethods, CacheOps, CopyMethods, CopyOps, KeysValues, QkNormRopeCacheWrite, RopeCacheWrite, Tables,
+};
 use crate::{AsAny, Backend, Error, Float, Layout, Ref, Result, Space, Tensor, TensorMut, TensorRef, View};
 
 /// The keys and values of one layer, each `[blocks, block, h_kv, d]`, where a block holds `block` tokens.
@@ -29,8 +31,8 @@ use crate::{AsAny, Backend, Error, Float, Layout, Ref, Result, Space, Tensor, Te
 /// let q = b.zeros(&[1, 1, 1])?;
 /// let (table, lengths) = (b.tensor(&[1, 2], text.blocks())?, b.tensor(&[1], &[3u32])?);
 /// let cu_q = b.tensor(&[2], &[0u32, 1])?;
-/// let pages = (&table, &lengths, &cu_q);
-/// let o = b.attention_paged(&q, cache.keys(), cache.values()?, pages, AttentionExtras::new(), Attention::causal())?;
+/// let paging = Paging { block_table: &table, lengths: &lengths, cu_q: &cu_q };
+/// let o = b.attention_paged(&q, cache.keys(), cache.values()?, paging, AttentionExtras::new(), Attention::causal())?;
 /// assert_eq!(o.to_vec(&b)?, [3.0]);
 /// # Ok::<(), ops_core::Error>(())
 /// ```
@@ -122,8 +124,10 @@ impl<S: Space, T: Float> PagedCache<S, T> {
     ) -> Result<()> {
         const CALL: &str = "PagedCache::write_rotated";
         let CacheRotation { cos, sin, positions, slots, order, norm } = rotation;
-        let (rows, tables, caches) = ((keys, values), (cos, sin), self.slots_for(CALL)?);
-        fit(CALL, (keys.layout(), caches.0.dims()), Some((values.layout(), caches.1.dims())))?;
+        let (k_cache, v_cache) = self.slots_for(CALL)?;
+        fit(CALL, (keys.layout(), k_cache.dims()), Some((values.layout(), v_cache.dims())))?;
+        let (rows, tables) = (KeysValues { keys, values }, Tables { cos, sin });
+        let caches = KeysValues { keys: k_cache, values: v_cache };
         let written = match norm {
             None => {
                 let op = RopeCacheWrite::order(order);
@@ -157,7 +161,7 @@ impl<S: Space, T: Float> PagedCache<S, T> {
     ///
     /// # Errors
     /// [`Error::Index`] for a block that there is not, before anything is copied; any error that the backend reports.
-    pub fn copy_blocks<B: CopyOps<T> + Backend<Space = S>>(
+    pub fn copy_blocks<B: CopyOps + Backend<Space = S>>(
         &mut self,
         backend: &B,
         copies: &[BlockCopy],
@@ -195,7 +199,7 @@ fn by_slot<S: Space, T: Float>(cache: TensorMut<'_, S, T>) -> Result<TensorMut<'
     cache.reshape(&[blocks * block, heads, d])
 }
 
-fn copy_block<T: Float, B: CopyOps<T>>(
+fn copy_block<T: Float, B: CopyOps>(
     b: &B,
     cache: &mut Tensor<B::Space, T>,
     from: usize,

@@ -5,5 +5,5 @@ use crate::AnyTensor;
 /// known only at run time.
 ///
 /// In a block format the extents are `[n, k / values]`, with `values` values per block.
-/// [`linear`](crate::ops::LinearOps::linear) and [`embedding`](crate::ops::EmbeddingOps::embedding) accept it directly.
+/// [`linear`](crate::ops::LinearMethods::linear) and [`embedding`](crate::ops::EmbeddingMethods::embedding) accept it directly.
 pub type Weight<S> = AnyTensor<S>;

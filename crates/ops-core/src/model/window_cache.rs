@@ -1,6 +1,6 @@
 //! Cache of the keys and values inside an attention window.
 use super::kv_cache::{Values, fits};
-use crate::ops::CopyOps;
+use crate::ops::{CopyMethods, CopyOps};
 use crate::{Backend, Error, Float, Ref, Result, Space, Tensor, TensorRef, View};
 
 /// The keys and values of one layer with windowed attention: the last tokens of a text of any length, in
@@ -119,7 +119,7 @@ impl<S: Space, T: Float> WindowCache<S, T> {
     /// # Errors
     /// [`Error::Shape`] if there are more tokens than a step may have, or they do not fit the cache; [`Error::Param`] if the cache
     /// holds keys only. Then nothing has changed. Any error that the backend reports.
-    pub fn append<B: CopyOps<T> + Backend<Space = S>>(
+    pub fn append<B: CopyOps + Backend<Space = S>>(
         &mut self,
         backend: &B,
         keys: Ref<'_, B, T>,
@@ -140,7 +140,7 @@ impl<S: Space, T: Float> WindowCache<S, T> {
     ///
     /// # Errors
     /// As [`append`](Self::append), or if the cache has separate values.
-    pub fn append_keys<B: CopyOps<T> + Backend<Space = S>>(
+    pub fn append_keys<B: CopyOps + Backend<Space = S>>(
         &mut self,
         backend: &B,
         keys: Ref<'_, B, T>,
@@ -171,7 +171,7 @@ impl<S: Space, T: Float> WindowCache<S, T> {
     }
     /// Returns where the tokens that the next `t` may see begin, with room for `t` after them. Moves them to
     /// the front if there is no room.
-    fn make_room<B: CopyOps<T> + Backend<Space = S>>(&mut self, backend: &B, t: usize) -> Result<usize> {
+    fn make_room<B: CopyOps + Backend<Space = S>>(&mut self, backend: &B, t: usize) -> Result<usize> {
         let (seen, start) = (self.seen(), self.end - self.seen());
         if self.end + t <= self.keys.dims()[2] {
             return Ok(start);

@@ -1,7 +1,7 @@
 //! Activations: unary functions and gated linear units.
-use super::declare::{methods, ops};
+use super::declare::{family, methods, ops};
 use super::elementwise::{Unary, UnaryFn};
-use crate::{Execute, Float, Op};
+use crate::{Backend, Execute, Float, Op};
 use core::hash::Hash;
 
 /// The activation of a gated linear unit.
@@ -42,19 +42,27 @@ impl<T: Float> Op for Glu<T> {
 
 /// Writes the methods of unary functions: `unary_methods!(exp exp_into Exp: 0.0 => 1.0)`. The values appear in the doc example.
 macro_rules! unary_methods {
-    ($($name:ident $into:ident $f:ident: $x:literal => $y:literal),+ $(,)?) => { $crate::ops::declare::methods! {$(
+    ($Ops:ident<$T:ident: $Bound:path>; $($name:ident $into:ident $f:ident: $x:literal => $y:literal),+ $(,)?) => {
+        $crate::ops::declare::methods! { $Ops<$T: $Bound>; $(
         #[doc = concat!("[`UnaryFn::", stringify!($f), "`] of every element.")]
         example
         #[doc = concat!("let x = b.tensor(&[1], &[", stringify!($x), "f32])?;")]
         #[doc = concat!("assert_eq!(b.", stringify!($name), "(&x)?.to_vec(&b)?, [", stringify!($y), "]);")]
-        fn $name, $into(x: in T; y: T) = unary(Unary::on_all(UnaryFn::$f));
+        fn $name, $into(x: in $T; y: $T) = unary(Unary::on_all(UnaryFn::$f));
     )+}};
 }
 pub(super) use unary_methods;
 
-/// Elementwise functions of floats.
-pub trait ActivationOps<T: Float>: Execute<Unary<T>> + Execute<Glu<T>> {
+family! {
+    /// Elementwise functions of floats.
+    pub trait ActivationOps<T: Float>: Execute<Unary<T>>, Execute<Glu<T>>;
+    methods ActivationMethods;
+}
+
+/// The methods of [`ActivationOps`].
+pub trait ActivationMethods: Backend {
     methods! {
+        ActivationOps<T: Float>;
         /// Any [`UnaryFn`] of every element.
         example
         /// let x = b.tensor(&[2], &[0.0f32, 1.0])?;
@@ -62,6 +70,7 @@ pub trait ActivationOps<T: Float>: Execute<Unary<T>> + Execute<Glu<T>> {
         fn unary, unary_into(x: in T; y: T; f: UnaryFn) = unary(Unary::of(f));
     }
     unary_methods! {
+        ActivationOps<T: Float>;
         sigmoid sigmoid_into Sigmoid: 0.0 => 0.5,
         silu silu_into Silu: 0.0 => 0.0,
         gelu gelu_into Gelu: 0.0 => 0.0,
@@ -80,6 +89,7 @@ pub trait ActivationOps<T: Float>: Execute<Unary<T>> + Execute<Glu<T>> {
     }
 
     methods! {
+        ActivationOps<T: Float>;
         /// [`Glu`] with any [`GluFn`]: `f(gate) · up`.
         example
         /// let gate = b.tensor(&[2], &[0.0f32, 100.0])?;
@@ -102,4 +112,3 @@ pub trait ActivationOps<T: Float>: Execute<Unary<T>> + Execute<Glu<T>> {
         fn geglu, geglu_into(gate: in T, up: in T; y: T) = glu(Glu::of(GluFn::Geglu));
     }
 }
-impl<T: Float, B: Execute<Unary<T>> + Execute<Glu<T>>> ActivationOps<T> for B {}

@@ -1,10 +1,10 @@
 //! Scaled dot-product attention.
-use super::declare::{methods, ops};
+use super::declare::{family, methods, ops};
 use super::extents;
 use crate::error::About;
 use crate::{
-    AsView, AsViewMut, DType, Error, Execute, Float, Op, Operand, Operands, Result, Shape, Space, TensorMut,
-    TensorOf, TensorRef, Tolerance, View,
+    AsView, AsViewMut, Backend, DType, Error, Execute, Float, Op, Operand, Operands, Result, Shape, Space,
+    TensorMut, TensorOf, TensorRef, Tolerance, View,
 };
 
 mod extras;
@@ -12,9 +12,9 @@ pub(super) mod paged;
 mod ragged;
 pub(super) mod varlen;
 
-pub use extras::AttentionExtras;
+pub use extras::{AttentionExtras, Paging, Starts};
 pub use paged::AttentionPaged;
-pub use ragged::RaggedAttentionOps;
+pub use ragged::{RaggedAttentionMethods, RaggedAttentionOps};
 pub use varlen::AttentionVarlen;
 
 ops! {
@@ -157,9 +157,16 @@ impl<T: Float> Op for Attention<T> {
     }
 }
 
-/// Attention in `T`.
-pub trait AttentionOps<T: Float>: Execute<Attention<T>> {
+family! {
+    /// Attention in `T`.
+    pub trait AttentionOps<T: Float>: Execute<Attention<T>>;
+    methods AttentionMethods;
+}
+
+/// The methods of [`AttentionOps`].
+pub trait AttentionMethods: Backend {
     methods! {
+        AttentionOps<T: Float>;
         /// [`Attention`] without mask, alibi or sinks.
         example
         /// // One head, one query, two keys: both count the same.
@@ -169,8 +176,8 @@ pub trait AttentionOps<T: Float>: Execute<Attention<T>> {
         /// let o = b.attention(&q, &k, &v, Attention::full())?;
         /// assert_eq!(o.to_vec(&b)?, [2.0, 3.0]);
         fn attention, attention_into(
-            q: in T, k: in T, v: in T; o: T; op: Attention<T>
-        ) = attention(op, mask: None, alibi: None, sinks: None, lse: None);
+            q: in T, k: in T, v: in T; o: T; op: impl Into<Attention<T>>
+        ) = attention(op.into(), mask: None, alibi: None, sinks: None, lse: None);
     }
     /// [`Attention`] with a mask, alibi slopes or sinks.
     ///
@@ -186,18 +193,22 @@ pub trait AttentionOps<T: Float>: Execute<Attention<T>> {
     /// let v = b.tensor(&[1, 1, 2, 2], &[1.0f32, 2.0, 3.0, 4.0])?;
     /// // A mask of 0 hides the first key.
     /// let mask = b.tensor(&[1, 2], &[0u8, 1])?;
-    /// let o = b.attention_with(&q, &k, &v, AttentionExtras::new().mask(mask.any()), Attention::full())?;
+    /// let o = b.attention_with(&q, &k, &v, AttentionExtras::new().mask(&mask), Attention::full())?;
     /// assert_eq!(o.to_vec(&b)?, [3.0, 4.0]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn attention_with(
+    fn attention_with<T: Float>(
         &self,
         q: impl AsView<Self::Space, T>,
         k: impl AsView<Self::Space, T>,
         v: impl AsView<Self::Space, T>,
         extras: AttentionExtras<'_, Self::Space>,
-        op: Attention<T>,
-    ) -> Result<TensorOf<Self, T>> {
+        op: impl Into<Attention<T>>,
+    ) -> Result<TensorOf<Self, T>>
+    where
+        Self: AttentionOps<T>,
+    {
+        let op = op.into();
         let mut o = self.empty(rows_of_values(&q.view(), &v.view())?)?;
         self.attention_with_into(q, k, v, extras, &mut o, op)?;
         Ok(o)
@@ -206,15 +217,19 @@ pub trait AttentionOps<T: Float>: Execute<Attention<T>> {
     ///
     /// # Errors
     /// As [`attention_with`](Self::attention_with), and for an output of another shape.
-    fn attention_with_into(
+    fn attention_with_into<T: Float>(
         &self,
         q: impl AsView<Self::Space, T>,
         k: impl AsView<Self::Space, T>,
         v: impl AsView<Self::Space, T>,
         extras: AttentionExtras<'_, Self::Space>,
         mut o: impl AsViewMut<Self::Space, T>,
-        op: Attention<T>,
-    ) -> Result<()> {
+        op: impl Into<Attention<T>>,
+    ) -> Result<()>
+    where
+        Self: AttentionOps<T>,
+    {
+        let op = op.into();
         let args = args((&q, &k, &v), &extras, o.view_mut(), None)?;
         self.run(&op, args)
     }
@@ -231,19 +246,23 @@ pub trait AttentionOps<T: Float>: Execute<Attention<T>> {
     /// let v = b.tensor(&[1, 1, 1, 1], &[6.0f32])?;
     /// // The key's score and the sink are both 0: each takes half of the weight.
     /// let sinks = b.tensor(&[1], &[0.0f32])?;
-    /// let (o, lse) = b.attention_lse(&q, &k, &v, AttentionExtras::new().sinks(sinks.any()), Attention::full())?;
+    /// let (o, lse) = b.attention_lse(&q, &k, &v, AttentionExtras::new().sinks(&sinks), Attention::full())?;
     /// assert_eq!((o.dims(), o.to_vec(&b)?), (&[1, 1, 1, 1][..], vec![3.0]));
     /// assert!((lse.to_vec(&b)?[0] - 2.0f32.ln()).abs() < 1e-6);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn attention_lse(
+    fn attention_lse<T: Float>(
         &self,
         q: impl AsView<Self::Space, T>,
         k: impl AsView<Self::Space, T>,
         v: impl AsView<Self::Space, T>,
         extras: AttentionExtras<'_, Self::Space>,
-        op: Attention<T>,
-    ) -> Result<(TensorOf<Self, T>, TensorOf<Self, f32>)> {
+        op: impl Into<Attention<T>>,
+    ) -> Result<(TensorOf<Self, T>, TensorOf<Self, f32>)>
+    where
+        Self: AttentionOps<T>,
+    {
+        let op = op.into();
         let mut o = self.empty(rows_of_values(&q.view(), &v.view())?)?;
         let mut lse = self.empty(denominators(&q.view())?)?;
         self.attention_lse_into(q, k, v, extras, &mut o, &mut lse, op)?;
@@ -254,7 +273,7 @@ pub trait AttentionOps<T: Float>: Execute<Attention<T>> {
     /// # Errors
     /// As [`attention_lse`](Self::attention_lse), and for an output of another shape.
     #[allow(clippy::too_many_arguments)]
-    fn attention_lse_into(
+    fn attention_lse_into<T: Float>(
         &self,
         q: impl AsView<Self::Space, T>,
         k: impl AsView<Self::Space, T>,
@@ -262,13 +281,16 @@ pub trait AttentionOps<T: Float>: Execute<Attention<T>> {
         extras: AttentionExtras<'_, Self::Space>,
         mut o: impl AsViewMut<Self::Space, T>,
         mut lse: impl AsViewMut<Self::Space, f32>,
-        op: Attention<T>,
-    ) -> Result<()> {
+        op: impl Into<Attention<T>>,
+    ) -> Result<()>
+    where
+        Self: AttentionOps<T>,
+    {
+        let op = op.into();
         let args = args((&q, &k, &v), &extras, o.view_mut(), Some(lse.view_mut()))?;
         self.run(&op, args)
     }
 }
-impl<T: Float, B: Execute<Attention<T>>> AttentionOps<T> for B {}
 
 /// The shape of `o`: that of `q` with the width of `v`.
 fn rows_of_values<S: Space, T: Float>(q: &TensorRef<'_, S, T>, v: &TensorRef<'_, S, T>) -> Result<Shape> {

@@ -131,6 +131,11 @@ impl From<isize> for Axes {
         Axes::from([axis])
     }
 }
+impl<const N: usize> From<&[isize; N]> for Axes {
+    fn from(axes: &[isize; N]) -> Self {
+        Axes::from(*axes)
+    }
+}
 impl<const N: usize> From<[isize; N]> for Axes {
     fn from(axes: [isize; N]) -> Self {
         const { assert!(N <= MAX_RANK, "a tensor has fewer axes") }

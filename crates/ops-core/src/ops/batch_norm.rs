@@ -1,7 +1,7 @@
 //! Batch normalisation with given statistics.
-use super::declare::ops;
+use super::declare::{family, ops};
 use super::norm::valid_eps;
-use crate::{AnyRef, AsAny, AsView, AsViewMut, Execute, Float, Op, Result, TensorOf};
+use crate::{AnyRef, AsAny, AsView, AsViewMut, Backend, Execute, Float, Op, Result, TensorOf};
 
 ops! {
     /// `y = (x − mean) / sqrt(var + eps) · weight + bias` per channel, with mean and variance as operands: the form for inference.
@@ -44,8 +44,14 @@ impl<'a, S: crate::Space> ScaleShift<'a, S> {
     }
 }
 
-/// Batch normalisation of `T`, with parameters of any float type.
-pub trait BatchNormOps<T: Float>: Execute<BatchNorm<T>> {
+family! {
+    /// Batch normalisation of `T`, with parameters of any float type.
+    pub trait BatchNormOps<T: Float>: Execute<BatchNorm<T>>;
+    methods BatchNormMethods;
+}
+
+/// The methods of [`BatchNormOps`].
+pub trait BatchNormMethods: Backend {
     /// [`BatchNorm`] of `x[b, c, ..]`.
     ///
     /// # Errors
@@ -57,18 +63,22 @@ pub trait BatchNormOps<T: Float>: Execute<BatchNorm<T>> {
     /// // Two channels of two values each.
     /// let x = b.tensor(&[1, 2, 2], &[1.0f32, 3.0, 10.0, 30.0])?;
     /// let (mean, var) = (b.tensor(&[2], &[1.0f32, 20.0])?, b.tensor(&[2], &[4.0f32, 25.0])?);
-    /// let y = b.batch_norm(&x, ScaleShift::NONE, &mean, &var, BatchNorm::eps(0.0))?;
+    /// let y = b.batch_norm(&x, ScaleShift::NONE, &mean, &var, 0.0)?;
     /// assert_eq!(y.to_vec(&b)?, [0.0, 1.0, -2.0, 2.0]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn batch_norm(
+    fn batch_norm<T: Float>(
         &self,
         x: impl AsView<Self::Space, T>,
         affine: ScaleShift<'_, Self::Space>,
         mean: impl AsAny<Self::Space>,
         var: impl AsAny<Self::Space>,
-        op: BatchNorm<T>,
-    ) -> Result<TensorOf<Self, T>> {
+        op: impl Into<BatchNorm<T>>,
+    ) -> Result<TensorOf<Self, T>>
+    where
+        Self: BatchNormOps<T>,
+    {
+        let op = op.into();
         let mut y = self.empty(x.view().shape())?;
         self.batch_norm_into(x, affine, mean, var, &mut y, op)?;
         Ok(y)
@@ -77,18 +87,21 @@ pub trait BatchNormOps<T: Float>: Execute<BatchNorm<T>> {
     ///
     /// # Errors
     /// As [`batch_norm`](Self::batch_norm), and for an output of another shape.
-    fn batch_norm_into(
+    fn batch_norm_into<T: Float>(
         &self,
         x: impl AsView<Self::Space, T>,
         affine: ScaleShift<'_, Self::Space>,
         mean: impl AsAny<Self::Space>,
         var: impl AsAny<Self::Space>,
         mut y: impl AsViewMut<Self::Space, T>,
-        op: BatchNorm<T>,
-    ) -> Result<()> {
+        op: impl Into<BatchNorm<T>>,
+    ) -> Result<()>
+    where
+        Self: BatchNormOps<T>,
+    {
+        let op = op.into();
         let (weight, bias) = (affine.weight.map(|w| w.shorten()), affine.bias.map(|b| b.shorten()));
         let (x, mean, var) = (x.view(), mean.any_view(), var.any_view());
         self.run(&op, args::batch_norm::Args { x, weight, bias, mean, var, y: y.view_mut() })
     }
 }
-impl<T: Float, B: Execute<BatchNorm<T>>> BatchNormOps<T> for B {}

@@ -2,13 +2,13 @@
 //!
 //! A cache is `[slots, ..]`, a row for each token that it may hold. The slots are data, so that the same call
 //! serves contiguous, rotating and paged caches, and a recorded call can be replayed with other slots.
-use super::declare::ops;
+use super::declare::{family, ops};
 use super::extents;
 use super::norm::{valid_eps, weights};
 use super::{RopeOrder, angles};
 use crate::{
-    AsAny, AsView, AsViewMut, DType, Element, Error, Execute, Float, Layout, Op, Operand, Operands, Result,
-    Shape, Tolerance,
+    AsAny, AsView, AsViewMut, Backend, DType, Element, Error, Execute, Float, Layout, Op, Operand, Operands,
+    Result, Shape, Tolerance,
 };
 
 ops! {
@@ -183,13 +183,35 @@ impl Rows<'_> {
     }
 }
 
-/// Writing in `T` to caches of keys and values.
-///
-/// The caches are tensors of `T` or of [`F8E4M3`](crate::F8E4M3), contiguous or not: a cache `[heads, tokens, d]` is written
-/// through a transposed view.
-pub trait CacheOps<T: Float>:
-    Execute<CacheWrite<T>> + Execute<RopeCacheWrite<T>> + Execute<QkNormRopeCacheWrite<T>>
-{
+/// Keys and values: rows of tokens to write, or the caches to write them to.
+#[derive(Clone, Copy, Debug)]
+pub struct KeysValues<K, V = K> {
+    /// The keys.
+    pub keys: K,
+    /// The values.
+    pub values: V,
+}
+
+/// The tables of a rotation, as [`Rope`](super::Rope) takes them.
+#[derive(Clone, Copy, Debug)]
+pub struct Tables<C, S = C> {
+    /// The cosine of each angle.
+    pub cos: C,
+    /// The sine of each angle.
+    pub sin: S,
+}
+
+family! {
+    /// Writing in `T` to caches of keys and values.
+    ///
+    /// The caches are tensors of `T` or of [`F8E4M3`](crate::F8E4M3), contiguous or not: a cache `[heads, tokens, d]` is written
+    /// through a transposed view.
+    pub trait CacheOps<T: Float>: Execute<CacheWrite<T>>, Execute<RopeCacheWrite<T>>, Execute<QkNormRopeCacheWrite<T>>;
+    methods CacheMethods;
+}
+
+/// The methods of [`CacheOps`].
+pub trait CacheMethods: Backend {
     /// [`CacheWrite`]: `cache[slots[i], ..] = x[i, ..]`.
     ///
     /// # Errors
@@ -206,17 +228,20 @@ pub trait CacheOps<T: Float>:
     /// assert_eq!(cache.to_vec(&b)?, [5.0, 6.0, 0.0, 0.0, 1.0, 2.0]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn cache_write<C: Element>(
+    fn cache_write<T: Float, C: Element>(
         &self,
         x: impl AsView<Self::Space, T>,
         slots: impl AsAny<Self::Space>,
         mut cache: impl AsViewMut<Self::Space, C>,
-    ) -> Result<()> {
+    ) -> Result<()>
+    where
+        Self: CacheOps<T>,
+    {
         let (slots, mut cache) = (slots.any_view(), cache.view_mut());
         let args = args::cache_write::Args { x: x.view(), slots, cache: cache.reborrow().any() };
         self.run(&CacheWrite::<T>::OP, args)
     }
-    /// [`RopeCacheWrite`] of keys and values `(k, v)`, with tables `(cos, sin)`, into `(k_cache, v_cache)`.
+    /// [`RopeCacheWrite`] of the keys and values `rows` into `caches`.
     ///
     /// # Errors
     /// [`Error::Shape`], [`Error::DType`], [`Error::Index`] and any error that the backend reports.
@@ -229,28 +254,34 @@ pub trait CacheOps<T: Float>:
     /// let (cos, sin) = (b.tensor(&[2, 1], &[1.0f32, 0.0])?, b.tensor(&[2, 1], &[0.0f32, 1.0])?);
     /// let (positions, slots) = (b.tensor(&[1], &[1u32])?, b.tensor(&[1], &[2u32])?);
     /// let (mut keys, mut values) = (b.zeros::<f32>(&[3, 1, 2])?, b.zeros::<f32>(&[3, 1, 2])?);
-    /// let op = RopeCacheWrite::order(RopeOrder::Half);
-    /// b.rope_cache_write((&k, &v), (&cos, &sin), &positions, &slots, (&mut keys, &mut values), op)?;
+    /// let (rows, tables) = (KeysValues { keys: &k, values: &v }, Tables { cos: &cos, sin: &sin });
+    /// let caches = KeysValues { keys: &mut keys, values: &mut values };
+    /// b.rope_cache_write(rows, tables, &positions, &slots, caches, RopeOrder::Half)?;
     /// assert_eq!(keys.to_vec(&b)?, [0.0, 0.0, 0.0, 0.0, -2.0, 1.0]);
     /// assert_eq!(values.to_vec(&b)?, [0.0, 0.0, 0.0, 0.0, 3.0, 4.0]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn rope_cache_write<C: Element>(
+    fn rope_cache_write<T: Float, C: Element>(
         &self,
-        (k, v): (impl AsView<Self::Space, T>, impl AsView<Self::Space, T>),
-        (cos, sin): (impl AsAny<Self::Space>, impl AsAny<Self::Space>),
+        rows: KeysValues<impl AsView<Self::Space, T>, impl AsView<Self::Space, T>>,
+        tables: Tables<impl AsAny<Self::Space>, impl AsAny<Self::Space>>,
         positions: impl AsAny<Self::Space>,
         slots: impl AsAny<Self::Space>,
-        (mut k_cache, mut v_cache): (impl AsViewMut<Self::Space, C>, impl AsViewMut<Self::Space, C>),
-        op: RopeCacheWrite<T>,
-    ) -> Result<()> {
-        let (k, v, cos, sin) = (k.view(), v.view(), cos.any_view(), sin.any_view());
+        mut caches: KeysValues<impl AsViewMut<Self::Space, C>, impl AsViewMut<Self::Space, C>>,
+        op: impl Into<RopeCacheWrite<T>>,
+    ) -> Result<()>
+    where
+        Self: CacheOps<T>,
+    {
+        let op = op.into();
+        let (k, v) = (rows.keys.view(), rows.values.view());
+        let (cos, sin) = (tables.cos.any_view(), tables.sin.any_view());
         let (positions, slots) = (positions.any_view(), slots.any_view());
-        let (mut keys, mut values) = (k_cache.view_mut(), v_cache.view_mut());
+        let (mut keys, mut values) = (caches.keys.view_mut(), caches.values.view_mut());
         let (k_cache, v_cache) = (keys.reborrow().any(), values.reborrow().any());
         self.run(&op, args::rope_cache_write::Args { k, v, cos, sin, positions, slots, k_cache, v_cache })
     }
-    /// [`QkNormRopeCacheWrite`] of keys and values `(k, v)`, with tables `(cos, sin)`, into `(k_cache, v_cache)`.
+    /// [`QkNormRopeCacheWrite`] of the keys and values `rows` into `caches`.
     ///
     /// # Errors
     /// [`Error::Shape`], [`Error::DType`], [`Error::Index`] and any error that the backend reports.
@@ -264,26 +295,31 @@ pub trait CacheOps<T: Float>:
     /// let (cos, sin) = (b.tensor(&[1, 1], &[0.0f32])?, b.tensor(&[1, 1], &[1.0f32])?);
     /// let (positions, slots) = (b.tensor(&[1], &[0u32])?, b.tensor(&[1], &[0u32])?);
     /// let (mut keys, mut values) = (b.zeros::<f32>(&[1, 1, 2])?, b.zeros::<f32>(&[1, 1, 1])?);
-    /// let (caches, op) = ((&mut keys, &mut values), QkNormRopeCacheWrite::eps(0.0));
-    /// b.qk_norm_rope_cache_write((&k, &v), &weight, (&cos, &sin), &positions, &slots, caches, op)?;
+    /// let (rows, tables) = (KeysValues { keys: &k, values: &v }, Tables { cos: &cos, sin: &sin });
+    /// let caches = KeysValues { keys: &mut keys, values: &mut values };
+    /// b.qk_norm_rope_cache_write(rows, &weight, tables, &positions, &slots, caches, 0.0)?;
     /// assert_eq!((keys.to_vec(&b)?, values.to_vec(&b)?), (vec![3.0, 1.0], vec![7.0]));
     /// # Ok::<(), ops_core::Error>(())
     /// ```
     #[allow(clippy::too_many_arguments)]
-    fn qk_norm_rope_cache_write<C: Element>(
+    fn qk_norm_rope_cache_write<T: Float, C: Element>(
         &self,
-        (k, v): (impl AsView<Self::Space, T>, impl AsView<Self::Space, T>),
+        rows: KeysValues<impl AsView<Self::Space, T>, impl AsView<Self::Space, T>>,
         weight: impl AsAny<Self::Space>,
-        (cos, sin): (impl AsAny<Self::Space>, impl AsAny<Self::Space>),
+        tables: Tables<impl AsAny<Self::Space>, impl AsAny<Self::Space>>,
         positions: impl AsAny<Self::Space>,
         slots: impl AsAny<Self::Space>,
-        (mut k_cache, mut v_cache): (impl AsViewMut<Self::Space, C>, impl AsViewMut<Self::Space, C>),
-        op: QkNormRopeCacheWrite<T>,
-    ) -> Result<()> {
-        let (k, v, weight) = (k.view(), v.view(), weight.any_view());
-        let (cos, sin) = (cos.any_view(), sin.any_view());
+        mut caches: KeysValues<impl AsViewMut<Self::Space, C>, impl AsViewMut<Self::Space, C>>,
+        op: impl Into<QkNormRopeCacheWrite<T>>,
+    ) -> Result<()>
+    where
+        Self: CacheOps<T>,
+    {
+        let op = op.into();
+        let (k, v, weight) = (rows.keys.view(), rows.values.view(), weight.any_view());
+        let (cos, sin) = (tables.cos.any_view(), tables.sin.any_view());
         let (positions, slots) = (positions.any_view(), slots.any_view());
-        let (mut keys, mut values) = (k_cache.view_mut(), v_cache.view_mut());
+        let (mut keys, mut values) = (caches.keys.view_mut(), caches.values.view_mut());
         let (k_cache, v_cache) = (keys.reborrow().any(), values.reborrow().any());
         let args = args::qk_norm_rope_cache_write::Args {
             k,
@@ -298,8 +334,4 @@ pub trait CacheOps<T: Float>:
         };
         self.run(&op, args)
     }
-}
-impl<T: Float, B> CacheOps<T> for B where
-    B: Execute<CacheWrite<T>> + Execute<RopeCacheWrite<T>> + Execute<QkNormRopeCacheWrite<T>>
-{
 }

@@ -1,6 +1,6 @@
 //! Conversion between element types.
-use super::declare::{methods, ops};
-use crate::{DType, Execute, Op, Operands, Result, Scalar, Shape, Tolerance};
+use super::declare::{family, methods, ops};
+use crate::{Backend, DType, Execute, Op, Operands, Result, Scalar, Shape, Tolerance};
 
 ops! {
     /// Converts `x` to another element type by the rules of [`Scalar`]: float to integer truncates and saturates, integer to
@@ -25,9 +25,16 @@ impl<T: Scalar> Op for Cast<T> {
     }
 }
 
-/// Conversion to `T`.
-pub trait CastOps<T: Scalar>: Execute<Cast<T>> {
+family! {
+    /// Conversion to `T`.
+    pub trait CastOps<T: Scalar>: Execute<Cast<T>>;
+    methods CastMethods;
+}
+
+/// The methods of [`CastOps`].
+pub trait CastMethods: Backend {
     methods! {
+        CastOps<T: Scalar>;
         /// [`Cast`] to `T`.
         example
         /// let x = b.tensor(&[2], &[1.5f32, -1.5])?;
@@ -36,4 +43,3 @@ pub trait CastOps<T: Scalar>: Execute<Cast<T>> {
         fn cast, cast_into(x: in any; y: T) = cast(Cast::OP);
     }
 }
-impl<T: Scalar, B: Execute<Cast<T>>> CastOps<T> for B {}

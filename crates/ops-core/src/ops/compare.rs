@@ -1,9 +1,10 @@
 //! Comparisons of two tensors, element by element.
 use super::broadcast;
+use super::declare::family;
 use super::declare::ops;
 use crate::error::About;
 use crate::{
-    AsView, AsViewMut, DType, Execute, Op, Operands, Result, Scalar, TensorOf, Tolerance, View, Wide,
+    AsView, AsViewMut, Backend, DType, Execute, Op, Operands, Result, Scalar, TensorOf, Tolerance, View, Wide,
 };
 use core::cmp::Ordering;
 use core::hash::Hash;
@@ -89,7 +90,7 @@ impl<T: Scalar> Op for Compare<T> {
 /// Writes the methods of comparisons: `compare_methods!(lt lt_into Lt: 1, 0, 0)`. The values are those of the doc example,
 /// which compares 1, 2 and 3 with 2.
 macro_rules! compare_methods {
-    ($($name:ident $into:ident $f:ident: $y:literal),+ $(,)?) => {$(
+    ($Ops:ident<$T:ident: $Bound:path>; $($name:ident $into:ident $f:ident: $y:literal),+ $(,)?) => {$(
         #[doc = concat!("[`CompareFn::", stringify!($f), "`] of two tensors that broadcast together.")]
         ///
         /// # Errors
@@ -102,30 +103,42 @@ macro_rules! compare_methods {
         #[doc = concat!("assert_eq!(b.", stringify!($name), "(&x, &two)?.to_vec(&b)?, ", $y, ");")]
         /// # Ok::<(), ops_core::Error>(())
         /// ```
-        fn $name(
+        fn $name<$T: $Bound>(
             &self,
-            a: impl AsView<Self::Space, T>,
-            b: impl AsView<Self::Space, T>,
-        ) -> Result<TensorOf<Self, u8>> {
+            a: impl AsView<Self::Space, $T>,
+            b: impl AsView<Self::Space, $T>,
+        ) -> Result<TensorOf<Self, u8>>
+        where
+            Self: $Ops<$T>,
+        {
             self.compare(a, b, CompareFn::$f)
         }
         #[doc = concat!("[`", stringify!($name), "`](Self::", stringify!($name), ") into `y`. Broadcasts both to its extents.")]
         ///
         /// # Errors
         #[doc = concat!("As [`", stringify!($name), "`](Self::", stringify!($name), ").")]
-        fn $into(
+        fn $into<$T: $Bound>(
             &self,
-            a: impl AsView<Self::Space, T>,
-            b: impl AsView<Self::Space, T>,
+            a: impl AsView<Self::Space, $T>,
+            b: impl AsView<Self::Space, $T>,
             y: impl AsViewMut<Self::Space, u8>,
-        ) -> Result<()> {
+        ) -> Result<()>
+        where
+            Self: $Ops<$T>,
+        {
             self.compare_into(a, b, y, CompareFn::$f)
         }
     )+};
 }
 
-/// Comparisons of any scalar type. The results are u8, as [`WhereOps`](super::WhereOps) takes them.
-pub trait CompareOps<T: Scalar>: Execute<Compare<T>> {
+family! {
+    /// Comparisons of any scalar type. The results are u8, as [`WhereOps`](super::WhereOps) takes them.
+    pub trait CompareOps<T: Scalar>: Execute<Compare<T>>;
+    methods CompareMethods;
+}
+
+/// The methods of [`CompareOps`].
+pub trait CompareMethods: Backend {
     /// Any [`CompareFn`] on two tensors that broadcast together.
     ///
     /// # Errors
@@ -138,12 +151,15 @@ pub trait CompareOps<T: Scalar>: Execute<Compare<T>> {
     /// assert_eq!(b.compare(&x, &two, CompareFn::Ge)?.to_vec(&b)?, [0, 1, 1]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn compare(
+    fn compare<T: Scalar>(
         &self,
         a: impl AsView<Self::Space, T>,
         b: impl AsView<Self::Space, T>,
         f: CompareFn,
-    ) -> Result<TensorOf<Self, u8>> {
+    ) -> Result<TensorOf<Self, u8>>
+    where
+        Self: CompareOps<T>,
+    {
         let mut y = self.empty(broadcast(f.name(), &a.view(), &b.view())?)?;
         self.compare_into(a, b, &mut y, f)?;
         Ok(y)
@@ -152,19 +168,23 @@ pub trait CompareOps<T: Scalar>: Execute<Compare<T>> {
     ///
     /// # Errors
     /// As [`compare`](Self::compare), and for an output of another shape.
-    fn compare_into(
+    fn compare_into<T: Scalar>(
         &self,
         a: impl AsView<Self::Space, T>,
         b: impl AsView<Self::Space, T>,
         mut y: impl AsViewMut<Self::Space, u8>,
         f: CompareFn,
-    ) -> Result<()> {
+    ) -> Result<()>
+    where
+        Self: CompareOps<T>,
+    {
         let mut y = y.view_mut();
         let a = a.view().broadcast(y.dims()).about(f.name(), "a")?;
         let b = b.view().broadcast(y.dims()).about(f.name(), "b")?;
         self.run(&Compare::of(f), args::compare::Args { a: a.shorten(), b: b.shorten(), y: y.reborrow() })
     }
     compare_methods! {
+        CompareOps<T: Scalar>;
         eq eq_into Eq: "[0, 1, 0]",
         ne ne_into Ne: "[1, 0, 1]",
         lt lt_into Lt: "[1, 0, 0]",
@@ -173,4 +193,3 @@ pub trait CompareOps<T: Scalar>: Execute<Compare<T>> {
         ge ge_into Ge: "[0, 1, 1]",
     }
 }
-impl<T: Scalar, B: Execute<Compare<T>>> CompareOps<T> for B {}

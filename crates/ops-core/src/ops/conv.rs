@@ -1,10 +1,10 @@
 //! Convolutions and transposed convolutions over one or two axes.
-use super::declare::methods;
+use super::declare::{family, methods};
 use super::extents;
 use super::options::Options;
 use crate::option::OptionValue;
 use crate::{
-    DType, Error, Execute, Float, Layout, Op, Operand, Operands, Result, Shape, Tolerance, operands,
+    Backend, DType, Error, Execute, Float, Layout, Op, Operand, Operands, Result, Shape, Tolerance, operands,
 };
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
@@ -211,9 +211,16 @@ fn bias_of(op: &'static str, bias: Option<Operand<'_>>, o: usize) -> Result<()> 
     extents(op, "bias", bias.layout, &[o])
 }
 
-/// Convolutions of `T`.
-pub trait ConvOps<T: Float>: Execute<Conv<T>> {
+family! {
+    /// Convolutions of `T`.
+    pub trait ConvOps<T: Float>: Execute<Conv<T>>;
+    methods ConvMethods;
+}
+
+/// The methods of [`ConvOps`].
+pub trait ConvMethods: Backend {
     methods! {
+        ConvOps<T: Float>;
         /// [`Conv`] over one axis: `x[b, c, w]` with `weight[o, c / groups, k]` and, if given, `bias[o]`, to `y[b, o, w']`.
         example
         /// let x = b.tensor(&[1, 1, 5], &[1.0f32, 2.0, 3.0, 4.0, 5.0])?;
@@ -259,4 +266,3 @@ pub trait ConvOps<T: Float>: Execute<Conv<T>> {
         ) = conv(Conv::<T>::from(options));
     }
 }
-impl<T: Float, B: Execute<Conv<T>>> ConvOps<T> for B {}

@@ -1,10 +1,11 @@
 //! Copying and filling.
+use super::declare::family;
 use super::options::{OptionField, Options, no_options};
 use super::same_type;
 use crate::option::OptionValue;
 use crate::{
-    AsView, AsViewMut, DType, Element, Execute, Op, Operands, Result, Scalar, Shape, TensorOf, Tolerance,
-    Wide, operands,
+    AsView, AsViewMut, Backend, DType, Element, Execute, Op, Operands, Result, Scalar, Shape, TensorOf,
+    Tolerance, Wide, operands,
 };
 use core::hash::{Hash, Hasher};
 
@@ -78,8 +79,19 @@ impl<T: Element> Op for Fill<T> {
     }
 }
 
-/// Copying and filling tensors of any element type.
-pub trait CopyOps<T: Element>: Execute<TensorCopy> + Execute<Fill<T>> {
+family! {
+    /// Copying tensors of any element type.
+    pub trait CopyOps: Execute<TensorCopy>;
+    methods CopyMethods;
+}
+family! {
+    /// Filling tensors of `T`.
+    pub trait FillOps<T: Element>: Execute<Fill<T>>;
+    methods FillMethods;
+}
+
+/// The methods of [`CopyOps`].
+pub trait CopyMethods: Backend {
     /// Copies a view into a new contiguous tensor: [`TensorCopy`].
     ///
     /// # Errors
@@ -93,7 +105,10 @@ pub trait CopyOps<T: Element>: Execute<TensorCopy> + Execute<Fill<T>> {
     /// assert_eq!(y.to_vec(&b)?, [1, 3, 2, 4]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn contiguous(&self, x: impl AsView<Self::Space, T>) -> Result<TensorOf<Self, T>> {
+    fn contiguous<T: Element>(&self, x: impl AsView<Self::Space, T>) -> Result<TensorOf<Self, T>>
+    where
+        Self: CopyOps,
+    {
         let mut y = self.empty(x.view().shape())?;
         self.copy_into(x, &mut y)?;
         Ok(y)
@@ -102,9 +117,20 @@ pub trait CopyOps<T: Element>: Execute<TensorCopy> + Execute<Fill<T>> {
     ///
     /// # Errors
     /// As [`contiguous`](Self::contiguous), and for an output of another shape.
-    fn copy_into(&self, x: impl AsView<Self::Space, T>, mut y: impl AsViewMut<Self::Space, T>) -> Result<()> {
+    fn copy_into<T: Element>(
+        &self,
+        x: impl AsView<Self::Space, T>,
+        mut y: impl AsViewMut<Self::Space, T>,
+    ) -> Result<()>
+    where
+        Self: CopyOps,
+    {
         self.run(&TensorCopy, args::copy::Args { x: x.view().any(), y: y.view_mut().any() })
     }
+}
+
+/// The methods of [`FillOps`].
+pub trait FillMethods: Backend {
     /// Sets every element of `y` to `value`: [`Fill`].
     ///
     /// # Errors
@@ -118,8 +144,10 @@ pub trait CopyOps<T: Element>: Execute<TensorCopy> + Execute<Fill<T>> {
     /// assert_eq!(y.to_vec(&b)?, [7, 7]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn fill(&self, mut y: impl AsViewMut<Self::Space, T>, value: T) -> Result<()> {
+    fn fill<T: Element>(&self, mut y: impl AsViewMut<Self::Space, T>, value: T) -> Result<()>
+    where
+        Self: FillOps<T>,
+    {
         self.run(&Fill::new(value), args::fill::Args { y: y.view_mut() })
     }
 }
-impl<T: Element, B: Execute<TensorCopy> + Execute<Fill<T>>> CopyOps<T> for B {}

@@ -1,8 +1,8 @@
 //! The macros with which this crate declares its ops and their methods.
 //!
-//! [`ops!`] writes what follows from an op's options and operands, and [`methods!`] the method that allocates its
-//! outputs together with the one that writes into given views. Shape rules beyond the declared extents, tolerances and
-//! names of variants are plain `impl Op` blocks.
+//! [`ops!`] writes what follows from an op's options and operands, [`family!`] the bound of a family, and [`methods!`] the
+//! method that allocates its outputs together with the one that writes into given views. Shape rules beyond the declared
+//! extents, tolerances and names of variants are plain `impl Op` blocks.
 use crate::{Call, Execute, Op, Result};
 
 /// Declares the ops of a family.
@@ -24,7 +24,8 @@ use crate::{Call, Execute, Op, Result};
 /// the module `args::rms_norm`. The fields are the op's options, under their names: they are listed, hashed and read
 /// from [`Options`](super::registry::Options). The name of the operands' module is the op's name.
 ///
-/// The constructor takes the fields without a value. `order: RopeOrder = RopeOrder::Half` starts with this value, which
+/// The constructor takes the fields without a value; if there is one such field, `From` makes the op of its value, and
+/// methods that take `impl Into<RmsNorm<T>>` take the number. `order: RopeOrder = RopeOrder::Half` starts with this value, which
 /// is also that of an option that is not given. `axis: isize [or -1]` is taken by the constructor, and -1 only if the
 /// option is not given. `const OP;` in place of `fn` makes a constant. The field in `variant { .. }` selects one of the
 /// op's names, so it is not an option: it is hashed, and the [registry](super::registry) passes it to `read`.
@@ -120,7 +121,18 @@ macro_rules! ops {
                 $Op { $($values)* $(types: core::marker::PhantomData::<$T>)? }
             }
         }
+        $crate::ops::declare::ops! { @from $new [$Op $(<$T>)?] [$($params)*] }
     };
+
+    // An op that one value makes is made from it, so that methods take the value.
+    (@from $new:ident [$Op:ident $(<$T:ident>)?] [$field:ident: $Type:ty,]) => {
+        impl $(<$T>)? From<$Type> for $Op $(<$T>)? {
+            fn from($field: $Type) -> Self {
+                $Op::$new($field)
+            }
+        }
+    };
+    (@from $new:ident $op:tt $params:tt) => {};
 
     (@const [] $op:tt) => {};
     (@const [$OP:ident] [$Op:ident $(<$T:ident>)?]) => {
@@ -142,26 +154,62 @@ macro_rules! ops {
 }
 pub(super) use ops;
 
-/// Writes pairs of methods in the trait of a family: one that allocates the outputs, and one that writes into views.
+/// Declares a family of ops: the trait that a function generic over backends requires, which every backend has that has
+/// the kernels, and whose methods every backend gets:
 ///
 /// ```text
-/// /// [`RmsNorm`] of every row of `x`.
-/// example
-/// /// let y = b.rms_norm(&x, &weight, RmsNorm::eps(0.0))?;
-/// fn rms_norm, rms_norm_into(x: in T, weight: in any; y: T; op: RmsNorm<T>) = rms_norm(op);
+/// family! {
+///     /// Normalisation of `T`.
+///     pub trait NormOps<T: Float>: Execute<RmsNorm<T>>, Execute<LayerNorm<T>>;
+///     methods NormMethods;
+/// }
 /// ```
 ///
-/// After the two names come inputs (the modes of [`operands!`](crate::operands)), outputs, and options; then the module
+/// The methods have the type parameter, and require the family for it. So a call infers `T` from its arguments, and a
+/// call without the kernels names the bound that is missing.
+macro_rules! family {
+    (
+        $(#[$about:meta])*
+        pub trait $Ops:ident $(<$T:ident: $Bound:path>)?: $($needs:path),+;
+        methods $Methods:ident;
+    ) => {
+        $(#[$about])*
+        ///
+        #[doc = concat!("This is a bound. The methods are those of [`", stringify!($Methods), "`].")]
+        #[diagnostic::on_unimplemented(
+            note = "in a function generic over the backend, add the bound",
+            note = "a backend has the family if it implements each `Execute` that the trait requires; `unsupported!` writes those that it lacks"
+        )]
+        pub trait $Ops $(<$T: $Bound>)?: $($needs +)+ {}
+        // So that the compiler names the family, not the first op of it.
+        #[diagnostic::do_not_recommend]
+        impl<$($T: $Bound,)? B: $($needs +)+> $Ops $(<$T>)? for B {}
+        impl<B: $crate::Backend> $Methods for B {}
+    };
+}
+pub(super) use family;
+
+/// Writes pairs of methods in the trait of a family's methods: one that allocates the outputs, and one that writes into views.
+///
+/// ```text
+/// NormOps<T: Float>;
+/// /// [`RmsNorm`] of every row of `x`.
+/// example
+/// /// let y = b.rms_norm(&x, &weight, 0.0)?;
+/// fn rms_norm, rms_norm_into(x: in T, weight: in any; y: T; op: impl Into<RmsNorm<T>>) = rms_norm(op.into());
+/// ```
+///
+/// First comes the family, whose type parameter the methods have. After the two names come inputs (the modes of [`operands!`](crate::operands)), outputs, and options; then the module
 /// of the operands, and the op made of the options. `lse: None` after the op leaves out an optional
 /// operand, and the mode `some` gives one. The
 /// example's first and last lines are added.
 macro_rules! methods {
-    ($(
+    ($Ops:ident<$T:ident: $Bound:path>; $(
         $(#[$about:meta])*
         example $(#[$example:meta])*
         fn $name:ident, $into:ident(
             $($x:ident: $mode:tt $e:tt),+; $($y:ident: $o:tt),+ $(; $($given:ident: $Given:ty),+)?
-        ) $(where [$($bound:tt)+])? = $module:ident($op:expr $(, $none:ident: None)*);
+        ) = $module:ident($op:expr $(, $none:ident: None)*);
     )+) => {$(
         $(#[$about])*
         ///
@@ -175,12 +223,13 @@ macro_rules! methods {
         /// # Ok::<(), ops_core::Error>(())
         /// ```
         #[allow(unused_mut, clippy::too_many_arguments)]
-        fn $name(
+        fn $name<$T: $Bound>(
             &self,
             $($x: $crate::ops::declare::methods!(@param $mode $e),)+
             $($($given: $Given),+)?
         ) -> $crate::Result<$crate::ops::declare::methods!(@owned $($o),+)>
-        $(where $($bound)+)?
+        where
+            Self: $Ops<$T>,
         {
             use $crate::AsViewMut as _;
             let op = $op;
@@ -207,13 +256,14 @@ macro_rules! methods {
         /// # Errors
         #[doc = concat!("As [`", stringify!($name), "`](Self::", stringify!($name), "), and for an output of another shape.")]
         #[allow(unused_mut, clippy::too_many_arguments)]
-        fn $into(
+        fn $into<$T: $Bound>(
             &self,
             $($x: $crate::ops::declare::methods!(@param $mode $e),)+
             $(mut $y: impl $crate::AsViewMut<Self::Space, $o>,)+
             $($($given: $Given),+)?
         ) -> $crate::Result<()>
-        $(where $($bound)+)?
+        where
+            Self: $Ops<$T>,
         {
             $(let mut $x = $x;)+
             let args = $crate::ops::args::$module::Args {
@@ -228,7 +278,7 @@ macro_rules! methods {
     (@param in any) => { impl $crate::AsAny<Self::Space> };
     (@param in $e:ty) => { impl $crate::AsView<Self::Space, $e> };
     (@param some any) => { impl $crate::AsAny<Self::Space> };
-    (@param opt any) => { Option<$crate::AnyRef<'_, Self::Space>> };
+    (@param opt any) => { impl $crate::AsOptional<Self::Space> };
     (@param inout $e:ty) => { impl $crate::AsViewMut<Self::Space, $e> };
 
     (@shape some any, $x:expr) => { $crate::operands!(@view opt any, $x, stringify!($x)) };
@@ -237,7 +287,7 @@ macro_rules! methods {
     (@view in any, $x:expr) => { $x.any_view() };
     (@view in $e:ty, $x:expr) => { $x.view() };
     (@view some any, $x:expr) => { Some($x.any_view()) };
-    (@view opt any, $x:expr) => { $x.map(|x| x.shorten()) };
+    (@view opt any, $x:expr) => { $x.optional_view() };
     (@view inout $e:ty, $x:expr) => { $x.view_mut() };
 
     (@lend inout $x:expr) => { $x.reborrow() };

@@ -1,9 +1,11 @@
 //! Elementwise arithmetic.
 use super::activation::unary_methods;
 use super::broadcast;
-use super::declare::{methods, ops};
+use super::declare::{family, methods, ops};
 use crate::error::About;
-use crate::{AsView, AsViewMut, DType, Execute, Num, Op, Operands, Result, TensorOf, Tolerance, View};
+use crate::{
+    AsView, AsViewMut, Backend, DType, Execute, Num, Op, Operands, Result, TensorOf, Tolerance, View,
+};
 use core::hash::Hash;
 
 pub(super) mod unary;
@@ -109,7 +111,7 @@ impl<T: Num> Op for AffineInplace<T> {}
 
 /// Writes the methods of binary functions: `binary_methods!(add add_into Add: 6, 2 => 8)`. The values appear in the doc example.
 macro_rules! binary_methods {
-    ($($name:ident $into:ident $f:ident: $a:literal, $b:literal => $y:literal),+ $(,)?) => {$(
+    ($Ops:ident<$T:ident: $Bound:path>; $($name:ident $into:ident $f:ident: $a:literal, $b:literal => $y:literal),+ $(,)?) => {$(
         #[doc = concat!("[`BinaryFn::", stringify!($f), "`] of two tensors that broadcast together.")]
         ///
         /// # Errors
@@ -123,32 +125,42 @@ macro_rules! binary_methods {
         #[doc = concat!("assert_eq!(b.", stringify!($name), "(&x, &z)?.to_vec(&b)?, [", stringify!($y), "; 2]);")]
         /// # Ok::<(), ops_core::Error>(())
         /// ```
-        fn $name(
+        fn $name<$T: $Bound>(
             &self,
-            a: impl AsView<Self::Space, T>,
-            b: impl AsView<Self::Space, T>,
-        ) -> Result<TensorOf<Self, T>> {
+            a: impl AsView<Self::Space, $T>,
+            b: impl AsView<Self::Space, $T>,
+        ) -> Result<TensorOf<Self, $T>>
+        where
+            Self: $Ops<$T>,
+        {
             self.binary(a, b, BinaryFn::$f)
         }
         #[doc = concat!("[`", stringify!($name), "`](Self::", stringify!($name), ") into `y`. Broadcasts both to its extents.")]
         ///
         /// # Errors
         #[doc = concat!("As [`", stringify!($name), "`](Self::", stringify!($name), ").")]
-        fn $into(
+        fn $into<$T: $Bound>(
             &self,
-            a: impl AsView<Self::Space, T>,
-            b: impl AsView<Self::Space, T>,
-            y: impl AsViewMut<Self::Space, T>,
-        ) -> Result<()> {
+            a: impl AsView<Self::Space, $T>,
+            b: impl AsView<Self::Space, $T>,
+            y: impl AsViewMut<Self::Space, $T>,
+        ) -> Result<()>
+        where
+            Self: $Ops<$T>,
+        {
             self.binary_into(a, b, y, BinaryFn::$f)
         }
     )+};
 }
 
-/// Arithmetic on any number type.
-pub trait ElementwiseOps<T: Num>:
-    Execute<Binary<T>> + Execute<Unary<T>> + Execute<Affine<T>> + Execute<AffineInplace<T>>
-{
+family! {
+    /// Arithmetic on any number type.
+    pub trait ElementwiseOps<T: Num>: Execute<Binary<T>>, Execute<Unary<T>>, Execute<Affine<T>>, Execute<AffineInplace<T>>;
+    methods ElementwiseMethods;
+}
+
+/// The methods of [`ElementwiseOps`].
+pub trait ElementwiseMethods: Backend {
     /// Any [`BinaryFn`] on two tensors that broadcast together.
     ///
     /// # Errors
@@ -162,12 +174,15 @@ pub trait ElementwiseOps<T: Num>:
     /// assert_eq!(b.binary(&x, &two, BinaryFn::Div)?.to_vec(&b)?, [3, 4]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn binary(
+    fn binary<T: Num>(
         &self,
         a: impl AsView<Self::Space, T>,
         b: impl AsView<Self::Space, T>,
         f: BinaryFn,
-    ) -> Result<TensorOf<Self, T>> {
+    ) -> Result<TensorOf<Self, T>>
+    where
+        Self: ElementwiseOps<T>,
+    {
         let mut y = self.empty(broadcast(f.name(), &a.view(), &b.view())?)?;
         self.binary_into(a, b, &mut y, f)?;
         Ok(y)
@@ -176,19 +191,23 @@ pub trait ElementwiseOps<T: Num>:
     ///
     /// # Errors
     /// As [`binary`](Self::binary), and for an output of another shape.
-    fn binary_into(
+    fn binary_into<T: Num>(
         &self,
         a: impl AsView<Self::Space, T>,
         b: impl AsView<Self::Space, T>,
         mut y: impl AsViewMut<Self::Space, T>,
         f: BinaryFn,
-    ) -> Result<()> {
+    ) -> Result<()>
+    where
+        Self: ElementwiseOps<T>,
+    {
         let mut y = y.view_mut();
         let a = a.view().broadcast(y.dims()).about(f.name(), "a")?;
         let b = b.view().broadcast(y.dims()).about(f.name(), "b")?;
         self.run(&Binary::of(f), args::binary::Args { a: a.shorten(), b: b.shorten(), y: y.reborrow() })
     }
     binary_methods! {
+        ElementwiseOps<T: Num>;
         add add_into Add: 6, 2 => 8,
         sub sub_into Sub: 6, 2 => 4,
         mul mul_into Mul: 6, 2 => 12,
@@ -198,6 +217,7 @@ pub trait ElementwiseOps<T: Num>:
         pow pow_into Pow: 6, 2 => 36,
     }
     unary_methods! {
+        ElementwiseOps<T: Num>;
         neg neg_into Neg: 1.0 => -1.0,
         abs abs_into Abs: -1.0 => 1.0,
         sqr sqr_into Sqr: 3.0 => 9.0,
@@ -206,6 +226,7 @@ pub trait ElementwiseOps<T: Num>:
     }
 
     methods! {
+        ElementwiseOps<T: Num>;
         /// [`Affine`]: `x · mul + add`.
         example
         /// let x = b.tensor(&[2], &[1.0f32, 2.0])?;
@@ -225,11 +246,10 @@ pub trait ElementwiseOps<T: Num>:
     /// assert_eq!(x.to_vec(&b)?, [3.0, 5.0]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn affine_inplace(&self, mut x: impl AsViewMut<Self::Space, T>, mul: f64, add: f64) -> Result<()> {
+    fn affine_inplace<T: Num>(&self, mut x: impl AsViewMut<Self::Space, T>, mul: f64, add: f64) -> Result<()>
+    where
+        Self: ElementwiseOps<T>,
+    {
         self.run(&AffineInplace::new(mul, add), args::affine_inplace::Args { x: x.view_mut() })
     }
-}
-impl<T: Num, B> ElementwiseOps<T> for B where
-    B: Execute<Binary<T>> + Execute<Unary<T>> + Execute<Affine<T>> + Execute<AffineInplace<T>>
-{
 }

@@ -1,8 +1,8 @@
 //! Products of rows with their experts' weight matrices.
-use super::declare::{methods, ops};
+use super::declare::{family, methods, ops};
 use super::matmul::summed_with;
 use super::routing::{own_or_f32, three};
-use crate::{DType, Error, Execute, Float, Op, Operands, Result, Shape, Tolerance};
+use crate::{Backend, DType, Error, Execute, Float, Op, Operands, Result, Shape, Tolerance};
 
 ops! {
     /// `y[i, j] = weight[ids[i, j]] · x[i, min(j, m − 1)] + bias[ids[i, j]]`: a linear layer for each expert of each token.
@@ -60,9 +60,16 @@ const fn name_by(weight: DType) -> &'static str {
     if weight.is_block() { "qlinear_experts" } else { "linear_experts" }
 }
 
-/// Products of rows of `T` with their experts' weight matrices, of any float type or block format.
-pub trait ExpertOps<T: Float>: Execute<LinearExperts<T>> {
+family! {
+    /// Products of rows of `T` with their experts' weight matrices, of any float type or block format.
+    pub trait ExpertOps<T: Float>: Execute<LinearExperts<T>>;
+    methods ExpertMethods;
+}
+
+/// The methods of [`ExpertOps`].
+pub trait ExpertMethods: Backend {
     methods! {
+        ExpertOps<T: Float>;
         /// [`LinearExperts`]: the product of each row with the matrices of its experts.
         example
         /// let x = b.tensor(&[1, 1, 2], &[1.0f32, 2.0])?;
@@ -77,4 +84,3 @@ pub trait ExpertOps<T: Float>: Execute<LinearExperts<T>> {
         ) = linear_experts(LinearExperts::<T>::OP);
     }
 }
-impl<T: Float, B: Execute<LinearExperts<T>>> ExpertOps<T> for B {}

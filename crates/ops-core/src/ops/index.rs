@@ -1,10 +1,10 @@
 //! Selection by index.
-use super::declare::{methods, ops};
+use super::declare::{family, methods, ops};
 use super::same_type;
 use crate::error::About;
 use crate::{
-    AsAny, AsView, AsViewMut, DType, Element, Error, Execute, Float, Op, Operands, Result, Shape, TensorOf,
-    Tolerance,
+    AsAny, AsView, AsViewMut, Backend, DType, Element, Error, Execute, Float, Op, Operands, Result, Shape,
+    TensorOf, Tolerance,
 };
 
 ops! {
@@ -48,8 +48,14 @@ impl Op for IndexSelect {
     }
 }
 
-/// Selection of elements of `T` by indices of any index type.
-pub trait IndexOps<T: Element>: Execute<IndexSelect> {
+family! {
+    /// Selection of elements of `T` by indices of any index type.
+    pub trait IndexOps: Execute<IndexSelect>;
+    methods IndexMethods;
+}
+
+/// The methods of [`IndexOps`].
+pub trait IndexMethods: Backend {
     /// [`IndexSelect`]: selects slices of `x` along an axis.
     ///
     /// # Errors
@@ -60,16 +66,20 @@ pub trait IndexOps<T: Element>: Execute<IndexSelect> {
     /// # let b = ops_cpu::Cpu::new();
     /// let x = b.tensor(&[3, 2], &[0, 1, 10, 11, 20, 21])?;
     /// let ids = b.tensor(&[2], &[2u32, 0])?;
-    /// let y = b.index_select(&x, &ids, IndexSelect::axis(0))?;
+    /// let y = b.index_select(&x, &ids, 0)?;
     /// assert_eq!(y.to_vec(&b)?, [20, 21, 0, 1]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn index_select(
+    fn index_select<T: Element>(
         &self,
         x: impl AsView<Self::Space, T>,
         ids: impl AsAny<Self::Space>,
-        op: IndexSelect,
-    ) -> Result<TensorOf<Self, T>> {
+        op: impl Into<IndexSelect>,
+    ) -> Result<TensorOf<Self, T>>
+    where
+        Self: IndexOps,
+    {
+        let op = op.into();
         let (x, ids) = (x.view(), ids.any_view());
         let source = x.any();
         let on = args::index_select::Shapes {
@@ -86,20 +96,23 @@ pub trait IndexOps<T: Element>: Execute<IndexSelect> {
     ///
     /// # Errors
     /// As [`index_select`](Self::index_select), and for an output of another shape.
-    fn index_select_into(
+    fn index_select_into<T: Element>(
         &self,
         x: impl AsView<Self::Space, T>,
         ids: impl AsAny<Self::Space>,
         mut y: impl AsViewMut<Self::Space, T>,
-        op: IndexSelect,
-    ) -> Result<()> {
+        op: impl Into<IndexSelect>,
+    ) -> Result<()>
+    where
+        Self: IndexOps,
+    {
+        let op = op.into();
         self.run(
             &op,
             args::index_select::Args { x: x.view().any(), ids: ids.any_view(), y: y.view_mut().any() },
         )
     }
 }
-impl<T: Element, B: Execute<IndexSelect>> IndexOps<T> for B {}
 
 impl<T: Float> Op for Embedding<T> {
     const OTHER_NAMES: &'static [&'static str] = &["qembedding"];
@@ -130,9 +143,16 @@ const fn embedding_by(table: DType) -> &'static str {
     if table.is_block() { "qembedding" } else { "index_select" }
 }
 
-/// Embedding lookups that give `T`, from tables of any float type or block format.
-pub trait EmbeddingOps<T: Float>: Execute<Embedding<T>> {
+family! {
+    /// Embedding lookups that give `T`, from tables of any float type or block format.
+    pub trait EmbeddingOps<T: Float>: Execute<Embedding<T>>;
+    methods EmbeddingMethods;
+}
+
+/// The methods of [`EmbeddingOps`].
+pub trait EmbeddingMethods: Backend {
     methods! {
+        EmbeddingOps<T: Float>;
         /// [`Embedding`]: looks up rows of a table of any float type or block format, and converts them to `T`.
         example
         /// // Rows of f16, looked up as f32.
@@ -143,4 +163,3 @@ pub trait EmbeddingOps<T: Float>: Execute<Embedding<T>> {
         fn embedding, embedding_into(table: in any, ids: in any; y: T) = embedding(Embedding::OP);
     }
 }
-impl<T: Float, B: Execute<Embedding<T>>> EmbeddingOps<T> for B {}

@@ -1,10 +1,11 @@
 //! Linear attention: layers whose memory of past tokens has a fixed size.
-use super::declare::{methods, ops};
+use super::declare::{family, methods, ops};
 use super::extents;
 use super::norm::weights;
 use super::options::words;
 use crate::{
-    AsView, AsViewMut, DType, Error, Execute, Float, Op, Operands, Result, Shape, TensorOf, Tolerance,
+    AsView, AsViewMut, Backend, DType, Error, Execute, Float, Op, Operands, Result, Shape, TensorOf,
+    Tolerance,
 };
 use core::hash::Hash;
 
@@ -113,9 +114,16 @@ impl<T: Float> Op for GatedDeltaRule<T> {
     }
 }
 
-/// Linear attention in `T`.
-pub trait LinearAttentionOps<T: Float>: Execute<Conv1dUpdate<T>> + Execute<GatedDeltaRule<T>> {
+family! {
+    /// Linear attention in `T`.
+    pub trait LinearAttentionOps<T: Float>: Execute<Conv1dUpdate<T>>, Execute<GatedDeltaRule<T>>;
+    methods LinearAttentionMethods;
+}
+
+/// The methods of [`LinearAttentionOps`].
+pub trait LinearAttentionMethods: Backend {
     methods! {
+        LinearAttentionOps<T: Float>;
         /// [`Conv1dUpdate`] of `x`, after the inputs in `state`.
         example
         /// // One channel, each output half of the input before plus the newest input.
@@ -126,8 +134,8 @@ pub trait LinearAttentionOps<T: Float>: Execute<Conv1dUpdate<T>> + Execute<Gated
         /// assert_eq!(y.to_vec(&b)?, [5.0, 8.0]);
         /// assert_eq!(state.to_vec(&b)?, [6.0]);
         fn conv1d_update, conv1d_update_into(
-            x: in T, weight: in T, bias: opt any, state: inout T; y: T; op: Conv1dUpdate<T>
-        ) = conv1d_update(op);
+            x: in T, weight: in T, bias: opt any, state: inout T; y: T; op: impl Into<Conv1dUpdate<T>>
+        ) = conv1d_update(op.into());
     }
     /// [`GatedDeltaRule`] over the tokens of `q`, `k` and `v`, which changes `state`.
     ///
@@ -147,15 +155,19 @@ pub trait LinearAttentionOps<T: Float>: Execute<Conv1dUpdate<T>> + Execute<Gated
     /// assert_eq!(state.to_vec(&b)?, [1.0, 4.0]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn gated_delta_rule(
+    fn gated_delta_rule<T: Float>(
         &self,
         q: impl AsView<Self::Space, T>,
         k: impl AsView<Self::Space, T>,
         v: impl AsView<Self::Space, T>,
         gates: (impl AsView<Self::Space, f32>, impl AsView<Self::Space, f32>),
         state: impl AsViewMut<Self::Space, f32>,
-        op: GatedDeltaRule<T>,
-    ) -> Result<TensorOf<Self, T>> {
+        op: impl Into<GatedDeltaRule<T>>,
+    ) -> Result<TensorOf<Self, T>>
+    where
+        Self: LinearAttentionOps<T>,
+    {
+        let op = op.into();
         let mut o = self.empty(v.view().shape())?;
         self.gated_delta_rule_into(q, k, v, gates, state, &mut o, op)?;
         Ok(o)
@@ -165,7 +177,7 @@ pub trait LinearAttentionOps<T: Float>: Execute<Conv1dUpdate<T>> + Execute<Gated
     /// # Errors
     /// As [`gated_delta_rule`](Self::gated_delta_rule), and for an output of another shape.
     #[allow(clippy::too_many_arguments)]
-    fn gated_delta_rule_into(
+    fn gated_delta_rule_into<T: Float>(
         &self,
         q: impl AsView<Self::Space, T>,
         k: impl AsView<Self::Space, T>,
@@ -173,11 +185,14 @@ pub trait LinearAttentionOps<T: Float>: Execute<Conv1dUpdate<T>> + Execute<Gated
         gates: (impl AsView<Self::Space, f32>, impl AsView<Self::Space, f32>),
         mut state: impl AsViewMut<Self::Space, f32>,
         mut o: impl AsViewMut<Self::Space, T>,
-        op: GatedDeltaRule<T>,
-    ) -> Result<()> {
+        op: impl Into<GatedDeltaRule<T>>,
+    ) -> Result<()>
+    where
+        Self: LinearAttentionOps<T>,
+    {
+        let op = op.into();
         let (q, k, v, decay, beta) = (q.view(), k.view(), v.view(), gates.0.view(), gates.1.view());
         let (state, o) = (state.view_mut(), o.view_mut());
         self.run(&op, args::gated_delta_rule::Args { q, k, v, decay, beta, state, o })
     }
 }
-impl<T: Float, B: Execute<Conv1dUpdate<T>> + Execute<GatedDeltaRule<T>>> LinearAttentionOps<T> for B {}

@@ -1,10 +1,10 @@
 //! Matrix products.
-use super::declare::{methods, ops};
+use super::declare::{family, methods, ops};
 use super::extents;
 use crate::error::About;
 use crate::{
-    AnyOf, AsAny, AsView, AsViewMut, DType, Error, Execute, Float, Layout, Op, Operand, Operands, Result,
-    Shape, TensorOf, Tolerance, View,
+    AnyOf, AsAny, AsView, AsViewMut, Backend, DType, Error, Execute, Float, Layout, Op, Operand, Operands,
+    Result, Shape, TensorOf, Tolerance, View,
 };
 
 pub(super) mod fused;
@@ -103,8 +103,14 @@ pub(super) fn rows_times(op: &'static str, x: &Layout, n: usize, weight: Operand
     }
 }
 
-/// Matrix products in `T`.
-pub trait MatMulOps<T: Float>: Execute<MatMul<T>> + LinearOps<T> {
+family! {
+    /// Matrix products in `T`.
+    pub trait MatMulOps<T: Float>: Execute<MatMul<T>>, LinearOps<T>;
+    methods MatMulMethods;
+}
+
+/// The methods of [`MatMulOps`].
+pub trait MatMulMethods: Backend {
     /// [`MatMul`] on two stacks of matrices whose batch extents broadcast together.
     ///
     /// # Errors
@@ -118,11 +124,14 @@ pub trait MatMulOps<T: Float>: Execute<MatMul<T>> + LinearOps<T> {
     /// assert_eq!(b.matmul(&a, &one)?.to_vec(&b)?, [1.0, 2.0, 3.0, 4.0]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn matmul(
+    fn matmul<T: Float>(
         &self,
         a: impl AsView<Self::Space, T>,
         b: impl AsView<Self::Space, T>,
-    ) -> Result<TensorOf<Self, T>> {
+    ) -> Result<TensorOf<Self, T>>
+    where
+        Self: MatMulOps<T>,
+    {
         let mut c = self.empty(product_shape(a.view().layout(), b.view().layout())?)?;
         self.matmul_into(a, b, &mut c)?;
         Ok(c)
@@ -131,21 +140,29 @@ pub trait MatMulOps<T: Float>: Execute<MatMul<T>> + LinearOps<T> {
     ///
     /// # Errors
     /// As [`matmul`](Self::matmul), and for an output of another shape.
-    fn matmul_into(
+    fn matmul_into<T: Float>(
         &self,
         a: impl AsView<Self::Space, T>,
         b: impl AsView<Self::Space, T>,
         mut c: impl AsViewMut<Self::Space, T>,
-    ) -> Result<()> {
+    ) -> Result<()>
+    where
+        Self: MatMulOps<T>,
+    {
         let mut c = c.view_mut();
         let (a, b) = (with_batch("a", a.view(), c.dims())?, with_batch("b", b.view(), c.dims())?);
         self.run(&MatMul::OP, args::matmul::Args { a: a.shorten(), b: b.shorten(), c: c.reborrow() })
     }
 }
-impl<T: Float, B: Execute<MatMul<T>> + LinearOps<T>> MatMulOps<T> for B {}
 
-/// Products of rows of `T` with weights of any float type or block format.
-pub trait LinearOps<T: Float>: Execute<Linear<T>> {
+family! {
+    /// Products of rows of `T` with weights of any float type or block format.
+    pub trait LinearOps<T: Float>: Execute<Linear<T>>;
+    methods LinearMethods;
+}
+
+/// The methods of [`LinearOps`].
+pub trait LinearMethods: Backend {
     /// [`Linear`] without a bias: `x · weightᵀ`. The weight may be of any float type or block format.
     ///
     /// # Errors
@@ -159,20 +176,24 @@ pub trait LinearOps<T: Float>: Execute<Linear<T>> {
     /// assert_eq!(b.linear(&x, &weight)?.to_vec(&b)?, [1.0, 2.0, 3.0]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn linear(
+    fn linear<T: Float>(
         &self,
         x: impl AsView<Self::Space, T>,
         weight: impl AsAny<Self::Space>,
-    ) -> Result<TensorOf<Self, T>> {
+    ) -> Result<TensorOf<Self, T>>
+    where
+        Self: LinearOps<T>,
+    {
         self.linear_bias(x, weight, None)
     }
     methods! {
+        LinearOps<T: Float>;
         /// [`Linear`]: `x · weightᵀ + bias`.
         example
         /// let x = b.tensor(&[1, 2], &[1.0f32, 2.0])?;
         /// let weight = b.tensor(&[3, 2], &[1.0f32, 0.0, 0.0, 1.0, 1.0, 1.0])?;
         /// let bias = b.tensor(&[3], &[10.0f32, 20.0, 30.0])?;
-        /// let y = b.linear_bias(&x, &weight, Some(bias.any()))?;
+        /// let y = b.linear_bias(&x, &weight, &bias)?;
         /// assert_eq!(y.to_vec(&b)?, [11.0, 22.0, 33.0]);
         fn linear_bias, linear_into(x: in T, weight: in any, bias: opt any; y: T) = linear(Linear::<T>::OP);
     }
@@ -188,15 +209,17 @@ pub trait LinearOps<T: Float>: Execute<Linear<T>> {
     /// # let b = ops_cpu::Cpu::new();
     /// let x = b.tensor(&[1, 2], &[1.0f32, 2.0])?;
     /// let weight = b.tensor(&[3, 2], &[1.0f32, 0.0, 0.0, 1.0, 1.0, 1.0])?;
-    /// let packed = LinearOps::<f32>::pack_weight(&b, weight)?;
+    /// let packed = b.pack_weight::<f32>(weight)?;
     /// assert_eq!(b.linear(&x, &packed)?.to_vec(&b)?, [1.0, 2.0, 3.0]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn pack_weight(&self, weight: impl Into<AnyOf<Self>>) -> Result<AnyOf<Self>> {
+    fn pack_weight<T: Float>(&self, weight: impl Into<AnyOf<Self>>) -> Result<AnyOf<Self>>
+    where
+        Self: LinearOps<T>,
+    {
         self.pack(&Linear::<T>::OP, "weight", weight.into())
     }
 }
-impl<T: Float, B: Execute<Linear<T>>> LinearOps<T> for B {}
 
 /// Broadcasts the batch extents of `x` to those of `c`.
 fn with_batch<V: View>(operand: &'static str, x: V, c: &[usize]) -> Result<V> {

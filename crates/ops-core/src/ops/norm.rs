@@ -1,7 +1,7 @@
 //! Normalisation.
-use super::declare::{methods, ops};
+use super::declare::{family, methods, ops};
 use super::extents;
-use crate::{DType, Error, Execute, Float, Op, Operand, Result, Shape};
+use crate::{Backend, DType, Error, Execute, Float, Op, Operand, Result, Shape};
 
 ops! {
     /// `y = x / sqrt(mean(x²) + eps) · weight`, with the mean over the last axis.
@@ -108,39 +108,44 @@ pub(super) fn weights(op: &'static str, given: Option<Operand<'_>>, n: usize) ->
     extents(op, given.name, given.layout, &[n])
 }
 
-/// Normalisation of `T`, with weights of any float type.
-pub trait NormOps<T: Float>:
-    Execute<RmsNorm<T>> + Execute<LayerNorm<T>> + Execute<AddRmsNorm<T>> + Execute<GroupNorm<T>>
-{
+family! {
+    /// Normalisation of `T`, with weights of any float type.
+    pub trait NormOps<T: Float>: Execute<RmsNorm<T>>, Execute<LayerNorm<T>>, Execute<AddRmsNorm<T>>, Execute<GroupNorm<T>>;
+    methods NormMethods;
+}
+
+/// The methods of [`NormOps`].
+pub trait NormMethods: Backend {
     methods! {
+        NormOps<T: Float>;
         /// [`RmsNorm`] of every row of `x`.
         example
         /// let x = b.tensor(&[1, 2], &[1.0f32, 7.0])?;
         /// let weight = b.tensor(&[2], &[1.0f32, 2.0])?;
-        /// let y = b.rms_norm(&x, &weight, RmsNorm::eps(0.0))?;
+        /// let y = b.rms_norm(&x, &weight, 0.0)?;
         /// // The root of the mean square of 1 and 7 is 5.
         /// assert_eq!(y.to_vec(&b)?, [0.2, 2.8]);
-        fn rms_norm, rms_norm_into(x: in T, weight: in any; y: T; op: RmsNorm<T>) = rms_norm(op);
+        fn rms_norm, rms_norm_into(x: in T, weight: in any; y: T; op: impl Into<RmsNorm<T>>) = rms_norm(op.into());
 
         /// [`LayerNorm`] of every row of `x`.
         example
         /// let x = b.tensor(&[1, 2], &[1.0f32, 3.0])?;
         /// let bias = b.tensor(&[2], &[10.0f32, 20.0])?;
-        /// let y = b.layer_norm(&x, None, Some(bias.any()), LayerNorm::eps(0.0))?;
+        /// let y = b.layer_norm(&x, None, &bias, 0.0)?;
         /// assert_eq!(y.to_vec(&b)?, [9.0, 21.0]);
-        fn layer_norm, layer_norm_into(x: in T, weight: opt any, bias: opt any; y: T; op: LayerNorm<T>) = layer_norm(op);
+        fn layer_norm, layer_norm_into(x: in T, weight: opt any, bias: opt any; y: T; op: impl Into<LayerNorm<T>>) = layer_norm(op.into());
 
         /// [`AddRmsNorm`]: returns the normalised rows and the sum.
         example
         /// let x = b.tensor(&[1, 2], &[0.0f32, 3.0])?;
         /// let residual = b.tensor(&[1, 2], &[1.0f32, 4.0])?;
         /// let weight = b.tensor(&[2], &[1.0f32, 2.0])?;
-        /// let (y, sum) = b.add_rms_norm(&x, &residual, &weight, AddRmsNorm::eps(0.0))?;
+        /// let (y, sum) = b.add_rms_norm(&x, &residual, &weight, 0.0)?;
         /// assert_eq!(sum.to_vec(&b)?, [1.0, 7.0]);
         /// assert_eq!(y.to_vec(&b)?, [0.2, 2.8]);
         fn add_rms_norm, add_rms_norm_into(
-            x: in T, residual: in T, weight: in any; y: T, sum: T; op: AddRmsNorm<T>
-        ) = add_rms_norm(op);
+            x: in T, residual: in T, weight: in any; y: T, sum: T; op: impl Into<AddRmsNorm<T>>
+        ) = add_rms_norm(op.into());
 
         /// [`GroupNorm`] of `x[b, c, ..]`.
         example
@@ -148,10 +153,6 @@ pub trait NormOps<T: Float>:
         /// let x = b.tensor(&[1, 4, 1], &[1.0f32, 3.0, 10.0, 30.0])?;
         /// let y = b.group_norm(&x, None, None, GroupNorm::new(2, 0.0))?;
         /// assert_eq!(y.to_vec(&b)?, [-1.0, 1.0, -1.0, 1.0]);
-        fn group_norm, group_norm_into(x: in T, weight: opt any, bias: opt any; y: T; op: GroupNorm<T>) = group_norm(op);
+        fn group_norm, group_norm_into(x: in T, weight: opt any, bias: opt any; y: T; op: impl Into<GroupNorm<T>>) = group_norm(op.into());
     }
-}
-impl<T: Float, B> NormOps<T> for B where
-    B: Execute<RmsNorm<T>> + Execute<LayerNorm<T>> + Execute<AddRmsNorm<T>> + Execute<GroupNorm<T>>
-{
 }

@@ -1,8 +1,8 @@
 //! Functions of one element with parameters.
-use super::declare::methods;
+use super::declare::{family, methods};
 use super::options::{OptionField, Options};
 use crate::option::OptionValue;
-use crate::{DType, Execute, Float, Num, Op, Operands, Result, Shape, Tolerance, Wide, operands};
+use crate::{Backend, DType, Execute, Float, Num, Op, Operands, Result, Shape, Tolerance, Wide, operands};
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
@@ -148,27 +148,35 @@ impl<T: Num> Op for Parametric<T> {
     }
 }
 
-/// Functions with parameters.
-pub trait ParametricOps<T: Num>: Execute<Parametric<T>> {
+family! {
+    /// Functions with parameters.
+    pub trait ParametricOps<T: Num>: Execute<Parametric<T>>;
+    methods ParametricMethods;
+}
+
+/// The methods of [`ParametricOps`].
+pub trait ParametricMethods: Backend {
     methods! {
+        ParametricOps<T: Num>;
         /// `min(max(x, min), max)` of every element. NaN in `x` or a bound gives NaN; if `max` is below `min`, the result is `max`.
         example
         /// let x = b.tensor(&[3], &[-5, 3, 50])?;
         /// assert_eq!(b.clamp(&x, 0, 9)?.to_vec(&b)?, [0, 3, 9]);
         fn clamp, clamp_into(x: in T; y: T; min: T, max: T) = parametric_fn(Parametric::clamp(min, max));
-
+    }
+    methods! {
+        ParametricOps<T: Float>;
         /// Every element to the power of `exponent`, with the special values of C's `pow`: the power 0 is 1 even of NaN, any power of
         /// 1 is 1, and a negative number has powers only with integer exponents (otherwise NaN).
         example
         /// let x = b.tensor(&[2], &[4.0f64, 0.0])?;
         /// assert_eq!(b.powf(&x, -0.5)?.to_vec(&b)?, [0.5, f64::INFINITY]);
-        fn powf, powf_into(x: in T; y: T; exponent: f64) where [T: Float] = parametric_fn(Parametric::powf(exponent));
+        fn powf, powf_into(x: in T; y: T; exponent: f64) = parametric_fn(Parametric::powf(exponent));
 
         /// The exponential linear unit: `x` if `x > 0`, else `alpha · (eˣ − 1)`. Clevert et al., 2015.
         example
         /// let x = b.tensor(&[2], &[3.0f32, f32::NEG_INFINITY])?;
         /// assert_eq!(b.elu(&x, 1.5)?.to_vec(&b)?, [3.0, -1.5]);
-        fn elu, elu_into(x: in T; y: T; alpha: f64) where [T: Float] = parametric_fn(Parametric::elu(alpha));
+        fn elu, elu_into(x: in T; y: T; alpha: f64) = parametric_fn(Parametric::elu(alpha));
     }
 }
-impl<T: Num, B: Execute<Parametric<T>>> ParametricOps<T> for B {}

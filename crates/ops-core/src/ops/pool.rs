@@ -1,8 +1,8 @@
 //! Pooling over windows of planes.
-use super::declare::{methods, ops};
+use super::declare::{family, methods, ops};
 use super::options::{OptionField, Options, Refused, per_axis};
 use crate::option::OptionValue;
-use crate::{DType, Error, Execute, Float, Layout, Op, Operands, Result, Shape, Tolerance};
+use crate::{Backend, DType, Error, Execute, Float, Layout, Op, Operands, Result, Shape, Tolerance};
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
 
@@ -161,9 +161,16 @@ impl<T: Float> Op for Pool2d<T> {
     }
 }
 
-/// Pooling of `T` over the last two axes.
-pub trait PoolOps<T: Float>: Execute<Pool2d<T>> {
+family! {
+    /// Pooling of `T` over the last two axes.
+    pub trait PoolOps<T: Float>: Execute<Pool2d<T>>;
+    methods PoolMethods;
+}
+
+/// The methods of [`PoolOps`].
+pub trait PoolMethods: Backend {
     methods! {
+        PoolOps<T: Float>;
         /// The largest element of each window of `x[.., h, w]`; NaN if any is NaN. Padding is −∞.
         example
         /// let x = b.tensor(&[1, 2, 4], &[1.0f32, 2.0, 3.0, -4.0, 5.0, -6.0, -7.0, -8.0])?;
@@ -179,7 +186,6 @@ pub trait PoolOps<T: Float>: Execute<Pool2d<T>> {
         fn avg_pool2d, avg_pool2d_into(x: in T; y: T; windows: Windows) = pool2d(Pool2d::of(PoolFn::Avg, windows));
     }
 }
-impl<T: Float, B: Execute<Pool2d<T>>> PoolOps<T> for B {}
 
 #[cfg(test)]
 mod tests {

@@ -1,9 +1,9 @@
 //! Steps between a decoder's query and key projections and its attention, in one pass.
 use super::angles::Angles;
-use super::declare::{methods, ops};
+use super::declare::{family, methods, ops};
 use super::norm::{valid_eps, weights};
 use super::options::words;
-use crate::{Error, Execute, Float, Op, Result, Shape};
+use crate::{Backend, Error, Execute, Float, Op, Result, Shape};
 use core::hash::Hash;
 
 /// Which features of a head form a pair.
@@ -71,20 +71,27 @@ impl<T: Float> Op for QkNormRope<T> {
     }
 }
 
-/// The steps between projections and attention, in `T`.
-pub trait HeadOps<T: Float>: Execute<QkNormRope<T>> {
+family! {
+    /// The steps between projections and attention, in `T`.
+    pub trait HeadOps<T: Float>: Execute<QkNormRope<T>>;
+    methods HeadMethods;
+}
+
+/// The methods of [`HeadOps`].
+pub trait HeadMethods: Backend {
     methods! {
+        HeadOps<T: Float>;
         /// [`QkNormRope`] of tokens in the order of the tables' rows.
         example
         /// // A head of mean square 4, turned by a quarter.
         /// let x = b.tensor(&[1, 1, 1, 2], &[2.0f32, -2.0])?;
         /// let weight = b.tensor(&[2], &[1.0f32, 3.0])?;
         /// let (cos, sin) = (b.tensor(&[1, 1], &[0.0f32])?, b.tensor(&[1, 1], &[1.0f32])?);
-        /// let y = b.qk_norm_rope(&x, &weight, &cos, &sin, QkNormRope::eps(0.0))?;
+        /// let y = b.qk_norm_rope(&x, &weight, &cos, &sin, 0.0)?;
         /// assert_eq!(y.to_vec(&b)?, [3.0, 1.0]);
         fn qk_norm_rope, qk_norm_rope_into(
-            x: in T, weight: in any, cos: in any, sin: in any; y: T; op: QkNormRope<T>
-        ) = qk_norm_rope(op, positions: None);
+            x: in T, weight: in any, cos: in any, sin: in any; y: T; op: impl Into<QkNormRope<T>>
+        ) = qk_norm_rope(op.into(), positions: None);
 
         /// [`QkNormRope`] of tokens at these positions.
         example
@@ -92,11 +99,10 @@ pub trait HeadOps<T: Float>: Execute<QkNormRope<T>> {
         /// let weight = b.tensor(&[2], &[1.0f32, 3.0])?;
         /// let (cos, sin) = (b.tensor(&[2, 1], &[1.0f32, 0.0])?, b.tensor(&[2, 1], &[0.0f32, 1.0])?);
         /// let positions = b.tensor(&[1, 1], &[1u32])?;
-        /// let y = b.qk_norm_rope_at(&x, &weight, &cos, &sin, &positions, QkNormRope::eps(0.0))?;
+        /// let y = b.qk_norm_rope_at(&x, &weight, &cos, &sin, &positions, 0.0)?;
         /// assert_eq!(y.to_vec(&b)?, [3.0, 1.0]);
         fn qk_norm_rope_at, qk_norm_rope_at_into(
-            x: in T, weight: in any, cos: in any, sin: in any, positions: some any; y: T; op: QkNormRope<T>
-        ) = qk_norm_rope(op);
+            x: in T, weight: in any, cos: in any, sin: in any, positions: some any; y: T; op: impl Into<QkNormRope<T>>
+        ) = qk_norm_rope(op.into());
     }
 }
-impl<T: Float, B: Execute<QkNormRope<T>>> HeadOps<T> for B {}

@@ -1,7 +1,10 @@
 //! Ops on quantized tensors, whose elements are blocks.
-use super::declare::methods;
+use super::declare::family;
 use super::options::no_options;
-use crate::{AnyMut, AnyOf, AsView, DType, Error, Execute, Op, Operands, Result, Shape, Tolerance, operands};
+use crate::{
+    AnyMut, AnyOf, AsAny, AsView, AsViewMut, Backend, DType, Error, Execute, Op, Operands, Result, Shape,
+    TensorOf, Tolerance, Written, operands,
+};
 use core::hash::Hasher;
 
 pub(in crate::ops) mod args {
@@ -67,9 +70,15 @@ impl Op for Dequantize {
     }
 }
 
-/// Conversion between f32 and any block format. Quantized products are [`Linear`](super::Linear), quantized lookups are
-/// [`Embedding`](super::Embedding).
-pub trait QuantOps: Execute<Quantize> + Execute<Dequantize> {
+family! {
+    /// Conversion between f32 and any block format. Quantized products are [`Linear`](super::Linear), quantized lookups are
+    /// [`Embedding`](super::Embedding).
+    pub trait QuantOps: Execute<Quantize>, Execute<Dequantize>;
+    methods QuantMethods;
+}
+
+/// The methods of [`QuantOps`].
+pub trait QuantMethods: Backend {
     /// [`Quantize`] to blocks of `format`.
     ///
     /// # Errors
@@ -84,7 +93,10 @@ pub trait QuantOps: Execute<Quantize> + Execute<Dequantize> {
     /// assert_eq!((blocks.dims(), blocks.dtype().name()), (&[1, 1][..], "q8_0"));
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn quantize(&self, x: impl AsView<Self::Space, f32>, format: DType) -> Result<AnyOf<Self>> {
+    fn quantize(&self, x: impl AsView<Self::Space, f32>, format: DType) -> Result<AnyOf<Self>>
+    where
+        Self: QuantOps,
+    {
         let [shape] = Quantize.infer(&args::quantize::Shapes { x: x.view().layout(), y: format })?;
         let mut y = self.empty_any(format, shape)?;
         if let Some(y) = y.as_mut() {
@@ -96,17 +108,48 @@ pub trait QuantOps: Execute<Quantize> + Execute<Dequantize> {
     ///
     /// # Errors
     /// As [`quantize`](Self::quantize), and for an output of another shape.
-    fn quantize_into(&self, x: impl AsView<Self::Space, f32>, mut y: AnyMut<'_, Self::Space>) -> Result<()> {
+    fn quantize_into(&self, x: impl AsView<Self::Space, f32>, mut y: AnyMut<'_, Self::Space>) -> Result<()>
+    where
+        Self: QuantOps,
+    {
         self.run(&Quantize, args::quantize::Args { x: x.view(), y: y.reborrow() })
     }
-    methods! {
-        /// [`Dequantize`]: expands blocks to f32.
-        example
-        /// let x = b.tensor(&[1, 32], &[127.0f32; 32])?;
-        /// let q8_0 = ops_core::DType::of::<ops_core::quant::BlockQ8_0>();
-        /// let blocks = b.quantize(&x, q8_0)?;
-        /// assert_eq!(b.dequantize(&blocks)?.to_vec(&b)?, [127.0; 32]);
-        fn dequantize, dequantize_into(x: in any; y: f32) = dequantize(Dequantize);
+    /// [`Dequantize`]: expands blocks to f32.
+    ///
+    /// # Errors
+    /// A tensor that is not of a block format, and any error that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.tensor(&[1, 32], &[127.0f32; 32])?;
+    /// let q8_0 = ops_core::DType::of::<ops_core::quant::BlockQ8_0>();
+    /// let blocks = b.quantize(&x, q8_0)?;
+    /// assert_eq!(b.dequantize(&blocks)?.to_vec(&b)?, [127.0; 32]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn dequantize(&self, x: impl AsAny<Self::Space>) -> Result<TensorOf<Self, f32>>
+    where
+        Self: QuantOps,
+    {
+        let x = x.any_view();
+        let [shape] = Dequantize.infer(&args::dequantize::Shapes { x: x.operand("x"), y: Written })?;
+        let mut y = self.empty(shape)?;
+        self.dequantize_into(x, &mut y)?;
+        Ok(y)
+    }
+    /// [`dequantize`](Self::dequantize) into `y`.
+    ///
+    /// # Errors
+    /// As [`dequantize`](Self::dequantize), and for an output of another shape.
+    fn dequantize_into(
+        &self,
+        x: impl AsAny<Self::Space>,
+        mut y: impl AsViewMut<Self::Space, f32>,
+    ) -> Result<()>
+    where
+        Self: QuantOps,
+    {
+        self.run(&Dequantize, args::dequantize::Args { x: x.any_view(), y: y.view_mut() })
     }
 }
-impl<B: Execute<Quantize> + Execute<Dequantize>> QuantOps for B {}

@@ -1,8 +1,8 @@
 //! Reductions over axes.
 use super::Axes;
-use super::declare::{methods, ops};
+use super::declare::{family, methods, ops};
 use crate::error::About;
-use crate::{DType, Error, Execute, Float, Num, Op, Operands, Result, Shape, Tolerance};
+use crate::{Backend, DType, Error, Execute, Float, Num, Op, Operands, Result, Shape, Tolerance};
 use core::marker::PhantomData;
 
 /// How the elements along the reduced axes become one.
@@ -146,7 +146,9 @@ impl<T: Num> Op for ArgReduce<T> {
 
 /// Writes the methods of each function; the values appear in the doc example.
 macro_rules! reductions {
-    ($($(#[$what:meta])* $method:ident $into:ident $f:ident $([$($bound:tt)+])?, $x:expr => $y:expr;)+) => { methods! {$(
+    ($Ops:ident<$T:ident: $Bound:path>; $(
+        $(#[$what:meta])* $method:ident $into:ident $f:ident, $x:expr => $y:expr;
+    )+) => { methods! { $Ops<$T: $Bound>; $(
         $(#[$what])*
         ///
         /// `x` of any shape; `y` of the same type, without these axes or with extent 1 there; see [`Reduce`].
@@ -154,19 +156,24 @@ macro_rules! reductions {
         #[doc = concat!("let x = b.tensor(&[2, 3], &", stringify!($x), ")?;")]
         #[doc = concat!("let y = b.", stringify!($method), "(&x, -1)?;")]
         #[doc = concat!("assert_eq!(y.to_vec(&b)?, ", stringify!($y), ");")]
-        fn $method, $into(x: in T; y: T; axes: impl Into<Axes>) $(where [$($bound)+])?
+        fn $method, $into(x: in $T; y: $T; axes: impl Into<Axes>)
             = reduce(Reduce::on_all(ReduceFn::$f, axes));
     )+}};
 }
 
-/// Reductions of `T` over axes. `axes` is one axis, an array of axes or [`Axes::ALL`]; [`Axes::keep_dims`]
-/// keeps them.
-pub trait ReduceOps<T: Num>: Execute<Reduce<T>> + Execute<ArgReduce<T>> {
+family! {
+    /// Reductions of `T` over axes. `axes` is one axis, an array of axes or [`Axes::ALL`]; [`Axes::keep_dims`]
+    /// keeps them.
+    pub trait ReduceOps<T: Num>: Execute<Reduce<T>>, Execute<ArgReduce<T>>;
+    methods ReduceMethods;
+}
+
+/// The methods of [`ReduceOps`].
+pub trait ReduceMethods: Backend {
     reductions! {
+        ReduceOps<T: Num>;
         /// `y = Σ x` over `axes`; 0 for no elements. Integers wrap.
         sum sum_into Sum, [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0] => [6.0, 15.0];
-        /// `y = Σ x / n` over `axes`, where `n` is the number of elements; NaN for none.
-        mean mean_into Mean [T: Float], [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0] => [2.0, 5.0];
         /// The largest element over `axes`; NaN if any element is NaN. There must be one.
         max max_into Max, [1.0f32, 3.0, 2.0, -4.0, -6.0, -5.0] => [3.0, -4.0];
         /// The smallest element over `axes`; NaN if any element is NaN. There must be one.
@@ -174,8 +181,14 @@ pub trait ReduceOps<T: Num>: Execute<Reduce<T>> + Execute<ArgReduce<T>> {
         /// `y = Π x` over `axes`; 1 for no elements. Integers wrap.
         prod prod_into Prod, [1, 2, 3, 4, 5, -6] => [6, -120];
     }
+    reductions! {
+        ReduceOps<T: Float>;
+        /// `y = Σ x / n` over `axes`, where `n` is the number of elements; NaN for none.
+        mean mean_into Mean, [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0] => [2.0, 5.0];
+    }
 
     methods! {
+        ReduceOps<T: Num>;
         /// The index of the largest element along `axis`: of the first NaN if there is one, otherwise of the
         /// first among equal elements. The axis must not be empty. `x` of any shape; `y` of u32, without the
         /// axis.
@@ -191,4 +204,3 @@ pub trait ReduceOps<T: Num>: Execute<Reduce<T>> + Execute<ArgReduce<T>> {
         fn argmin, argmin_into(x: in T; y: u32; axis: isize) = arg_reduce(ArgReduce::min(axis));
     }
 }
-impl<T: Num, B: Execute<Reduce<T>> + Execute<ArgReduce<T>>> ReduceOps<T> for B {}

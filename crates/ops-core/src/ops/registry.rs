@@ -21,24 +21,12 @@ pub use crate::option::{OptionValue, Window};
 pub use types::{Group, dtype};
 
 /// Ops that move elements. They take element types as values, block formats included.
-pub trait OpsOnElements:
-    Execute<TensorCopy> + Execute<Where> + Execute<IndexSelect> + Execute<Gather> + Execute<Scatter>
-{
-}
-impl<B> OpsOnElements for B where
-    B: Execute<TensorCopy> + Execute<Where> + Execute<IndexSelect> + Execute<Gather> + Execute<Scatter>
-{
-}
+pub trait OpsOnElements: CopyOps + WhereOps + IndexOps + GatherOps {}
+impl<B: CopyOps + WhereOps + IndexOps + GatherOps> OpsOnElements for B {}
 
 /// Ops on scalars.
-pub trait OpsOnScalars<T: Scalar>:
-    CopyOps<T> + WhereOps<T> + IndexOps<T> + GatherOps<T> + CastOps<T> + CompareOps<T>
-{
-}
-impl<T: Scalar, B> OpsOnScalars<T> for B where
-    B: CopyOps<T> + WhereOps<T> + IndexOps<T> + GatherOps<T> + CastOps<T> + CompareOps<T>
-{
-}
+pub trait OpsOnScalars<T: Scalar>: OpsOnElements + FillOps<T> + CastOps<T> + CompareOps<T> {}
+impl<T: Scalar, B: OpsOnElements + FillOps<T> + CastOps<T> + CompareOps<T>> OpsOnScalars<T> for B {}
 
 /// Ops on floats.
 #[rustfmt::skip]

@@ -1,7 +1,7 @@
 //! Rotary position embedding.
 use super::angles::Angles;
-use super::declare::{methods, ops};
-use crate::{AsAny, AsViewMut, Error, Execute, Float, Layout, Op, Operand, Result, Shape};
+use super::declare::{family, methods, ops};
+use crate::{AsAny, AsViewMut, Backend, Error, Execute, Float, Layout, Op, Operand, Result, Shape};
 use core::hash::Hash;
 use core::marker::PhantomData;
 
@@ -111,9 +111,16 @@ impl<T: Float> Rope<T> {
     }
 }
 
-/// Rotary position embedding of `T`, with tables of any float type.
-pub trait RopeOps<T: Float>: Execute<Rope<T>> + Execute<RopeInplace<T>> {
+family! {
+    /// Rotary position embedding of `T`, with tables of any float type.
+    pub trait RopeOps<T: Float>: Execute<Rope<T>>, Execute<RopeInplace<T>>;
+    methods RopeMethods;
+}
+
+/// The methods of [`RopeOps`].
+pub trait RopeMethods: Backend {
     methods! {
+        RopeOps<T: Float>;
         /// [`Rope`] on `x[b, h, t, d]`, or on `x[b, t, h, d]` for [`RopeForm::HalfThd`].
         example
         /// let x = b.tensor(&[1, 1, 1, 2], &[1.0f32, 2.0])?;
@@ -121,7 +128,7 @@ pub trait RopeOps<T: Float>: Execute<Rope<T>> + Execute<RopeInplace<T>> {
         /// let (cos, sin) = (b.tensor(&[1, 1], &[0.0f32])?, b.tensor(&[1, 1], &[1.0f32])?);
         /// let y = b.rope(&x, &cos, &sin, Rope::new(RopeForm::Half))?;
         /// assert_eq!(y.to_vec(&b)?, [-2.0, 1.0]);
-        fn rope, rope_into(x: in T, cos: in any, sin: in any; y: T; op: Rope<T>) = rope(op, positions: None);
+        fn rope, rope_into(x: in T, cos: in any, sin: in any; y: T; op: impl Into<Rope<T>>) = rope(op.into(), positions: None);
     }
     /// [`rope`](Self::rope) in place: [`RopeInplace`].
     ///
@@ -138,17 +145,22 @@ pub trait RopeOps<T: Float>: Execute<Rope<T>> + Execute<RopeInplace<T>> {
     /// assert_eq!(x.to_vec(&b)?, [-2.0, 1.0]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn rope_inplace(
+    fn rope_inplace<T: Float>(
         &self,
         mut x: impl AsViewMut<Self::Space, T>,
         cos: impl AsAny<Self::Space>,
         sin: impl AsAny<Self::Space>,
-        op: Rope<T>,
-    ) -> Result<()> {
+        op: impl Into<Rope<T>>,
+    ) -> Result<()>
+    where
+        Self: RopeOps<T>,
+    {
+        let op = op.into();
         let (cos, sin) = (cos.any_view(), sin.any_view());
         self.run(&op.inplace(), args::rope_inplace::Args { x: x.view_mut(), cos, sin, positions: None })
     }
     methods! {
+        RopeOps<T: Float>;
         /// [`Rope`] of tokens at these positions, which are rows of the tables.
         example
         /// let x = b.tensor(&[1, 1, 1, 2], &[1.0f32, 2.0])?;
@@ -158,8 +170,8 @@ pub trait RopeOps<T: Float>: Execute<Rope<T>> + Execute<RopeInplace<T>> {
         /// let y = b.rope_at(&x, &cos, &sin, &positions, Rope::new(RopeForm::Half))?;
         /// assert_eq!(y.to_vec(&b)?, [-2.0, 1.0]);
         fn rope_at, rope_at_into(
-            x: in T, cos: in any, sin: in any, positions: some any; y: T; op: Rope<T>
-        ) = rope(op);
+            x: in T, cos: in any, sin: in any, positions: some any; y: T; op: impl Into<Rope<T>>
+        ) = rope(op.into());
     }
     /// [`Rope`] of tokens at these positions, which are rows of the tables, in place.
     ///
@@ -177,16 +189,19 @@ pub trait RopeOps<T: Float>: Execute<Rope<T>> + Execute<RopeInplace<T>> {
     /// assert_eq!(x.to_vec(&b)?, [-2.0, 1.0]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn rope_at_inplace(
+    fn rope_at_inplace<T: Float>(
         &self,
         mut x: impl AsViewMut<Self::Space, T>,
         cos: impl AsAny<Self::Space>,
         sin: impl AsAny<Self::Space>,
         positions: impl AsAny<Self::Space>,
-        op: Rope<T>,
-    ) -> Result<()> {
+        op: impl Into<Rope<T>>,
+    ) -> Result<()>
+    where
+        Self: RopeOps<T>,
+    {
+        let op = op.into();
         let (cos, sin, positions) = (cos.any_view(), sin.any_view(), Some(positions.any_view()));
         self.run(&op.inplace(), args::rope_inplace::Args { x: x.view_mut(), cos, sin, positions })
     }
 }
-impl<T: Float, B: Execute<Rope<T>> + Execute<RopeInplace<T>>> RopeOps<T> for B {}

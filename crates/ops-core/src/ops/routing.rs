@@ -1,9 +1,9 @@
 //! Routing of tokens to experts, and the weighted sum of the experts' results.
-use super::declare::{methods, ops};
+use super::declare::{family, methods, ops};
 use super::extents;
 use super::options::words;
 use crate::{
-    DType, Error, Execute, Float, Layout, Op, Operand, Operands, Result, Shape, TensorOf, Tolerance,
+    Backend, DType, Error, Execute, Float, Layout, Op, Operand, Operands, Result, Shape, TensorOf, Tolerance,
 };
 use core::hash::Hash;
 
@@ -194,17 +194,24 @@ pub(super) fn three(op: &'static str, operand: &'static str, x: &Layout, want: &
 /// Weights and ids, as [`RouterTopK`] gives them.
 pub type WeightsAndIds<B> = (TensorOf<B, f32>, TensorOf<B, u32>);
 
-/// Routing to experts by logits in `T`, and sums of their results.
-pub trait RoutingOps<T: Float>: Execute<RouterTopK<T>> + Execute<CombineExperts<T>> {
+family! {
+    /// Routing to experts by logits in `T`, and sums of their results.
+    pub trait RoutingOps<T: Float>: Execute<RouterTopK<T>>, Execute<CombineExperts<T>>;
+    methods RoutingMethods;
+}
+
+/// The methods of [`RoutingOps`].
+pub trait RoutingMethods: Backend {
     methods! {
+        RoutingOps<T: Float>;
         /// [`RouterTopK`]: the experts of each token and their weights.
         example
         /// let logits = b.tensor(&[1, 4], &[-200.0f32, 3.0, -200.0, 3.0])?;
         /// let (weights, ids) = b.router_topk(&logits, None, RouterTopK::of(2))?;
         /// assert_eq!((weights.to_vec(&b)?, ids.to_vec(&b)?), (vec![0.5, 0.5], vec![1, 3]));
         fn router_topk, router_topk_into(
-            logits: in T, bias: opt any; weights: f32, ids: u32; op: RouterTopK<T>
-        ) = router_topk(op);
+            logits: in T, bias: opt any; weights: f32, ids: u32; op: impl Into<RouterTopK<T>>
+        ) = router_topk(op.into());
 
         /// [`CombineExperts`]: `Σ_j weights[i, j] · x[i, j]`.
         example
@@ -216,4 +223,3 @@ pub trait RoutingOps<T: Float>: Execute<RouterTopK<T>> + Execute<CombineExperts<
         ) = combine_experts(CombineExperts::<T>::OP);
     }
 }
-impl<T: Float, B: Execute<RouterTopK<T>> + Execute<CombineExperts<T>>> RoutingOps<T> for B {}

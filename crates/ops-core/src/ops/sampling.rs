@@ -1,7 +1,9 @@
 //! Drawing tokens from logits, and random numbers.
-use super::declare::{methods, ops};
+use super::declare::{family, methods, ops};
 use super::extents;
-use crate::{AsViewMut, DType, Error, Execute, Float, Op, Operands, Result, Shape, TensorOf, Tolerance};
+use crate::{
+    AsViewMut, Backend, DType, Error, Execute, Float, Op, Operands, Result, Shape, TensorOf, Tolerance,
+};
 
 mod masses;
 
@@ -132,9 +134,16 @@ impl<T: Float> Op for Sample<T> {
     }
 }
 
-/// Drawing from logits in `T`.
-pub trait SamplingOps<T: Float>: Execute<Sample<T>> {
+family! {
+    /// Drawing from logits in `T`.
+    pub trait SamplingOps<T: Float>: Execute<Sample<T>>;
+    methods SamplingMethods;
+}
+
+/// The methods of [`SamplingOps`].
+pub trait SamplingMethods: Backend {
     methods! {
+        SamplingOps<T: Float>;
         /// [`Sample`] from `logits[n, v]` with `counter[n]`: `ids[n]` of u32.
         ///
         /// Count the tokens of each text and pass the count as its counter: the same seed then gives the same
@@ -146,10 +155,9 @@ pub trait SamplingOps<T: Float>: Execute<Sample<T>> {
         ///
         /// let ids = b.sample(&logits, &counter, Sample::temperature(0.8).top_k(2).top_p(0.95).seed(7))?;
         /// assert!(ids.to_vec(&b)?[0] != 0, "0 is not among the two most likely ids");
-        fn sample, sample_into(logits: in T, counter: in i64; ids: u32; op: Sample<T>) = sample(op);
+        fn sample, sample_into(logits: in T, counter: in i64; ids: u32; op: impl Into<Sample<T>>) = sample(op.into());
     }
 }
-impl<T: Float, B: Execute<Sample<T>>> SamplingOps<T> for B {}
 
 /// What random numbers are distributed like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -251,8 +259,14 @@ impl<T: Float> Op for Random<T> {
     }
 }
 
-/// Random numbers in `T`.
-pub trait RandomOps<T: Float>: Execute<Random<T>> {
+family! {
+    /// Random numbers in `T`.
+    pub trait RandomOps<T: Float>: Execute<Random<T>>;
+    methods RandomMethods;
+}
+
+/// The methods of [`RandomOps`].
+pub trait RandomMethods: Backend {
     /// [`Random`] numbers: a tensor of these extents.
     ///
     /// # Errors
@@ -267,7 +281,11 @@ pub trait RandomOps<T: Float>: Execute<Random<T>> {
     /// assert_eq!(b.random(&[12], Random::<f32>::normal(7))?.to_vec(&b)?, [begin.to_vec(&b)?, rest.to_vec(&b)?].concat());
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn random(&self, dims: &[usize], op: Random<T>) -> Result<TensorOf<Self, T>> {
+    fn random<T: Float>(&self, dims: &[usize], op: impl Into<Random<T>>) -> Result<TensorOf<Self, T>>
+    where
+        Self: RandomOps<T>,
+    {
+        let op = op.into();
         let mut y = self.empty(Shape::new(dims)?)?;
         self.random_into(&mut y, op)?;
         Ok(y)
@@ -276,8 +294,15 @@ pub trait RandomOps<T: Float>: Execute<Random<T>> {
     ///
     /// # Errors
     /// Any error that the backend reports.
-    fn random_into(&self, mut y: impl AsViewMut<Self::Space, T>, op: Random<T>) -> Result<()> {
+    fn random_into<T: Float>(
+        &self,
+        mut y: impl AsViewMut<Self::Space, T>,
+        op: impl Into<Random<T>>,
+    ) -> Result<()>
+    where
+        Self: RandomOps<T>,
+    {
+        let op = op.into();
         self.run(&op, args::random::Args { y: y.view_mut() })
     }
 }
-impl<T: Float, B: Execute<Random<T>>> RandomOps<T> for B {}

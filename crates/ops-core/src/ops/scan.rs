@@ -1,7 +1,7 @@
 //! Running sums.
-use super::declare::{methods, ops};
+use super::declare::{family, methods, ops};
 use crate::error::About;
-use crate::{DType, Execute, Num, Op, Operands, Result, Shape, Tolerance};
+use crate::{Backend, DType, Execute, Num, Op, Operands, Result, Shape, Tolerance};
 
 ops! {
     /// `y[.., i, ..] = Σ x[.., j, ..]` over `j ≤ i` along an axis.
@@ -25,9 +25,16 @@ impl<T: Num> Op for CumSum<T> {
     }
 }
 
-/// Running sums of `T`.
-pub trait ScanOps<T: Num>: Execute<CumSum<T>> {
+family! {
+    /// Running sums of `T`.
+    pub trait ScanOps<T: Num>: Execute<CumSum<T>>;
+    methods ScanMethods;
+}
+
+/// The methods of [`ScanOps`].
+pub trait ScanMethods: Backend {
     methods! {
+        ScanOps<T: Num>;
         /// [`CumSum`] of `x` along `axis`: `y[i] = Σ x[j]` over `j ≤ i`. `x` of any shape; `y` like `x`.
         example
         /// let x = b.tensor(&[2, 3], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0])?;
@@ -35,4 +42,3 @@ pub trait ScanOps<T: Num>: Execute<CumSum<T>> {
         fn cumsum, cumsum_into(x: in T; y: T; axis: isize) = cumsum(CumSum::axis(axis));
     }
 }
-impl<T: Num, B: Execute<CumSum<T>>> ScanOps<T> for B {}

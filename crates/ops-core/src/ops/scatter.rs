@@ -1,10 +1,10 @@
 //! Gather and scatter: reading and writing single elements by index.
-use super::declare::ops;
+use super::declare::{family, ops};
 use super::{extents, same_type};
 use crate::error::About;
 use crate::{
-    AsAny, AsView, AsViewMut, DType, Element, Error, Execute, Layout, Num, Op, Operand, Operands, Result,
-    Shape, TensorOf, Tolerance,
+    AsAny, AsView, AsViewMut, Backend, DType, Element, Error, Execute, Layout, Num, Op, Operand, Operands,
+    Result, Shape, TensorOf, Tolerance,
 };
 
 /// Resolves the axis. Checks that `ids` are indices with as many axes as `on`, none longer than in `on`
@@ -130,8 +130,14 @@ impl<T: Num> Op for IndexAdd<T> {
     }
 }
 
-/// Reading and writing single elements at indices of any index type.
-pub trait GatherOps<T: Element>: Execute<Gather> + Execute<Scatter> {
+family! {
+    /// Reading and writing single elements at indices of any index type.
+    pub trait GatherOps: Execute<Gather>, Execute<Scatter>;
+    methods GatherMethods;
+}
+
+/// The methods of [`GatherOps`].
+pub trait GatherMethods: Backend {
     /// [`Gather`]: `y[i, j, ..] = x[ids[i, j, ..], j, ..]` for axis 0.
     ///
     /// # Errors
@@ -142,15 +148,19 @@ pub trait GatherOps<T: Element>: Execute<Gather> + Execute<Scatter> {
     /// # let b = ops_cpu::Cpu::new();
     /// let x = b.tensor(&[2, 2], &[1, 2, 3, 4])?;
     /// let ids = b.tensor(&[1, 2], &[1u32, 0])?;
-    /// assert_eq!(b.gather(&x, &ids, Gather::axis(0))?.to_vec(&b)?, [3, 2]);
+    /// assert_eq!(b.gather(&x, &ids, 0)?.to_vec(&b)?, [3, 2]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn gather(
+    fn gather<T: Element>(
         &self,
         x: impl AsView<Self::Space, T>,
         ids: impl AsAny<Self::Space>,
-        op: Gather,
-    ) -> Result<TensorOf<Self, T>> {
+        op: impl Into<Gather>,
+    ) -> Result<TensorOf<Self, T>>
+    where
+        Self: GatherOps,
+    {
+        let op = op.into();
         let (x, ids) = (x.view(), ids.any_view());
         let source = x.any();
         let on =
@@ -164,13 +174,17 @@ pub trait GatherOps<T: Element>: Execute<Gather> + Execute<Scatter> {
     ///
     /// # Errors
     /// As [`gather`](Self::gather), and for an output of another shape.
-    fn gather_into(
+    fn gather_into<T: Element>(
         &self,
         x: impl AsView<Self::Space, T>,
         ids: impl AsAny<Self::Space>,
         mut y: impl AsViewMut<Self::Space, T>,
-        op: Gather,
-    ) -> Result<()> {
+        op: impl Into<Gather>,
+    ) -> Result<()>
+    where
+        Self: GatherOps,
+    {
+        let op = op.into();
         self.run(&op, args::gather::Args { x: x.view().any(), ids: ids.any_view(), y: y.view_mut().any() })
     }
     /// [`Scatter`] in place: `dst[ids[i, j, ..], j, ..] = src[i, j, ..]` for axis 0.
@@ -183,25 +197,34 @@ pub trait GatherOps<T: Element>: Execute<Gather> + Execute<Scatter> {
     /// # let b = ops_cpu::Cpu::new();
     /// let mut dst = b.tensor(&[3], &[1, 2, 3])?;
     /// let (ids, src) = (b.tensor(&[3], &[2u32, 0, 2])?, b.tensor(&[3], &[7, 8, 9])?);
-    /// b.scatter(&mut dst, &ids, &src, Scatter::axis(0))?;
+    /// b.scatter(&mut dst, &ids, &src, 0)?;
     /// assert_eq!(dst.to_vec(&b)?, [8, 2, 9]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn scatter(
+    fn scatter<T: Element>(
         &self,
         mut dst: impl AsViewMut<Self::Space, T>,
         ids: impl AsAny<Self::Space>,
         src: impl AsView<Self::Space, T>,
-        op: Scatter,
-    ) -> Result<()> {
+        op: impl Into<Scatter>,
+    ) -> Result<()>
+    where
+        Self: GatherOps,
+    {
+        let op = op.into();
         let (mut dst, src) = (dst.view_mut(), src.view());
         self.run(&op, args::scatter::Args { dst: dst.reborrow().any(), ids: ids.any_view(), src: src.any() })
     }
 }
-impl<T: Element, B: Execute<Gather> + Execute<Scatter>> GatherOps<T> for B {}
 
-/// Adding to elements at indices of any index type.
-pub trait ScatterAddOps<T: Num>: Execute<ScatterAdd<T>> + Execute<IndexAdd<T>> {
+family! {
+    /// Adding to elements at indices of any index type.
+    pub trait ScatterAddOps<T: Num>: Execute<ScatterAdd<T>>, Execute<IndexAdd<T>>;
+    methods ScatterAddMethods;
+}
+
+/// The methods of [`ScatterAddOps`].
+pub trait ScatterAddMethods: Backend {
     /// [`ScatterAdd`] in place: `dst[ids[i, j, ..], j, ..] += src[i, j, ..]` for axis 0.
     ///
     /// # Errors
@@ -212,17 +235,21 @@ pub trait ScatterAddOps<T: Num>: Execute<ScatterAdd<T>> + Execute<IndexAdd<T>> {
     /// # let b = ops_cpu::Cpu::new();
     /// let mut dst = b.tensor(&[3], &[1.0f32, 2.0, 3.0])?;
     /// let (ids, src) = (b.tensor(&[3], &[2u32, 0, 2])?, b.tensor(&[3], &[7.0, 8.0, 9.0])?);
-    /// b.scatter_add(&mut dst, &ids, &src, ScatterAdd::axis(0))?;
+    /// b.scatter_add(&mut dst, &ids, &src, 0)?;
     /// assert_eq!(dst.to_vec(&b)?, [9.0, 2.0, 19.0]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn scatter_add(
+    fn scatter_add<T: Num>(
         &self,
         mut dst: impl AsViewMut<Self::Space, T>,
         ids: impl AsAny<Self::Space>,
         src: impl AsView<Self::Space, T>,
-        op: ScatterAdd<T>,
-    ) -> Result<()> {
+        op: impl Into<ScatterAdd<T>>,
+    ) -> Result<()>
+    where
+        Self: ScatterAddOps<T>,
+    {
+        let op = op.into();
         self.run(&op, args::scatter_add::Args { dst: dst.view_mut(), ids: ids.any_view(), src: src.view() })
     }
     /// [`IndexAdd`] in place: adds slices of `src` to the slices of `dst` that `ids` selects along an axis.
@@ -235,18 +262,21 @@ pub trait ScatterAddOps<T: Num>: Execute<ScatterAdd<T>> + Execute<IndexAdd<T>> {
     /// # let b = ops_cpu::Cpu::new();
     /// let mut dst = b.tensor(&[2, 2], &[1.0f32, 2.0, 3.0, 4.0])?;
     /// let (ids, src) = (b.tensor(&[1], &[1u32])?, b.tensor(&[1, 2], &[10.0, 20.0])?);
-    /// b.index_add(&mut dst, &ids, &src, IndexAdd::axis(0))?;
+    /// b.index_add(&mut dst, &ids, &src, 0)?;
     /// assert_eq!(dst.to_vec(&b)?, [1.0, 2.0, 13.0, 24.0]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn index_add(
+    fn index_add<T: Num>(
         &self,
         mut dst: impl AsViewMut<Self::Space, T>,
         ids: impl AsAny<Self::Space>,
         src: impl AsView<Self::Space, T>,
-        op: IndexAdd<T>,
-    ) -> Result<()> {
+        op: impl Into<IndexAdd<T>>,
+    ) -> Result<()>
+    where
+        Self: ScatterAddOps<T>,
+    {
+        let op = op.into();
         self.run(&op, args::index_add::Args { dst: dst.view_mut(), ids: ids.any_view(), src: src.view() })
     }
 }
-impl<T: Num, B: Execute<ScatterAdd<T>> + Execute<IndexAdd<T>>> ScatterAddOps<T> for B {}

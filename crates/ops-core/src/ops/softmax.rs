@@ -1,7 +1,7 @@
 //! Softmax and log-softmax.
-use super::declare::{methods, ops};
+use super::declare::{family, methods, ops};
 use crate::error::About;
-use crate::{Execute, Float, Op, Result, Shape};
+use crate::{Backend, Execute, Float, Op, Result, Shape};
 
 ops! {
     /// `y = exp(x − max) / Σ exp(x − max)` along an axis, or the logarithm of that.
@@ -36,15 +36,21 @@ impl<T: Float> Op for Softmax<T> {
     }
 }
 
-/// Softmax of `T`.
-pub trait SoftmaxOps<T: Float>: Execute<Softmax<T>> {
+family! {
+    /// Softmax of `T`.
+    pub trait SoftmaxOps<T: Float>: Execute<Softmax<T>>;
+    methods SoftmaxMethods;
+}
+
+/// The methods of [`SoftmaxOps`].
+pub trait SoftmaxMethods: Backend {
     methods! {
+        SoftmaxOps<T: Float>;
         /// [`Softmax`] of `x`.
         example
         /// let x = b.tensor(&[2, 2], &[0.0f32, 0.0, 7.0, 7.0])?;
-        /// let y = b.softmax(&x, Softmax::axis(-1))?;
+        /// let y = b.softmax(&x, -1)?;
         /// assert_eq!(y.to_vec(&b)?, [0.5; 4]);
-        fn softmax, softmax_into(x: in T; y: T; op: Softmax<T>) = softmax(op);
+        fn softmax, softmax_into(x: in T; y: T; op: impl Into<Softmax<T>>) = softmax(op.into());
     }
 }
-impl<T: Float, B: Execute<Softmax<T>>> SoftmaxOps<T> for B {}

@@ -1,7 +1,7 @@
 //! Sorting along an axis, and the largest elements of rows.
-use super::declare::{methods, ops};
+use super::declare::{family, methods, ops};
 use crate::error::About;
-use crate::{DType, Error, Execute, Layout, Num, Op, Operands, Result, Shape, TensorOf, Tolerance};
+use crate::{Backend, DType, Error, Execute, Layout, Num, Op, Operands, Result, Shape, TensorOf, Tolerance};
 
 ops! {
     /// Sorts along an axis. The sort is stable. NaN is the largest: last in ascending and first in descending order.
@@ -105,22 +105,29 @@ fn indexable(op: &'static str, x: &Layout, axis: isize) -> Result<usize> {
 /// Values and indices, as [`TopK`] gives them.
 pub type ValuesAndIndices<B, T> = (TensorOf<B, T>, TensorOf<B, u32>);
 
-/// Sorting of `T`.
-pub trait SortOps<T: Num>: Execute<Sort<T>> + Execute<ArgSort<T>> + Execute<TopK<T>> {
+family! {
+    /// Sorting of `T`.
+    pub trait SortOps<T: Num>: Execute<Sort<T>>, Execute<ArgSort<T>>, Execute<TopK<T>>;
+    methods SortMethods;
+}
+
+/// The methods of [`SortOps`].
+pub trait SortMethods: Backend {
     methods! {
+        SortOps<T: Num>;
         /// [`Sort`] of `x`: `y[i] = x[order[i]]` along the axis. `x` of any shape; `y` like `x`.
         example
         /// let x = b.tensor(&[4], &[2.0f32, f32::NEG_INFINITY, 3.0, -1.0])?;
         /// let y = b.sort(&x, Sort::axis(-1).descending())?;
         /// assert_eq!(y.to_vec(&b)?, [3.0, 2.0, -1.0, f32::NEG_INFINITY]);
-        fn sort, sort_into(x: in T; y: T; op: Sort<T>) = sort(op);
+        fn sort, sort_into(x: in T; y: T; op: impl Into<Sort<T>>) = sort(op.into());
 
         /// [`ArgSort`] of `x`: the `order` by which [`sort`](Self::sort) sorts. `x` of any shape; `y` of u32, like `x`.
         example
         /// let x = b.tensor(&[5], &[2.0f32, f32::NAN, 2.0, -1.0, 0.0])?;
-        /// assert_eq!(b.argsort(&x, ArgSort::axis(-1))?.to_vec(&b)?, [3, 4, 0, 2, 1]);
+        /// assert_eq!(b.argsort(&x, -1)?.to_vec(&b)?, [3, 4, 0, 2, 1]);
         /// assert_eq!(b.argsort(&x, ArgSort::axis(-1).descending())?.to_vec(&b)?, [1, 0, 2, 4, 3]);
-        fn argsort, argsort_into(x: in T; y: u32; op: ArgSort<T>) = argsort(op);
+        fn argsort, argsort_into(x: in T; y: u32; op: impl Into<ArgSort<T>>) = argsort(op.into());
 
         /// [`TopK`] of `x[.., n]`: `values[.., k]` and `indices[.., k]` of u32, in descending order.
         example
@@ -131,4 +138,3 @@ pub trait SortOps<T: Num>: Execute<Sort<T>> + Execute<ArgSort<T>> + Execute<TopK
         fn topk, topk_into(x: in T; values: T, indices: u32; k: usize) = topk(TopK::of(k));
     }
 }
-impl<T: Num, B: Execute<Sort<T>> + Execute<ArgSort<T>> + Execute<TopK<T>>> SortOps<T> for B {}

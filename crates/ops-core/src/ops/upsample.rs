@@ -1,9 +1,10 @@
 //! Upsampling along the last one or two axes.
+use super::declare::family;
 use super::options::{Options, Refused, per_axis};
 use crate::option::OptionValue;
 use crate::{
-    AsView, AsViewMut, DType, Error, Execute, Float, Layout, MAX_RANK, Op, Operands, Result, Shape, TensorOf,
-    Tolerance, Written, operands,
+    AsView, AsViewMut, Backend, DType, Error, Execute, Float, Layout, MAX_RANK, Op, Operands, Result, Shape,
+    TensorOf, Tolerance, Written, operands,
 };
 use core::hash::{Hash, Hasher};
 use core::marker::PhantomData;
@@ -190,8 +191,14 @@ impl<T: Float> Op for Upsample<T> {
     }
 }
 
-/// Upsampling of `T` along the last axes.
-pub trait UpsampleOps<T: Float>: Execute<Upsample<T>> {
+family! {
+    /// Upsampling of `T` along the last axes.
+    pub trait UpsampleOps<T: Float>: Execute<Upsample<T>>;
+    methods UpsampleMethods;
+}
+
+/// The methods of [`UpsampleOps`].
+pub trait UpsampleMethods: Backend {
     /// `x[.., w]` with `size` elements along the last axis; element i is that at ⌊i · w / size⌋.
     ///
     /// # Errors
@@ -204,18 +211,28 @@ pub trait UpsampleOps<T: Float>: Execute<Upsample<T>> {
     /// assert_eq!(b.upsample_nearest1d(&x, 5)?.to_vec(&b)?, [1.0, 1.0, 2.0, 2.0, 3.0]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn upsample_nearest1d(&self, x: impl AsView<Self::Space, T>, size: usize) -> Result<TensorOf<Self, T>> {
+    fn upsample_nearest1d<T: Float>(
+        &self,
+        x: impl AsView<Self::Space, T>,
+        size: usize,
+    ) -> Result<TensorOf<Self, T>>
+    where
+        Self: UpsampleOps<T>,
+    {
         upsampled(self, x, Upsample::nearest1d(size))
     }
     /// [`upsample_nearest1d`](Self::upsample_nearest1d) into `y`, whose last axis gives the size.
     ///
     /// # Errors
     /// As [`upsample_nearest1d`](Self::upsample_nearest1d), and for an output of another shape.
-    fn upsample_nearest1d_into(
+    fn upsample_nearest1d_into<T: Float>(
         &self,
         x: impl AsView<Self::Space, T>,
         mut y: impl AsViewMut<Self::Space, T>,
-    ) -> Result<()> {
+    ) -> Result<()>
+    where
+        Self: UpsampleOps<T>,
+    {
         let y = y.view_mut();
         self.run(&Upsample::nearest1d(last_two(y.layout())[1]), args::upsample::Args { x: x.view(), y })
     }
@@ -231,22 +248,28 @@ pub trait UpsampleOps<T: Float>: Execute<Upsample<T>> {
     /// assert_eq!(b.upsample_nearest2d(&x, [2, 3])?.to_vec(&b)?, [1.0, 1.0, 2.0, 1.0, 1.0, 2.0]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn upsample_nearest2d(
+    fn upsample_nearest2d<T: Float>(
         &self,
         x: impl AsView<Self::Space, T>,
         size: [usize; 2],
-    ) -> Result<TensorOf<Self, T>> {
+    ) -> Result<TensorOf<Self, T>>
+    where
+        Self: UpsampleOps<T>,
+    {
         upsampled(self, x, Upsample::nearest2d(size))
     }
     /// [`upsample_nearest2d`](Self::upsample_nearest2d) into `y`, whose last two axes give the size.
     ///
     /// # Errors
     /// As [`upsample_nearest2d`](Self::upsample_nearest2d), and for an output of another shape.
-    fn upsample_nearest2d_into(
+    fn upsample_nearest2d_into<T: Float>(
         &self,
         x: impl AsView<Self::Space, T>,
         mut y: impl AsViewMut<Self::Space, T>,
-    ) -> Result<()> {
+    ) -> Result<()>
+    where
+        Self: UpsampleOps<T>,
+    {
         let y = y.view_mut();
         self.run(&Upsample::nearest2d(last_two(y.layout())), args::upsample::Args { x: x.view(), y })
     }
@@ -263,24 +286,30 @@ pub trait UpsampleOps<T: Float>: Execute<Upsample<T>> {
     /// assert_eq!(b.upsample_bilinear2d(&x, [1, 5], true)?.to_vec(&b)?, [1.0, 2.0, 3.0, 4.0, 5.0]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn upsample_bilinear2d(
+    fn upsample_bilinear2d<T: Float>(
         &self,
         x: impl AsView<Self::Space, T>,
         size: [usize; 2],
         align_corners: bool,
-    ) -> Result<TensorOf<Self, T>> {
+    ) -> Result<TensorOf<Self, T>>
+    where
+        Self: UpsampleOps<T>,
+    {
         upsampled(self, x, Upsample::bilinear2d(size, align_corners))
     }
     /// [`upsample_bilinear2d`](Self::upsample_bilinear2d) into `y`, whose last two axes give the size.
     ///
     /// # Errors
     /// As [`upsample_bilinear2d`](Self::upsample_bilinear2d), and for an output of another shape.
-    fn upsample_bilinear2d_into(
+    fn upsample_bilinear2d_into<T: Float>(
         &self,
         x: impl AsView<Self::Space, T>,
         mut y: impl AsViewMut<Self::Space, T>,
         align_corners: bool,
-    ) -> Result<()> {
+    ) -> Result<()>
+    where
+        Self: UpsampleOps<T>,
+    {
         let y = y.view_mut();
         self.run(
             &Upsample::bilinear2d(last_two(y.layout()), align_corners),
@@ -288,7 +317,6 @@ pub trait UpsampleOps<T: Float>: Execute<Upsample<T>> {
         )
     }
 }
-impl<T: Float, B: Execute<Upsample<T>>> UpsampleOps<T> for B {}
 
 /// The last two extents, or 1 where there is no such axis: the check then reports the rank.
 fn last_two(y: &Layout) -> [usize; 2] {

@@ -1,10 +1,11 @@
 //! Selecting elements from two tensors by a condition.
+use super::declare::family;
 use super::options::no_options;
 use super::{extents, same_type};
 use crate::error::About;
 use crate::{
-    AsAny, AsView, AsViewMut, DType, Element, Execute, Op, Operands, Result, Shape, TensorOf, Tolerance,
-    View, operands,
+    AsAny, AsView, AsViewMut, Backend, DType, Element, Execute, Op, Operands, Result, Shape, TensorOf,
+    Tolerance, View, operands,
 };
 use core::hash::Hasher;
 
@@ -37,8 +38,14 @@ impl Op for Where {
     }
 }
 
-/// Selection of elements of `T` by a condition of any index type.
-pub trait WhereOps<T: Element>: Execute<Where> {
+family! {
+    /// Selection of elements of `T` by a condition of any index type.
+    pub trait WhereOps: Execute<Where>;
+    methods WhereMethods;
+}
+
+/// The methods of [`WhereOps`].
+pub trait WhereMethods: Backend {
     /// [`Where`] on three tensors that broadcast together.
     ///
     /// # Errors
@@ -53,12 +60,15 @@ pub trait WhereOps<T: Element>: Execute<Where> {
     /// assert_eq!(y.to_vec(&b)?, [1, -1]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn where_(
+    fn where_<T: Element>(
         &self,
         cond: impl AsAny<Self::Space>,
         on_true: impl AsView<Self::Space, T>,
         on_false: impl AsView<Self::Space, T>,
-    ) -> Result<TensorOf<Self, T>> {
+    ) -> Result<TensorOf<Self, T>>
+    where
+        Self: WhereOps,
+    {
         let (yes, no) = (on_true.view().shape(), on_false.view().shape());
         let shape = yes.broadcast_with(&no).about("where", "on_true and on_false")?;
         let mut y = self.empty(cond.any_view().shape().broadcast_with(&shape).about("where", "cond")?)?;
@@ -69,13 +79,16 @@ pub trait WhereOps<T: Element>: Execute<Where> {
     ///
     /// # Errors
     /// As [`where_`](Self::where_), and for an output of another shape.
-    fn where_into(
+    fn where_into<T: Element>(
         &self,
         cond: impl AsAny<Self::Space>,
         on_true: impl AsView<Self::Space, T>,
         on_false: impl AsView<Self::Space, T>,
         mut y: impl AsViewMut<Self::Space, T>,
-    ) -> Result<()> {
+    ) -> Result<()>
+    where
+        Self: WhereOps,
+    {
         let mut y = y.view_mut();
         let cond = cond.any_view().broadcast(y.dims()).about("where", "cond")?;
         let on_true = on_true.view().broadcast(y.dims()).about("where", "on_true")?;
@@ -91,4 +104,3 @@ pub trait WhereOps<T: Element>: Execute<Where> {
         )
     }
 }
-impl<T: Element, B: Execute<Where>> WhereOps<T> for B {}

@@ -97,13 +97,13 @@ fn copy(bytes: usize) -> Run {
 
 fn cast<A: Float, B: Float>(dims: &[usize]) -> Result<Run> {
     let x = random::<A>(1, dims)?;
-    checked!(b => CastOps::<B>::cast(b, &x))
+    checked!(b => b.cast::<B>(&x))
 }
 
 fn cast_bytes(dims: &[usize]) -> Result<Run> {
     let bytes: Vec<u8> = (0..dims.iter().product()).map(|i: usize| (i * 31 % 251) as u8).collect();
     let x: Tensor<u8> = Cpu::new().tensor(dims, &bytes)?;
-    checked!(b => CastOps::<f16>::cast(b, &x))
+    checked!(b => b.cast::<f16>(&x))
 }
 
 /// What `add` adds to zeros.
@@ -132,12 +132,8 @@ fn qlinear(dims: &[usize], format: &str) -> Result<Run> {
     let format = blocks_of(format).unwrap_or(DType::F32);
     let (x, w) = (random::<f32>(1, &[dims[0], dims[1]])?, random::<f32>(2, &[dims[2], dims[1]])?);
     let w = Cpu::new().quantize(w.as_ref(), format)?;
-    drop(LinearOps::<f32>::linear(
-        &checker(),
-        x.as_ref().narrow(0, 0, dims[0].min(CHECKED_ROWS))?,
-        w.as_ref(),
-    )?);
-    boxed(move || LinearOps::<f32>::linear(&Cpu::new(), x.as_ref(), w.as_ref()))
+    drop(checker().linear(x.as_ref().narrow(0, 0, dims[0].min(CHECKED_ROWS))?, w.as_ref())?);
+    boxed(move || Cpu::new().linear(x.as_ref(), w.as_ref()))
 }
 
 /// A linear layer with a packed weight. `x` has the weight's type, or f32 if the weight is in blocks.
@@ -157,7 +153,7 @@ fn packed_linear(dims: &[usize], dtype: &str) -> Result<Run> {
 fn packed_linear_of<T: Float>(dims: &[usize], weight: &dyn Fn() -> Result<Weight<Host>>) -> Result<Run> {
     let x = random::<T>(1, &dims[..2])?;
     let some = x.as_ref().narrow(0, 0, dims[0].min(CHECKED_ROWS))?;
-    let packed = LinearOps::<T>::pack_weight(&Cpu::new(), weight()?)?;
+    let packed = Cpu::new().pack_weight::<T>(weight()?)?;
     drop(checker().linear(some, &packed)?);
     boxed(move || Cpu::new().linear(x.as_ref(), &packed))
 }
@@ -219,11 +215,11 @@ fn product<T: Float>(op: &str, dims: &[usize]) -> Result<Run> {
     let w = random::<T>(2, &if op == "matmul" { [k, n] } else { [n, k] })?;
     let some = x.as_ref().narrow(0, 0, m.min(CHECKED_ROWS))?;
     if op == "matmul" {
-        drop(MatMulOps::<T>::matmul(&checker(), some, w.as_ref())?);
-        return boxed(move || MatMulOps::<T>::matmul(&Cpu::new(), x.as_ref(), w.as_ref()));
+        drop(checker().matmul(some, w.as_ref())?);
+        return boxed(move || Cpu::new().matmul(x.as_ref(), w.as_ref()));
     }
-    drop(LinearOps::<T>::linear(&checker(), some, w.as_ref())?);
-    boxed(move || LinearOps::<T>::linear(&Cpu::new(), x.as_ref(), w.as_ref()))
+    drop(checker().linear(some, w.as_ref())?);
+    boxed(move || Cpu::new().linear(x.as_ref(), w.as_ref()))
 }
 
 /// Batch, channels, height, width, output channels, kernel and groups; stride 1, and padding that keeps the extents.
@@ -268,8 +264,8 @@ fn elementwise<T: Float>(op: &str, dims: &[usize]) -> Result<Run> {
             checked!(b => b.powf(&x, 1.7))
         }
         "clamp" => checked!(b => b.clamp(x.as_ref(), T::from_f64(-0.5), T::from_f64(0.5))),
-        "eq" => checked!(b => CompareOps::eq(b, x.as_ref(), y.as_ref())),
-        "lt" => checked!(b => CompareOps::lt(b, x.as_ref(), y.as_ref())),
+        "eq" => checked!(b => b.eq(x.as_ref(), y.as_ref())),
+        "lt" => checked!(b => b.lt(x.as_ref(), y.as_ref())),
         "transpose" => checked!(b => b.contiguous(x.as_ref().transpose(0, 1)?)),
         "add" => checked!(b => b.add(x.as_ref(), y.as_ref())),
         "swiglu" => checked!(b => b.swiglu(x.as_ref(), y.as_ref())),

@@ -65,7 +65,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
             let v = if part.keys_are_values { k } else { projected.heads(2, kv_heads)? };
             match &part.value_norm {
                 Some(ones) => {
-                    let v = b.rms_norm(v, ones, RmsNorm::eps(norm_eps))?;
+                    let v = b.rms_norm(v, ones, norm_eps)?;
                     past.add_rotated(b, k, v.as_ref(), rotation)?;
                 }
                 None => past.add_rotated(b, k, v, rotation)?,
@@ -135,8 +135,8 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         let caches = match past {
             Keys::Apart(caches, _) => caches,
             Keys::Paged(cache, step) => {
-                let (q, pages) = (q.reshape(&[n, heads, head_dim])?, step.pages());
-                let o = b.attention_paged(q, cache.keys(), cache.values()?, pages, extras, op)?;
+                let (q, paging) = (q.reshape(&[n, heads, head_dim])?, step.paging());
+                let o = b.attention_paged(q, cache.keys(), cache.values()?, paging, extras, op)?;
                 return Ok(o.reshape(&[n, heads * value_dim])?);
             }
         };

@@ -8,8 +8,8 @@ use ops_core::{Float, Replay, Space, Tensor, View};
 
 /// A backend on which texts can be continued. It counts the steps, so that positions and lengths do not come
 /// from the host.
-pub trait Continues<T: Float>: Transformer<T> + Replay + ElementwiseOps<u32> + CopyOps<u32> {}
-impl<T: Float, B: Transformer<T> + Replay + ElementwiseOps<u32> + CopyOps<u32>> Continues<T> for B {}
+pub trait Continues<T: Float>: Transformer<T> + Replay + ElementwiseOps<u32> {}
+impl<T: Float, B: Transformer<T> + Replay + ElementwiseOps<u32>> Continues<T> for B {}
 
 /// Continues texts in [`Pages`] token by token, with one recorded step.
 ///
@@ -196,15 +196,15 @@ impl<'s, T: Float, B: Continues<T>> Continuation<'s, T, B> {
         let row = IndexSelect::axis(0);
         for (all, now) in places {
             let now = now.as_mut().reshape(&[1, texts])?;
-            IndexOps::<u32>::index_select_into(b, all, &plan.row, now, row)?;
+            b.index_select_into(all, &plan.row, now, row)?;
         }
-        IndexOps::<i64>::index_select_into(b, &plan.counters, &plan.row, &mut plan.counter, row)?;
+        b.index_select_into(&plan.counters, &plan.row, &mut plan.counter, row)?;
         let logits = self.model.logits_paged(b, self.pages, step)?;
         let counter = plan.counter.as_ref().reshape(&[texts])?;
         self.draws.draw(b, logits.as_ref(), counter, self.sample)?;
-        CopyOps::<u32>::copy_into(b, self.draws.ids()?, &mut step.ids)?;
-        let next = ElementwiseOps::<u32>::add(b, &plan.row, &plan.one)?;
-        Ok(CopyOps::<u32>::copy_into(b, &next, &mut plan.row)?)
+        b.copy_into(self.draws.ids()?, &mut step.ids)?;
+        let next = b.add(&plan.row, &plan.one)?;
+        Ok(b.copy_into(&next, &mut plan.row)?)
     }
 }
 

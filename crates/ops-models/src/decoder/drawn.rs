@@ -1,6 +1,8 @@
 //! Drawn tokens, each with the logit that it was drawn by.
 use crate::{NanLogit, Result};
-use ops_core::ops::{ElementwiseOps, IndexOps, IndexSelect, Sample, SamplingOps};
+use ops_core::ops::{
+    ElementwiseMethods, ElementwiseOps, IndexMethods, IndexOps, Sample, SamplingMethods, SamplingOps,
+};
 use ops_core::{Backend, DType, Error, Layout, Space, Tensor, TensorMut, TensorRef, View};
 
 /// The token drawn for a text of a step, or why there is none.
@@ -67,7 +69,7 @@ impl<S: Space> Draws<S> {
         sample: Sample<f32>,
     ) -> Result<()>
     where
-        B: SamplingOps<f32> + IndexOps<f32> + ElementwiseOps<f32> + Backend<Space = S>,
+        B: SamplingOps<f32> + IndexOps + ElementwiseOps<f32> + Backend<Space = S>,
     {
         let texts = counter.dims()[0];
         let (ids, mut bits) = self.0.as_mut().split_at(0, 1)?;
@@ -77,9 +79,9 @@ impl<S: Space> Draws<S> {
         let numbers = numbers.ok_or(Error::Align { operand: "logits of drawn tokens", dtype: DType::F32 })?;
         let numbers = TensorMut::<S, f32>::new(numbers, Layout::contiguous(&[texts])?)?;
         // The logits of all drawn ids in all texts; each text's own is on the diagonal.
-        let all = IndexOps::<f32>::index_select(b, logits, ids.as_ref(), IndexSelect::axis(1))?;
+        let all = b.index_select(logits, ids.as_ref(), 1)?;
         let own = all.as_ref().with_layout(Layout::strided(&[texts], &[texts as isize + 1], 0)?)?;
-        Ok(ElementwiseOps::<f32>::affine_into(b, own, numbers, 1.0, 0.0)?)
+        Ok(b.affine_into(own, numbers, 1.0, 0.0)?)
     }
 
     /// The tokens on the backend, `[texts]`.

@@ -5,6 +5,7 @@ use super::{Decoder, Layer, State, attention};
 use crate::pieces::{Linear, Loader, Norm};
 use crate::{Config, Error, Result};
 use ops_core::model::Transformer;
+use ops_core::ops::CopyMethods;
 use ops_core::{Backend, Float, Ref, Shape, Space, TensorOf, View};
 
 /// One layer with keys and values of its own. It reads the normed result of the model's last layer, and the next token.

@@ -5,7 +5,7 @@ use crate::pieces::Linear;
 use crate::{Config, Error, HeadShape, Result};
 use ops_core::Float;
 use ops_core::model::{RopeScaling, RopeTables, Transformer};
-use ops_core::ops::{CastOps, LinearOps};
+use ops_core::ops::{CastMethods, LinearMethods};
 use ops_gguf::Gguf;
 use std::collections::HashSet;
 use std::marker::PhantomData;
@@ -48,7 +48,7 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         }
         weights.iter().for_each(|name| self.mark(name));
         let rows: [_; N] = std::array::from_fn(|at| (weights[at].as_str(), [parts[at].1, dim]));
-        let weight = LinearOps::<T>::pack_weight(self.backend, self.weights.stacked(&rows)?)?;
+        let weight = self.backend.pack_weight::<T>(self.weights.stacked(&rows)?)?;
         let mut bias = Vec::new();
         for (name, (_, n)) in biases.iter().zip(&parts).filter(|_| biased > 0) {
             bias.extend(self.vector(name, *n)?.to_vec(self.backend)?);
@@ -97,7 +97,7 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
             key_norm: self.optional(&part("attn_k_norm.weight"), head_dim)?,
             value_norm: (value_norms && has_keys).then(|| self.ones(head_dim)).transpose()?,
             sinks: match self.optional(&part("attn_sinks.weight"), self.config.heads)? {
-                Some(sinks) => Some(CastOps::<T>::cast(self.backend, &sinks)?.into()),
+                Some(sinks) => Some(self.backend.cast::<T>(&sinks)?.into()),
                 None => None,
             },
         })

@@ -65,13 +65,10 @@ impl<S: Space, T: Float> Pages<S, T> {
     }
 }
 
-/// The operands `block_table`, `lengths` and `cu_q`.
-type TableLengthsStarts<'s, S> = (&'s Tensor<S, u32>, &'s Tensor<S, u32>, &'s Tensor<S, u32>);
-
 impl<S: Space> PagedStep<S> {
-    /// The inputs of [`attention_paged`](RaggedAttentionOps::attention_paged), except the cache.
-    pub(super) fn pages(&self) -> TableLengthsStarts<'_, S> {
-        (&self.block_table, &self.lengths, &self.cu_q)
+    /// The inputs of [`attention_paged`](RaggedAttentionMethods::attention_paged), except the cache.
+    pub(super) fn paging(&self) -> Paging<&Tensor<S, u32>> {
+        Paging { block_table: &self.block_table, lengths: &self.lengths, cu_q: &self.cu_q }
     }
     /// Uploads the inputs of a step. Each row is a sequence that already includes the step's tokens, and
     /// these tokens.
@@ -270,7 +267,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     /// [`NanLogit`](crate::NanLogit), at every temperature.
     ///
     /// # Errors
-    /// As [`forward_paged`](Self::forward_paged), and the errors of [`SamplingOps::sample`].
+    /// As [`forward_paged`](Self::forward_paged), and the errors of [`SamplingMethods::sample`].
     pub fn sample_paged(
         &self,
         b: &B,
@@ -398,6 +395,6 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         if step.last.dims() == step.ids.dims() {
             return Ok(h);
         }
-        Ok(b.index_select(&h, &step.last, IndexSelect::axis(0))?)
+        Ok(b.index_select(&h, &step.last, 0)?)
     }
 }

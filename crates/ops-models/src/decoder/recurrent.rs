@@ -95,8 +95,8 @@ impl<S: Space, T: Float> Memory<S, T> {
             return Ok(Memory { inputs: zeros.0, heads: zeros.1, is_stale: false });
         }
         Ok(Memory {
-            inputs: CastOps::<T>::cast(backend, &self.inputs)?,
-            heads: CastOps::<f32>::cast(backend, &self.heads)?,
+            inputs: backend.cast::<T>(&self.inputs)?,
+            heads: backend.cast::<f32>(&self.heads)?,
             is_stale: false,
         })
     }
@@ -246,18 +246,18 @@ impl<T: Float, B: Transformer<T>> Recurrent<T, B> {
         } else {
             x.reshape(&[t, key_heads, 1, key_dim])?.broadcast(&[t, key_heads, served, key_dim])?
         };
-        Ok(b.l2_norm(repeated, L2Norm::eps(HEAD_EPS))?.reshape(&[t, value_heads, key_dim])?)
+        Ok(b.l2_norm(repeated, HEAD_EPS)?.reshape(&[t, value_heads, key_dim])?)
     }
 
     /// The logarithm of the decay of each head's state, and the share of the new value: `[t, value_heads]`
     /// each, in f32.
     fn gates(&self, b: &B, h: Ref<'_, B, T>) -> Result<(TensorOf<B, f32>, TensorOf<B, f32>)> {
-        let decay = CastOps::<f32>::cast(b, &self.decay.apply(b, h)?)?;
+        let decay = b.cast::<f32>(&self.decay.apply(b, h)?)?;
         let x = b.add(&decay, &self.decay_bias)?;
         // softplus(x) = max(x, 0) − ln sigmoid(|x|), which cannot overflow.
         let tail = b.log(&b.sigmoid(&b.unary(&x, UnaryFn::Abs)?)?)?;
         let softplus = b.sub(&b.unary(&x, UnaryFn::Relu)?, &tail)?;
-        let beta = CastOps::<f32>::cast(b, &self.beta.apply(b, h)?)?;
+        let beta = b.cast::<f32>(&self.beta.apply(b, h)?)?;
         Ok((b.mul(&softplus, &self.decay_rate)?, b.sigmoid(&beta)?))
     }
 }

@@ -6,7 +6,8 @@ use crate::keys::Keys;
 use crate::pieces::{Dense, Linear, Loader, Norm};
 use crate::{Activation, Config, NormKind, Result};
 use ops_core::model::{RopeScaling, RopeTables, Transformer, Weight};
-use ops_core::ops::LinearOps;
+use ops_core::ops::LinearMethods;
+use ops_core::ops::{CastMethods, EmbeddingMethods};
 use ops_core::{Float, TensorOf};
 use ops_gguf::Gguf;
 
@@ -173,7 +174,7 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T, EncoderConfig> {
             bias.extend(self.vector(name, dim)?.to_vec(self.backend)?);
         }
         Ok(Linear {
-            weight: LinearOps::<T>::pack_weight(self.backend, weight)?,
+            weight: self.backend.pack_weight::<T>(weight)?,
             bias: Some(self.backend.tensor(&[3 * dim], &bias)?),
         })
     }

@@ -58,7 +58,7 @@ impl<T: Float, B: Transformer<T>> Stack<T, B> {
             Added::Nothing => {}
             Added::Type(row) => x = b.add(&x, row)?,
             Added::Position(table) => {
-                x = b.add(&x, &b.index_select(table, &batch.places, IndexSelect::axis(0))?)?;
+                x = b.add(&x, &b.index_select(table, &batch.places, 0)?)?;
             }
         }
         x = self.norm.apply(b, x.as_ref())?;
@@ -129,7 +129,8 @@ impl<T: Float, B: Transformer<T>> Stack<T, B> {
         } else {
             let by_head = |heads: usize| [x.dims()[0], heads, dim / config.heads];
             let part = |i: usize| all.as_ref().reshape(&by_head(3 * heads))?.narrow(1, i * heads, heads);
-            let (rows, starts) = (o.as_mut().reshape(&by_head(heads))?, (&batch.starts, &batch.starts));
+            let rows = o.as_mut().reshape(&by_head(heads))?;
+            let starts = Starts { queries: &batch.starts, keys: &batch.starts };
             b.attention_varlen_into(part(0)?, part(1)?, part(2)?, starts, extras, rows, op)?;
         }
         layer.output.apply(b, o.as_ref())

@@ -98,12 +98,12 @@ fn largest<T: Float, B: Transformer<T>>(
     gate: &TensorOf<B, T>,
     deviations: f64,
 ) -> Result<TensorOf<B, T>> {
-    let gate = CastOps::<f32>::cast(b, gate)?;
+    let gate = b.cast::<f32>(gate)?;
     let of_row = Axes::from(-1).keep_dims();
     let off = b.sub(&gate, &b.mean(&gate, of_row)?)?;
     let deviation = b.sqrt(&b.mean(&b.sqr(&off)?, of_row)?)?;
-    let least = ElementwiseOps::<f32>::affine(b, &deviation, deviations, 0.0)?;
-    Ok(CastOps::<T>::cast(b, &b.relu(&b.sub(&off, &least)?)?)?)
+    let least = b.affine(&deviation, deviations, 0.0)?;
+    Ok(b.cast::<T>(&b.relu(&b.sub(&off, &least)?)?)?)
 }
 
 impl<B: Backend> Mixture<B> {

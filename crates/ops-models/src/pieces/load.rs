@@ -2,7 +2,7 @@
 use super::{Linear, Norm};
 use crate::{Config, Error, NormKind, Result};
 use ops_core::model::Transformer;
-use ops_core::ops::{CastOps, ElementwiseOps, LinearOps};
+use ops_core::ops::{CastMethods, ElementwiseMethods, LinearMethods};
 use ops_core::{Float, TensorOf};
 use ops_gguf::{Gguf, Weights};
 use std::cell::RefCell;
@@ -95,13 +95,13 @@ impl<'g, T: Float, B: Transformer<T>, C> Loader<'g, B, T, C> {
             return Err(Error::Tensor { name: bias, got: "a bias".into(), wanted });
         }
         let weight = self.weights.row_groups(&name, dims, groups)?;
-        Ok(Linear { weight: LinearOps::<T>::pack_weight(self.backend, weight)?, bias: None })
+        Ok(Linear { weight: self.backend.pack_weight::<T>(weight)?, bias: None })
     }
 
     /// A matrix for ops that need it in the type that the model computes in.
     pub(crate) fn matrix_in_t(&self, name: &str, dims: [usize; 2]) -> Result<TensorOf<B, T>> {
         self.mark(name);
-        Ok(CastOps::<T>::cast(self.backend, &self.weights.matrix(name, dims)?)?)
+        Ok(self.backend.cast::<T>(&self.weights.matrix(name, dims)?)?)
     }
 
     /// Counts the tensors of these layers as read.
@@ -148,14 +148,14 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
     pub(crate) fn of_stream(&self, mut norm: Norm<B>) -> Result<Norm<B>> {
         let unit = self.config.stream_unit::<T>();
         if unit != 1.0 {
-            ElementwiseOps::<f32>::affine_inplace(self.backend, &mut norm.weight, 1.0 / unit, 0.0)?;
+            self.backend.affine_inplace(&mut norm.weight, 1.0 / unit, 0.0)?;
         }
         Ok(norm)
     }
 
     pub(crate) fn ones(&self, len: usize) -> Result<TensorOf<B, f32>> {
         let mut ones = self.backend.zeros(&[len])?;
-        ElementwiseOps::<f32>::affine_inplace(self.backend, &mut ones, 0.0, 1.0)?;
+        self.backend.affine_inplace(&mut ones, 0.0, 1.0)?;
         Ok(ones)
     }
 

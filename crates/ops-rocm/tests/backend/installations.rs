@@ -1,6 +1,6 @@
 //! Installations of ROCm as packages, Python's wheels and distributions leave them, made of the stand-in's libraries.
 use ops_core::Backend;
-use ops_core::ops::MatMulOps;
+use ops_core::ops::MatMulMethods;
 use ops_rocm::{Policy, Rocm, Survey, Version};
 use standin_testing::with_standin;
 use std::fs;

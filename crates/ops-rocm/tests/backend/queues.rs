@@ -43,7 +43,7 @@ fn embed(rocm: &Rocm, ids: &[u32]) {
     let table = rocm.tensor(&[3, 32], &[1.0f32; 96]).unwrap();
     let table = rocm.quantize(table.as_ref(), DType::Block(&Q8_0)).unwrap();
     let ids = rocm.tensor(&[ids.len()], ids).unwrap();
-    EmbeddingOps::<f32>::embedding(rocm, table.as_ref(), ids.as_ref()).unwrap();
+    rocm.embedding::<f32>(table.as_ref(), ids.as_ref()).unwrap();
 }
 
 /// The op and the operand named by a wait that fails because of an index.

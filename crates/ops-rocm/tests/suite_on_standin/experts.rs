@@ -1,6 +1,6 @@
 //! Products of rows with their experts' weight matrices, on all kinds of units.
 use crate::{devices, executed, suite_of};
-use ops_core::ops::ExpertOps;
+use ops_core::ops::ExpertMethods;
 use ops_core::{Backend, f16};
 use ops_kernels::Family;
 use ops_rocm::Rocm;

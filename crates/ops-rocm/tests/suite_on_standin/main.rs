@@ -10,7 +10,7 @@ mod rows;
 
 use executed::Except;
 use golden::{replay, replay_products};
-use ops_core::ops::{LinearOps, MatMulOps, QuantOps, registry};
+use ops_core::ops::{LinearMethods, MatMulMethods, QuantMethods, registry};
 use ops_core::quant::Q8_0;
 use ops_core::{Backend, DType, f16};
 use ops_kernels::{ElementType, Family};

@@ -1,7 +1,7 @@
 //! Files that are not cases, cases that contradict themselves, and forms that do not occur in the recorded cases.
 use super::*;
 use ops_core::Backend as _;
-use ops_core::ops::{ActivationOps as _, UnaryFn};
+use ops_core::ops::{ActivationMethods, UnaryFn};
 use ops_cpu::Reference;
 use safetensors::SafeTensors;
 use safetensors::tensor::TensorView;

@@ -1,7 +1,8 @@
 //! The problem that is timed for each op. At the largest scale its sizes are those of a decoder. A knob that is a threshold
 //! between two kernels needs several sizes.
 use ops_core::ops::{
-    Attention, AttentionOps, ElementwiseOps, ExpertOps, LinearOps, MatMulOps, NormOps, RmsNorm,
+    Attention, AttentionMethods, ElementwiseMethods, ExpertMethods, LinearMethods, MatMulMethods,
+    NormMethods, RmsNorm,
 };
 use ops_core::quant::{Block, BlockQ8_0};
 use ops_core::{Backend, Error, Reason, Result, TensorOf, f16};

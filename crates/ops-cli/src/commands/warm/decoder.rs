@@ -3,7 +3,10 @@
 use crate::exit::Failure;
 use ops_core::model::{KvCache, Transformer};
 use ops_core::ops::registry;
-use ops_core::ops::{AddRmsNorm, Attention, LinearOps, RmsNorm, Rope, RopeForm};
+use ops_core::ops::{
+    ActivationMethods, AttentionMethods, CastMethods, EmbeddingMethods, NormMethods, RopeMethods,
+};
+use ops_core::ops::{AddRmsNorm, Attention, LinearMethods, RmsNorm, Rope, RopeForm};
 use ops_core::{AnyOf, Backend, DType, Float, Result, Shape, TensorOf, View};
 use ops_gguf::{Metadata, Outline, TensorOutline};
 
@@ -125,7 +128,7 @@ impl Decoder {
         weight: &Matrix,
         rows: usize,
     ) -> Result<TensorOf<B, T>> {
-        let packed = LinearOps::<T>::pack_weight(b, empty(b, weight)?)?;
+        let packed = b.pack_weight::<T>(empty(b, weight)?)?;
         let k = weight.dims[1] * weight.dtype.values();
         let x: TensorOf<B, T> = b.empty(Shape::new(&[rows, k])?)?;
         b.linear(&x, &packed)

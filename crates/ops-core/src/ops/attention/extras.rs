@@ -1,4 +1,4 @@
-//! Optional operands of attention.
+//! Operands of attention that belong together.
 use crate::{AnyRef, Space};
 
 /// The optional operands of [`Attention`](super::Attention).
@@ -19,15 +19,38 @@ impl<'a, S: Space> AttentionExtras<'a, S> {
         Self::default()
     }
     /// Adds a mask that broadcasts to `[b, h, t, s]`. Floats are added to the scores; a `u8` of 0 hides the key.
-    pub fn mask(self, mask: AnyRef<'a, S>) -> Self {
-        AttentionExtras { mask: Some(mask), ..self }
+    pub fn mask(self, mask: impl Into<AnyRef<'a, S>>) -> Self {
+        AttentionExtras { mask: Some(mask.into()), ..self }
     }
     /// Adds alibi slopes, one per head.
-    pub fn alibi(self, slopes: AnyRef<'a, S>) -> Self {
-        AttentionExtras { alibi: Some(slopes), ..self }
+    pub fn alibi(self, slopes: impl Into<AnyRef<'a, S>>) -> Self {
+        AttentionExtras { alibi: Some(slopes.into()), ..self }
     }
     /// Adds sinks, one per head, in the type of `q`: scores without a value, which take a share of every row's weight.
-    pub fn sinks(self, sinks: AnyRef<'a, S>) -> Self {
-        AttentionExtras { sinks: Some(sinks), ..self }
+    pub fn sinks(self, sinks: impl Into<AnyRef<'a, S>>) -> Self {
+        AttentionExtras { sinks: Some(sinks.into()), ..self }
     }
+}
+
+/// Where the sequences of [`attention_varlen`](super::RaggedAttentionMethods::attention_varlen) start.
+///
+/// Each is a tensor of `u32` with one element more than there are sequences. Sequence `i` has the rows from element `i` to
+/// element `i + 1`.
+#[derive(Clone, Copy, Debug)]
+pub struct Starts<Q, K = Q> {
+    /// Of the queries: the operand `cu_q`.
+    pub queries: Q,
+    /// Of the keys and values: the operand `cu_k`.
+    pub keys: K,
+}
+
+/// Where the keys of the sequences of [`attention_paged`](super::RaggedAttentionMethods::attention_paged) are in the cache.
+#[derive(Clone, Copy, Debug)]
+pub struct Paging<B, L = B, Q = B> {
+    /// The blocks of each sequence, `[sequences, blocks]`, of any index type.
+    pub block_table: B,
+    /// The number of keys of each sequence, of any index type.
+    pub lengths: L,
+    /// Where the queries of each sequence start, as in [`Starts`].
+    pub cu_q: Q,
 }

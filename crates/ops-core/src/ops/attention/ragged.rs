@@ -1,16 +1,27 @@
 //! The methods for attention over sequences of different lengths.
 use super::paged::args::attention_paged;
 use super::varlen::args::attention_varlen;
-use super::{Attention, AttentionExtras, AttentionPaged, AttentionVarlen, denominators, rows_of_values};
-use crate::{AnyRef, AsAny, AsView, AsViewMut, Error, Execute, Float, Result, Space, TensorMut, TensorOf};
+use super::{
+    Attention, AttentionExtras, AttentionPaged, AttentionVarlen, Paging, Starts, denominators, rows_of_values,
+};
+use crate::ops::declare::family;
+use crate::{
+    AnyRef, AsAny, AsView, AsViewMut, Backend, Error, Execute, Float, Result, Space, TensorMut, TensorOf,
+};
 
-/// Attention in `T` over sequences of different lengths, whose rows are concatenated or in the blocks of a
-/// paged cache.
-///
-/// The options are those of [`Attention`]. These ops take the alibi slopes and sinks of [`AttentionExtras`],
-/// but no mask.
-pub trait RaggedAttentionOps<T: Float>: Execute<AttentionVarlen<T>> + Execute<AttentionPaged<T>> {
-    /// [`AttentionVarlen`]: `starts` are `cu_q` and `cu_k`.
+family! {
+    /// Attention in `T` over sequences of different lengths, whose rows are concatenated or in the blocks of a
+    /// paged cache.
+    ///
+    /// The options are those of [`Attention`]. These ops take the alibi slopes and sinks of [`AttentionExtras`],
+    /// but no mask.
+    pub trait RaggedAttentionOps<T: Float>: Execute<AttentionVarlen<T>>, Execute<AttentionPaged<T>>;
+    methods RaggedAttentionMethods;
+}
+
+/// The methods of [`RaggedAttentionOps`].
+pub trait RaggedAttentionMethods: Backend {
+    /// [`AttentionVarlen`] of the sequences that `starts` divides the rows into.
     ///
     /// # Errors
     /// [`Error::Shape`], [`Error::Param`], [`Error::Index`] and any error that the backend reports.
@@ -22,20 +33,24 @@ pub trait RaggedAttentionOps<T: Float>: Execute<AttentionVarlen<T>> + Execute<At
     /// let (q, k) = (b.zeros::<f32>(&[2, 1, 2])?, b.zeros(&[3, 1, 2])?);
     /// let v = b.tensor(&[3, 1, 1], &[1.0f32, 3.0, 7.0])?;
     /// let starts = (b.tensor(&[3], &[0u32, 1, 2])?, b.tensor(&[3], &[0u32, 2, 3])?);
-    /// let starts = (&starts.0, &starts.1);
+    /// let starts = &starts;
     /// let o = b.attention_varlen(&q, &k, &v, starts, AttentionExtras::new(), Attention::causal())?;
     /// assert_eq!(o.to_vec(&b)?, [2.0, 7.0]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn attention_varlen(
+    fn attention_varlen<T: Float>(
         &self,
         q: impl AsView<Self::Space, T>,
         k: impl AsView<Self::Space, T>,
         v: impl AsView<Self::Space, T>,
-        starts: (impl AsView<Self::Space, u32>, impl AsView<Self::Space, u32>),
+        starts: Starts<impl AsView<Self::Space, u32>, impl AsView<Self::Space, u32>>,
         extras: AttentionExtras<'_, Self::Space>,
-        op: Attention<T>,
-    ) -> Result<TensorOf<Self, T>> {
+        op: impl Into<Attention<T>>,
+    ) -> Result<TensorOf<Self, T>>
+    where
+        Self: RaggedAttentionOps<T>,
+    {
+        let op = op.into();
         let mut o = self.empty(rows_of_values(&q.view(), &v.view())?)?;
         self.attention_varlen_into(q, k, v, starts, extras, &mut o, op)?;
         Ok(o)
@@ -45,18 +60,22 @@ pub trait RaggedAttentionOps<T: Float>: Execute<AttentionVarlen<T>> + Execute<At
     /// # Errors
     /// As [`attention_varlen`](Self::attention_varlen), and for an output of another shape.
     #[allow(clippy::too_many_arguments)]
-    fn attention_varlen_into(
+    fn attention_varlen_into<T: Float>(
         &self,
         q: impl AsView<Self::Space, T>,
         k: impl AsView<Self::Space, T>,
         v: impl AsView<Self::Space, T>,
-        starts: (impl AsView<Self::Space, u32>, impl AsView<Self::Space, u32>),
+        starts: Starts<impl AsView<Self::Space, u32>, impl AsView<Self::Space, u32>>,
         extras: AttentionExtras<'_, Self::Space>,
         mut o: impl AsViewMut<Self::Space, T>,
-        op: Attention<T>,
-    ) -> Result<()> {
+        op: impl Into<Attention<T>>,
+    ) -> Result<()>
+    where
+        Self: RaggedAttentionOps<T>,
+    {
+        let op = op.into();
         let outputs = (o.view_mut(), None);
-        self.run(&AttentionVarlen::of(op), varlen((&q, &k, &v), (&starts.0, &starts.1), &extras, outputs)?)
+        self.run(&AttentionVarlen::of(op), varlen((&q, &k, &v), &starts, &extras, outputs)?)
     }
     /// [`AttentionVarlen`] and the logarithm of each row's denominator, from which results over parts of the keys can be merged.
     ///
@@ -68,46 +87,55 @@ pub trait RaggedAttentionOps<T: Float>: Execute<AttentionVarlen<T>> + Execute<At
     /// # let b = ops_cpu::Cpu::new();
     /// let (q, k) = (b.zeros::<f32>(&[2, 1, 2])?, b.zeros(&[3, 1, 2])?);
     /// let v = b.tensor(&[3, 1, 1], &[1.0f32, 3.0, 7.0])?;
-    /// let (cu_q, cu_k) = (b.tensor(&[3], &[0u32, 1, 2])?, b.tensor(&[3], &[0u32, 2, 3])?);
-    /// let extras = AttentionExtras::new();
-    /// let (o, lse) = b.attention_varlen_lse(&q, &k, &v, (&cu_q, &cu_k), extras, Attention::causal())?;
+    /// let (queries, keys) = (b.tensor(&[3], &[0u32, 1, 2])?, b.tensor(&[3], &[0u32, 2, 3])?);
+    /// let (starts, extras) = (Starts { queries: &queries, keys: &keys }, AttentionExtras::new());
+    /// let (o, lse) = b.attention_varlen_lse(&q, &k, &v, starts, extras, Attention::causal())?;
     /// assert_eq!(o.to_vec(&b)?, [2.0, 7.0]);
     /// assert_eq!((lse.dims(), lse.to_vec(&b)?), (&[2, 1][..], vec![2.0f32.ln(), 0.0]));
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn attention_varlen_lse(
+    fn attention_varlen_lse<T: Float>(
         &self,
         q: impl AsView<Self::Space, T>,
         k: impl AsView<Self::Space, T>,
         v: impl AsView<Self::Space, T>,
-        starts: (impl AsView<Self::Space, u32>, impl AsView<Self::Space, u32>),
+        starts: Starts<impl AsView<Self::Space, u32>, impl AsView<Self::Space, u32>>,
         extras: AttentionExtras<'_, Self::Space>,
-        op: Attention<T>,
-    ) -> Result<(TensorOf<Self, T>, TensorOf<Self, f32>)> {
+        op: impl Into<Attention<T>>,
+    ) -> Result<(TensorOf<Self, T>, TensorOf<Self, f32>)>
+    where
+        Self: RaggedAttentionOps<T>,
+    {
+        let op = op.into();
         let mut o = self.empty(rows_of_values(&q.view(), &v.view())?)?;
         let mut lse = self.empty(denominators(&q.view())?)?;
-        self.attention_varlen_lse_into(q, k, v, starts, extras, (&mut o, &mut lse), op)?;
+        self.attention_varlen_lse_into(q, k, v, starts, extras, &mut o, &mut lse, op)?;
         Ok((o, lse))
     }
-    /// [`attention_varlen_lse`](Self::attention_varlen_lse) into `outputs`, which are `o` and `lse[n, h]`.
+    /// [`attention_varlen_lse`](Self::attention_varlen_lse) into `o` and `lse[n, h]`.
     ///
     /// # Errors
     /// As [`attention_varlen_lse`](Self::attention_varlen_lse), and for an output of another shape.
     #[allow(clippy::too_many_arguments)]
-    fn attention_varlen_lse_into(
+    fn attention_varlen_lse_into<T: Float>(
         &self,
         q: impl AsView<Self::Space, T>,
         k: impl AsView<Self::Space, T>,
         v: impl AsView<Self::Space, T>,
-        starts: (impl AsView<Self::Space, u32>, impl AsView<Self::Space, u32>),
+        starts: Starts<impl AsView<Self::Space, u32>, impl AsView<Self::Space, u32>>,
         extras: AttentionExtras<'_, Self::Space>,
-        mut outputs: (impl AsViewMut<Self::Space, T>, impl AsViewMut<Self::Space, f32>),
-        op: Attention<T>,
-    ) -> Result<()> {
-        let outputs = (outputs.0.view_mut(), Some(outputs.1.view_mut()));
-        self.run(&AttentionVarlen::of(op), varlen((&q, &k, &v), (&starts.0, &starts.1), &extras, outputs)?)
+        mut o: impl AsViewMut<Self::Space, T>,
+        mut lse: impl AsViewMut<Self::Space, f32>,
+        op: impl Into<Attention<T>>,
+    ) -> Result<()>
+    where
+        Self: RaggedAttentionOps<T>,
+    {
+        let op = op.into();
+        let outputs = (o.view_mut(), Some(lse.view_mut()));
+        self.run(&AttentionVarlen::of(op), varlen((&q, &k, &v), &starts, &extras, outputs)?)
     }
-    /// [`AttentionPaged`]: `pages` are `block_table`, `lengths` and `cu_q`.
+    /// [`AttentionPaged`] with the keys that `pages` finds in the cache.
     ///
     /// # Errors
     /// [`Error::Shape`], [`Error::DType`], [`Error::Param`], [`Error::Index`] and any error that the backend reports.
@@ -120,20 +148,24 @@ pub trait RaggedAttentionOps<T: Float>: Execute<AttentionVarlen<T>> + Execute<At
     /// let v = b.tensor(&[3, 2, 1, 1], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0])?;
     /// let (block_table, lengths) = (b.tensor(&[1, 2], &[2u32, 0])?, b.tensor(&[1], &[3u32])?);
     /// let cu_q = b.tensor(&[2], &[0u32, 1])?;
-    /// let pages = (&block_table, &lengths, &cu_q);
+    /// let pages = Paging { block_table: &block_table, lengths: &lengths, cu_q: &cu_q };
     /// let o = b.attention_paged(&q, &k, &v, pages, AttentionExtras::new(), Attention::causal())?;
     /// assert!((o.to_vec(&b)?[0] - 4.0).abs() < 1e-6); // The mean of 5, 6 and 1.
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn attention_paged(
+    fn attention_paged<T: Float>(
         &self,
         q: impl AsView<Self::Space, T>,
         k: impl AsView<Self::Space, T>,
         v: impl AsView<Self::Space, T>,
-        pages: (impl AsAny<Self::Space>, impl AsAny<Self::Space>, impl AsView<Self::Space, u32>),
+        pages: Paging<impl AsAny<Self::Space>, impl AsAny<Self::Space>, impl AsView<Self::Space, u32>>,
         extras: AttentionExtras<'_, Self::Space>,
-        op: Attention<T>,
-    ) -> Result<TensorOf<Self, T>> {
+        op: impl Into<Attention<T>>,
+    ) -> Result<TensorOf<Self, T>>
+    where
+        Self: RaggedAttentionOps<T>,
+    {
+        let op = op.into();
         let mut o = self.empty(rows_of_values(&q.view(), &v.view())?)?;
         self.attention_paged_into(q, k, v, pages, extras, &mut o, op)?;
         Ok(o)
@@ -143,19 +175,22 @@ pub trait RaggedAttentionOps<T: Float>: Execute<AttentionVarlen<T>> + Execute<At
     /// # Errors
     /// As [`attention_paged`](Self::attention_paged), and for an output of another shape.
     #[allow(clippy::too_many_arguments)]
-    fn attention_paged_into(
+    fn attention_paged_into<T: Float>(
         &self,
         q: impl AsView<Self::Space, T>,
         k: impl AsView<Self::Space, T>,
         v: impl AsView<Self::Space, T>,
-        pages: (impl AsAny<Self::Space>, impl AsAny<Self::Space>, impl AsView<Self::Space, u32>),
+        pages: Paging<impl AsAny<Self::Space>, impl AsAny<Self::Space>, impl AsView<Self::Space, u32>>,
         extras: AttentionExtras<'_, Self::Space>,
         mut o: impl AsViewMut<Self::Space, T>,
-        op: Attention<T>,
-    ) -> Result<()> {
-        let (table, lengths) = (pages.0.any_view(), pages.1.any_view());
+        op: impl Into<Attention<T>>,
+    ) -> Result<()>
+    where
+        Self: RaggedAttentionOps<T>,
+    {
+        let op = op.into();
         let outputs = (o.view_mut(), None);
-        let args = paged((&q, &k, &v), (table, lengths, &pages.2), &extras, outputs)?;
+        let args = paged((&q, &k, &v), &pages, &extras, outputs)?;
         self.run(&AttentionPaged::of(op), args)
     }
     /// [`AttentionPaged`] and the logarithm of each row's denominator, from which results over parts of the keys can be merged.
@@ -170,70 +205,81 @@ pub trait RaggedAttentionOps<T: Float>: Execute<AttentionVarlen<T>> + Execute<At
     /// let v = b.tensor(&[2, 2, 1, 1], &[1.0f32, 3.0, 5.0, 7.0])?;
     /// let (block_table, lengths) = (b.tensor(&[1, 1], &[1u32])?, b.tensor(&[1], &[2u32])?);
     /// let cu_q = b.tensor(&[2], &[0u32, 1])?;
-    /// let (pages, extras) = ((&block_table, &lengths, &cu_q), AttentionExtras::new());
+    /// let pages = Paging { block_table: &block_table, lengths: &lengths, cu_q: &cu_q };
+    /// let extras = AttentionExtras::new();
     /// let (o, lse) = b.attention_paged_lse(&q, &k, &v, pages, extras, Attention::causal())?;
     /// assert_eq!((o.to_vec(&b)?, lse.to_vec(&b)?), (vec![6.0], vec![2.0f32.ln()]));
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn attention_paged_lse(
+    fn attention_paged_lse<T: Float>(
         &self,
         q: impl AsView<Self::Space, T>,
         k: impl AsView<Self::Space, T>,
         v: impl AsView<Self::Space, T>,
-        pages: (impl AsAny<Self::Space>, impl AsAny<Self::Space>, impl AsView<Self::Space, u32>),
+        pages: Paging<impl AsAny<Self::Space>, impl AsAny<Self::Space>, impl AsView<Self::Space, u32>>,
         extras: AttentionExtras<'_, Self::Space>,
-        op: Attention<T>,
-    ) -> Result<(TensorOf<Self, T>, TensorOf<Self, f32>)> {
+        op: impl Into<Attention<T>>,
+    ) -> Result<(TensorOf<Self, T>, TensorOf<Self, f32>)>
+    where
+        Self: RaggedAttentionOps<T>,
+    {
+        let op = op.into();
         let mut o = self.empty(rows_of_values(&q.view(), &v.view())?)?;
         let mut lse = self.empty(denominators(&q.view())?)?;
-        self.attention_paged_lse_into(q, k, v, pages, extras, (&mut o, &mut lse), op)?;
+        self.attention_paged_lse_into(q, k, v, pages, extras, &mut o, &mut lse, op)?;
         Ok((o, lse))
     }
-    /// [`attention_paged_lse`](Self::attention_paged_lse) into `outputs`, which are `o` and `lse[n, h]`.
+    /// [`attention_paged_lse`](Self::attention_paged_lse) into `o` and `lse[n, h]`.
     ///
     /// # Errors
     /// As [`attention_paged_lse`](Self::attention_paged_lse), and for an output of another shape.
     #[allow(clippy::too_many_arguments)]
-    fn attention_paged_lse_into(
+    fn attention_paged_lse_into<T: Float>(
         &self,
         q: impl AsView<Self::Space, T>,
         k: impl AsView<Self::Space, T>,
         v: impl AsView<Self::Space, T>,
-        pages: (impl AsAny<Self::Space>, impl AsAny<Self::Space>, impl AsView<Self::Space, u32>),
+        pages: Paging<impl AsAny<Self::Space>, impl AsAny<Self::Space>, impl AsView<Self::Space, u32>>,
         extras: AttentionExtras<'_, Self::Space>,
-        mut outputs: (impl AsViewMut<Self::Space, T>, impl AsViewMut<Self::Space, f32>),
-        op: Attention<T>,
-    ) -> Result<()> {
-        let (table, lengths) = (pages.0.any_view(), pages.1.any_view());
-        let outputs = (outputs.0.view_mut(), Some(outputs.1.view_mut()));
-        let args = paged((&q, &k, &v), (table, lengths, &pages.2), &extras, outputs)?;
+        mut o: impl AsViewMut<Self::Space, T>,
+        mut lse: impl AsViewMut<Self::Space, f32>,
+        op: impl Into<Attention<T>>,
+    ) -> Result<()>
+    where
+        Self: RaggedAttentionOps<T>,
+    {
+        let op = op.into();
+        let outputs = (o.view_mut(), Some(lse.view_mut()));
+        let args = paged((&q, &k, &v), &pages, &extras, outputs)?;
         self.run(&AttentionPaged::of(op), args)
     }
 }
-impl<T: Float, B: Execute<AttentionVarlen<T>> + Execute<AttentionPaged<T>>> RaggedAttentionOps<T> for B {}
 
 /// The operands `o` and `lse` of a call.
 type Outputs<'r, S, T> = (TensorMut<'r, S, T>, Option<TensorMut<'r, S, f32>>);
 
 fn varlen<'r, S: Space, T: Float>(
     (q, k, v): (&'r impl AsView<S, T>, &'r impl AsView<S, T>, &'r impl AsView<S, T>),
-    (cu_q, cu_k): (&'r impl AsView<S, u32>, &'r impl AsView<S, u32>),
+    starts: &'r Starts<impl AsView<S, u32>, impl AsView<S, u32>>,
     extras: &'r AttentionExtras<'_, S>,
     (o, lse): Outputs<'r, S, T>,
 ) -> Result<attention_varlen::Args<'r, S, T>> {
     let (sinks, alibi) = without_mask("attention_varlen", extras)?;
-    let (q, k, v, cu_q, cu_k) = (q.view(), k.view(), v.view(), cu_q.view(), cu_k.view());
+    let (q, k, v) = (q.view(), k.view(), v.view());
+    let (cu_q, cu_k) = (starts.queries.view(), starts.keys.view());
     Ok(attention_varlen::Args { q, k, v, cu_q, cu_k, sinks, alibi, o, lse })
 }
 
 fn paged<'r, S: Space, T: Float>(
     (q, k, v): (&'r impl AsView<S, T>, &'r impl AsView<S, T>, &'r impl AsView<S, T>),
-    (block_table, lengths, cu_q): (AnyRef<'r, S>, AnyRef<'r, S>, &'r impl AsView<S, u32>),
+    pages: &'r Paging<impl AsAny<S>, impl AsAny<S>, impl AsView<S, u32>>,
     extras: &'r AttentionExtras<'_, S>,
     (o, lse): Outputs<'r, S, T>,
 ) -> Result<attention_paged::Args<'r, S, T>> {
     let (sinks, alibi) = without_mask("attention_paged", extras)?;
-    let (q, k, v, cu_q) = (q.view(), k.view(), v.view(), cu_q.view());
+    let (q, k, v) = (q.view(), k.view(), v.view());
+    let (block_table, lengths) = (pages.block_table.any_view(), pages.lengths.any_view());
+    let cu_q = pages.cu_q.view();
     Ok(attention_paged::Args { q, k, v, block_table, lengths, cu_q, sinks, alibi, o, lse })
 }
 

@@ -38,9 +38,9 @@ pub struct ConvOptions<const N: usize> {
     pub groups: usize,
 }
 
-/// The options of [`conv1d`](super::ConvOps::conv1d).
+/// The options of [`conv1d`](super::ConvMethods::conv1d).
 pub type Conv1d = ConvOptions<1>;
-/// The options of [`conv2d`](super::ConvOps::conv2d).
+/// The options of [`conv2d`](super::ConvMethods::conv2d).
 pub type Conv2d = ConvOptions<2>;
 
 impl<const N: usize> Default for ConvOptions<N> {
@@ -88,9 +88,9 @@ pub struct ConvTransposeOptions<const N: usize> {
     pub groups: usize,
 }
 
-/// The options of [`conv_transpose1d`](super::ConvOps::conv_transpose1d).
+/// The options of [`conv_transpose1d`](super::ConvMethods::conv_transpose1d).
 pub type ConvTranspose1d = ConvTransposeOptions<1>;
-/// The options of [`conv_transpose2d`](super::ConvOps::conv_transpose2d).
+/// The options of [`conv_transpose2d`](super::ConvMethods::conv_transpose2d).
 pub type ConvTranspose2d = ConvTransposeOptions<2>;
 
 impl<const N: usize> Default for ConvTransposeOptions<N> {

@@ -1,11 +1,13 @@
 //! Products fused with the step that follows them.
 use super::{rows_times, summed_with};
-use crate::ops::declare::{methods, ops};
-use crate::ops::{ActivationOps, CastOps, Glu, GluFn, Linear, LinearOps};
+use crate::ops::declare::{family, methods, ops};
+use crate::ops::{
+    ActivationMethods, ActivationOps, CastMethods, CastOps, Glu, GluFn, Linear, LinearMethods, LinearOps,
+};
 use crate::parts::PartOperands;
 use crate::{
-    AsAny, AsView, DType, Error, Execute, Float, Layout, Op, Operands, Packing, Parts, Reason, Result, Role,
-    Shape, Tolerance,
+    AsAny, AsView, Backend, DType, Error, Execute, Float, Layout, Op, Operands, Packing, Parts, Reason,
+    Result, Role, Shape, Tolerance,
 };
 
 ops! {
@@ -74,19 +76,19 @@ where
     fn run_parts(&self, backend: &B, args: &mut args::linear_swiglu::Args<'_, B::Space, T>) -> Result<()> {
         let args::linear_swiglu::Args { x, gate, up, y } = args;
         let products = |x: crate::Ref<'_, B, T::Acc>| -> Result<_> {
-            let gate = LinearOps::<T::Acc>::linear(backend, x, *gate)?;
-            Ok((gate, LinearOps::<T::Acc>::linear(backend, x, *up)?))
+            let gate = backend.linear(x, *gate)?;
+            Ok((gate, backend.linear(x, *up)?))
         };
         if let Some(x) = x.any().typed::<T::Acc>() {
             let (gate, up) = products(x)?;
             if let Some(y) = y.reborrow().any().typed::<T::Acc>() {
-                return ActivationOps::<T::Acc>::swiglu_into(backend, &gate, &up, y);
+                return backend.swiglu_into(&gate, &up, y);
             }
         }
-        let wide = CastOps::<T::Acc>::cast(backend, *x)?;
+        let wide = backend.cast::<T::Acc>(*x)?;
         let (gate, up) = products(wide.as_ref())?;
-        let sums = ActivationOps::<T::Acc>::swiglu(backend, &gate, &up)?;
-        CastOps::<T>::cast_into(backend, &sums, y.reborrow())
+        let sums = backend.swiglu(&gate, &up)?;
+        backend.cast_into(&sums, y.reborrow())
     }
 
     fn parts_read(&self, backend: &B, operand: &'static str, packing: &'static Packing) -> bool {
@@ -110,9 +112,16 @@ impl Operands for Declared<'_> {
     }
 }
 
-/// Products in `T` fused with the step that follows them.
-pub trait FusedOps<T: Float>: Execute<LinearSwiglu<T>> {
+family! {
+    /// Products in `T` fused with the step that follows them.
+    pub trait FusedOps<T: Float>: Execute<LinearSwiglu<T>>;
+    methods FusedMethods;
+}
+
+/// The methods of [`FusedOps`].
+pub trait FusedMethods: Backend {
     methods! {
+        FusedOps<T: Float>;
         /// [`LinearSwiglu`]: `silu(x · gateᵀ) · (x · upᵀ)`.
         example
         /// let x = b.tensor(&[1, 2], &[1.0f32, 2.0])?;
@@ -133,12 +142,15 @@ pub trait FusedOps<T: Float>: Execute<LinearSwiglu<T>> {
     /// assert!(!b.fuses_linear_swiglu(&x, &weight, &weight));
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn fuses_linear_swiglu(
+    fn fuses_linear_swiglu<T: Float>(
         &self,
         x: impl AsView<Self::Space, T>,
         gate: impl AsAny<Self::Space>,
         up: impl AsAny<Self::Space>,
-    ) -> bool {
+    ) -> bool
+    where
+        Self: FusedOps<T>,
+    {
         let (x, gate, up) = (x.view(), gate.any_view(), up.any_view());
         let n = gate.operand("gate").dims().first().copied().unwrap_or(0);
         let Ok(shape) = crate::View::layout(&x).shape().with_last(n) else { return false };
@@ -148,4 +160,3 @@ pub trait FusedOps<T: Float>: Execute<LinearSwiglu<T>> {
         self.fuses(&LinearSwiglu::OP, &on)
     }
 }
-impl<T: Float, B: Execute<LinearSwiglu<T>>> FusedOps<T> for B {}

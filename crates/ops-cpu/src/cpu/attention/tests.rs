@@ -5,6 +5,7 @@ use super::split::Split;
 use super::tile::{Problem, pieces};
 use crate::host::raw::{Raw, RawMut};
 use crate::host::sequences::Sequences;
+use ops_core::ops::AttentionMethods;
 use ops_core::{DType, Element, Layout, Scalar, bf16};
 
 /// Numbers without a pattern in −1 .. 1.
@@ -122,7 +123,7 @@ fn splits_agree() {
 #[test]
 fn tiny_and_infinite_values_are_not_lost() {
     use ops_core::Backend;
-    use ops_core::ops::{Attention, AttentionOps};
+    use ops_core::ops::Attention;
     let (cpu, keys) = (Cpu::new(), 40);
     let q = cpu.zeros::<bf16>(&[1, HEADS, 1, WIDTH]).unwrap();
     let k = cpu.zeros::<bf16>(&[1, 1, keys, WIDTH]).unwrap();

@@ -105,7 +105,7 @@ impl<B: Backend> PerLayer<B> {
         let projected = self.projection.apply(b, x)?;
         let (t, all) = (projected.dims()[0], projected.dims()[1]);
         let rows = projected.reshape(&[t * (all / width), width])?;
-        let normed = b.rms_norm(&rows, &self.norm, RmsNorm::eps(self.norm_eps))?.reshape(&[t, all])?;
+        let normed = b.rms_norm(&rows, &self.norm, self.norm_eps)?.reshape(&[t, all])?;
         let mut own: TensorOf<B, T> = b.embedding(&self.table, ids)?;
         b.affine_inplace(&mut own, (width as f64).sqrt(), 0.0)?;
         let mut own = b.add(&normed, &own)?;
@@ -176,11 +176,11 @@ impl<B: Backend> Inputs<B> {
             b.mul(&b.gelu(&gate)?, own)?
         } else {
             // Without its unit, the gate of a large stream leaves the range of 16 bits.
-            let mut gate = CastOps::<f32>::cast(b, &gate)?;
-            ElementwiseOps::<f32>::affine_inplace(b, &mut gate, self.unit, 0.0)?;
-            let mut gated = b.mul(&ActivationOps::<f32>::gelu(b, &gate)?, &CastOps::<f32>::cast(b, own)?)?;
-            ElementwiseOps::<f32>::affine_inplace(b, &mut gated, self.unit.recip(), 0.0)?;
-            CastOps::<T>::cast(b, &gated)?
+            let mut gate = b.cast::<f32>(&gate)?;
+            b.affine_inplace(&mut gate, self.unit, 0.0)?;
+            let mut gated = b.mul(&b.gelu(&gate)?, &b.cast::<f32>(own)?)?;
+            b.affine_inplace(&mut gated, self.unit.recip(), 0.0)?;
+            b.cast::<T>(&gated)?
         };
         self.norm.apply(b, self.projection.apply(b, gated.as_ref())?.as_ref())
     }

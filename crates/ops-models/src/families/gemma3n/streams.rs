@@ -113,11 +113,11 @@ impl<B: Backend> Streams<B> {
         let (t, dim, others) = (x.dims()[0], x.dims()[1], self.merge.len());
         let x = x.reshape(&[t, 1, dim])?;
         let made = self.spread.apply(b, x)?.reshape(&[t, others, dim])?;
-        let to = magnitude(b, &CastOps::<f32>::cast(b, x)?, None)?;
-        let made = self.scaled(b, &CastOps::<f32>::cast(b, &made)?, &to)?;
+        let to = magnitude(b, &b.cast::<f32>(x)?, None)?;
+        let made = self.scaled(b, &b.cast::<f32>(&made)?, &to)?;
         let mut all = b.empty(Shape::new(&[t, 1 + others, dim])?)?;
         b.copy_into(x, all.as_mut().narrow(1, 0, 1)?)?;
-        CastOps::<T>::cast_into(b, &made, all.as_mut().narrow(1, 1, others)?)?;
+        b.cast_into(&made, all.as_mut().narrow(1, 1, others)?)?;
         Ok(all)
     }
 
@@ -127,14 +127,14 @@ impl<B: Backend> Streams<B> {
         B: Transformer<T>,
     {
         let row = |i| stream(all.as_ref(), i);
-        let mut sum = CastOps::<f32>::cast(b, row(0)?)?;
+        let mut sum = b.cast::<f32>(row(0)?)?;
         let to = magnitude(b, &sum, None)?;
         for (i, merge) in self.merge.iter().enumerate() {
-            let own = CastOps::<f32>::cast(b, &merge.apply(b, row(i + 1)?)?)?;
+            let own = b.cast::<f32>(&merge.apply(b, row(i + 1)?)?)?;
             sum = b.add(&sum, &self.scaled(b, &own, &to)?)?;
         }
         let share = 1.0 / (1 + self.merge.len()) as f64;
-        Ok(CastOps::<T>::cast(b, &ElementwiseOps::<f32>::affine(b, &sum, share, 0.0)?)?)
+        Ok(b.cast::<T>(&b.affine(&sum, share, 0.0)?)?)
     }
 }
 
@@ -197,8 +197,8 @@ impl<B: Backend> AltUp<B> {
     where
         B: Transformer<T>,
     {
-        let first = CastOps::<f32>::cast(b, stream(all.as_ref(), 0)?)?;
-        Ok(CastOps::<T>::cast(b, &b.mul(&first, &self.scale)?)?)
+        let first = b.cast::<f32>(stream(all.as_ref(), 0)?)?;
+        Ok(b.cast::<T>(&b.mul(&first, &self.scale)?)?)
     }
 
     /// The streams with `input[t, dim]` added to all but the first.
@@ -233,9 +233,9 @@ impl<B: Backend> Laurel<B> {
     {
         let low = self.right.apply(b, self.left.apply(b, h.as_ref())?.as_ref())?;
         let low = self.norm.apply(b, low.as_ref())?;
-        let [h, x, low] = [h, x, &low].map(|x| CastOps::<f32>::cast(b, x));
-        let h = ElementwiseOps::<f32>::affine(b, &h?, self.unit.recip(), 0.0)?;
+        let [h, x, low] = [h, x, &low].map(|x| b.cast::<f32>(x));
+        let h = b.affine(&h?, self.unit.recip(), 0.0)?;
         let sum = b.add(&b.add(&x?, &h)?, &low?)?;
-        Ok(CastOps::<T>::cast(b, &ElementwiseOps::<f32>::affine(b, &sum, 0.5_f64.sqrt(), 0.0)?)?)
+        Ok(b.cast::<T>(&b.affine(&sum, 0.5_f64.sqrt(), 0.0)?)?)
     }
 }

@@ -30,8 +30,7 @@ impl<B: Backend> Beside<B> {
     {
         let dense = self.dense_norm.apply(b, self.dense.apply(b, activation, h)?.as_ref())?;
         let (weights, ids) = self.mixture.choose(b, self.router_norm.apply(b, x)?.as_ref())?;
-        let scales = IndexOps::<f32>::index_select(
-            b,
+        let scales = b.index_select(
             &self.expert_scales,
             ids.as_ref().reshape(&[weights.layout().len()])?,
             IndexSelect::axis(0),
@@ -52,7 +51,7 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         let unit = self.config.stream_unit::<T>();
         // The router reads the stream itself, normed and scaled.
         let mut weight = self.vector(&part("ffn_gate_inp.scale"), dim)?;
-        ElementwiseOps::<f32>::affine_inplace(self.backend, &mut weight, (dim as f64).sqrt().recip(), 0.0)?;
+        self.backend.affine_inplace(&mut weight, (dim as f64).sqrt().recip(), 0.0)?;
         let router_norm = Norm { kind: NormKind::Rms, eps: norm_eps / (unit * unit), weight, bias: None };
         let both = part("ffn_gate_up_exps");
         let rows = self.product("expert_feed_forward_length", 2, ffn)?;

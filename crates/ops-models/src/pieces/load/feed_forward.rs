@@ -4,7 +4,7 @@ use crate::pieces::{Dense, Linear, Matrices, Mixture};
 use crate::{Activation, Config, Experts, Result};
 use ops_core::Float;
 use ops_core::model::{Transformer, Weight};
-use ops_core::ops::{CastOps, LinearOps};
+use ops_core::ops::{CastMethods, LinearMethods};
 
 impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
     /// The dense block of this width, whose tensors' names end in `suffix`.
@@ -49,7 +49,7 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
             None => None,
             Some(1) => {
                 let row: Weight<B::Space> = self.vector(&name, dim)?.reshape(&[1, dim])?.into();
-                Some(Linear { weight: LinearOps::<T>::pack_weight(self.backend, row)?, bias: None })
+                Some(Linear { weight: self.backend.pack_weight::<T>(row)?, bias: None })
             }
             Some(_) => Some(self.linear(&part, [1, dim])?),
         };
@@ -64,7 +64,7 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         let bias = match self.has(&bias) {
             true => {
                 self.mark(&bias);
-                Some(CastOps::<f32>::cast(self.backend, &self.weights.matrix(&bias, [count, n])?)?)
+                Some(self.backend.cast::<f32>(&self.weights.matrix(&bias, [count, n])?)?)
             }
             false => None,
         };
