@@ -30,5 +30,5 @@ pub fn model(from: &str, id: u32) -> rocm_ops::gguf::Result<Vec<u8>> {
     if tied {
         body.write("output.weight", table.bytes()?)?;
     }
-    Ok(body.finish()?)
+    body.finish()
 }

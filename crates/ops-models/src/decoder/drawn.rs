@@ -8,13 +8,16 @@ use ops_core::{Backend, DType, Error, Layout, Space, Tensor, TensorMut, TensorRe
 /// The token drawn for a text of a step, or why there is none.
 pub type Drawn = core::result::Result<u32, NanLogit>;
 
+/// Changes logits in place.
+type Change<'d> = Box<dyn Fn(&mut [f32]) + 'd>;
+
 /// How the next token of a text is drawn.
 pub(crate) struct Draw<'d> {
     pub(crate) op: Sample<f32>,
     /// How many tokens the text has drawn.
     pub(crate) counter: i64,
     /// Changes the logits first. They are then copied to the host and back.
-    pub(crate) change: Option<Box<dyn Fn(&mut [f32]) + 'd>>,
+    pub(crate) change: Option<Change<'d>>,
 }
 
 impl Draw<'_> {

@@ -35,7 +35,7 @@ pub(super) fn serve<T: Float, B: Transformer<T>>(
         sharing: !args.no_sharing,
     };
     let options = args.sampling.options(args.max_tokens as usize, Overflow::Stop);
-    let batch = |blocks: usize| model.batch(backend, BatchOptions { blocks, ..size });
+    let batch = |blocks| -> Result<_> { Ok(model.batch(backend, BatchOptions { blocks, ..size })?) };
     prepare(&mut || rehearse(batch(16)?, size.max_batch, &options))?;
     let (texts, stats) = (BTreeMap::new(), Stats::default());
     let batch = batch(size.blocks)?;
@@ -125,7 +125,7 @@ impl<T: Float, B: Transformer<T>> Service<'_, '_, T, B> {
         Ok(())
     }
 
-    fn add(&mut self, text: &str) -> ops_models::Result<usize> {
+    fn add(&mut self, text: &str) -> Result<usize> {
         let message;
         let prompt = match (self.chat, self.model.tokenizer()) {
             (Some(chat), Some(tokenizer)) => {
@@ -134,7 +134,7 @@ impl<T: Float, B: Transformer<T>> Service<'_, '_, T, B> {
             }
             _ => Prompt::Text(text),
         };
-        self.batch.add(prompt, self.options.clone())
+        Ok(self.batch.add(prompt, self.options.clone())?)
     }
 
     fn refuse(&mut self, number: usize, why: &str) -> Result<()> {
@@ -177,11 +177,15 @@ fn rehearse<T: Float, B: Transformer<T>>(
     let blocks = batch.blocks();
     let tokens = (blocks.count() * blocks.size()).saturating_sub(1).clamp(1, 8);
     let options = GenerateOptions { ignore_eos: true, stop: Vec::new(), max_tokens: 8, ..options.clone() };
-    let step = |batch: &mut Batch<'_, T, B>| {
-        batch.step().into_iter().try_for_each(|event| match event {
-            BatchEvent::Finished { reason: Err(error), .. } if !matches!(error, Error::Nan(_)) => Err(error),
-            _ => Ok(()),
-        })
+    let step = |batch: &mut Batch<'_, T, B>| -> Result<()> {
+        for event in batch.step() {
+            if let BatchEvent::Finished { reason: Err(error), .. } = event
+                && !matches!(error, Error::Nan(_))
+            {
+                return Err(error.into());
+            }
+        }
+        Ok(())
     };
     batch.add(&vec![0; tokens], options.clone())?;
     step(&mut batch)?;

@@ -48,7 +48,7 @@ pub(super) fn generate<T: Float, B: Transformer<T>>(
         let (ignore_eos, stop) = (true, Vec::new());
         let options = GenerateOptions { ignore_eos, stop, ..options.clone() };
         for token in model.generate(backend, &prompts[0].ids, options)?.take(2) {
-            if let Err(error) = token.map_err(Error::from)
+            if let Err(error) = token
                 && !matches!(error, Error::Nan(_))
             {
                 return Err(error.into());
@@ -64,8 +64,8 @@ pub(super) fn generate<T: Float, B: Transformer<T>>(
     if args.warm_up {
         first_steps()?;
     }
-    let texts = prompts.iter().map(|prompt| model.generate(backend, &prompt.ids, options.clone()));
-    let mut texts = texts.collect::<ops_models::Result<Vec<_>>>()?;
+    let text = |prompt: &Prompt| Ok(model.generate(backend, &prompt.ids, options.clone())?);
+    let mut texts = prompts.iter().map(text).collect::<Result<Vec<_>>>()?;
     let outputs = prompts.iter().map(|prompt| Output::new((*common, args), has_text, prompt, terminal.out));
     let mut outputs = outputs.collect::<Result<Vec<_>>>()?;
     let run = Run { input: &input, name, dtype: T::DTYPE.name(), loaded };
