@@ -64,6 +64,13 @@
 //! step: projections run over all of them, `rope_cache_write` writes keys and values to their slots, and `attention_paged` reads blocks
 //! in place. Models with recurrent layers are refused, because their state is not in blocks.
 //!
+//! # Generation
+//!
+//! `generate/text.rs` turns ids into text and decides when a text ends, `generate/options.rs` says how a token is drawn. A `Generation`
+//! adds a state of its own, and a `Batch` pages and a schedule: which texts take part in a step, and which gives up its blocks when they
+//! run out. The schedule knows numbers of tokens only, so it is tested without a model. What `sample` cannot do (penalties, bias,
+//! `min_p`) changes the logits on the host before it: one definition of drawing, for the price of a copy.
+//!
 //! # Encoder
 //!
 //! Texts of a batch are concatenated without padding: `attention_varlen` keeps them apart, or `attention` if all have one length. The
