@@ -3,8 +3,9 @@
 //! A wrapper is a backend around another. It says what it does with calls once, for all ops, and forwards the rest. Here it prints the
 //! name and the shapes of each call before the wrapped backend runs it.
 use ops_command::stdout;
+use rocm_ops::backend::{Call, Execute, Op};
 use rocm_ops::combine::{Intercept, Wrapper};
-use rocm_ops::{Backend, Call, Cpu, Execute, Op, Result, ops::*};
+use rocm_ops::prelude::*;
 
 #[derive(Clone)]
 struct Logged<B>(B);

@@ -4,11 +4,11 @@
 //! first needed, and is checked against the definition. What the kernel declines runs on the CPU.
 use core::marker::PhantomData;
 use ops_command::stdout;
+use rocm_ops::backend::{Call, Execute, Kernel, Op, Operands, Provider, Providers, operands};
 use rocm_ops::rocm::hip::{KernelArgs, Launch, Purpose, Source};
-use rocm_ops::rocm::{HipSpace, Provider, ProviderId, Providers, Rocm, Target};
+use rocm_ops::rocm::{HipSpace, ProviderId, Rocm, Target};
 use rocm_ops::{
-    AsView, Backend, Call, Checked, Determinism, Execute, Fallback, Float, Host, Kernel, Op, Operands,
-    Reason, Reference, Result, Shape, TensorOf, View, operands,
+    AsView, Backend, Checked, Determinism, Fallback, Float, Host, Reason, Reference, Result, Shape, TensorOf,
 };
 
 /// `y = cap · tanh(x / cap)`, element by element.

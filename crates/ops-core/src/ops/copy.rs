@@ -222,7 +222,7 @@ pub trait CopyMethods: Backend {
     where
         Self: CopyOps,
     {
-        let views = cat::unsqueezed(tensors.iter().map(AsView::view), axis)?;
+        let views = cat::unsqueezed(tensors, axis)?;
         let mut y = self.empty(cat::shape("stack", &views, axis)?)?;
         cat::join(self, "stack", &views, y.as_mut(), axis)?;
         Ok(y)
@@ -240,7 +240,7 @@ pub trait CopyMethods: Backend {
     where
         Self: CopyOps,
     {
-        let views = cat::unsqueezed(tensors.iter().map(AsView::view), axis)?;
+        let views = cat::unsqueezed(tensors, axis)?;
         cat::join(self, "stack", &views, y.view_mut(), axis)
     }
 }
