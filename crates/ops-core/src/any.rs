@@ -321,7 +321,7 @@ impl<'a, S: Space, T: Element> TensorMut<'a, S, T> {
 /// An argument for an operand of any element type: a tensor or a view, typed or not.
 ///
 /// ```
-/// use ops_core::{AnyRef, AsAny, Space, Tensor};
+/// use rocm_ops::{AnyRef, AsAny, Tensor}; use rocm_ops::backend::Space;
 ///
 /// fn operands<S: Space>(typed: &Tensor<S, f32>, untyped: AnyRef<'_, S>) {
 ///     let _: [AnyRef<'_, S>; 3] = [typed.any_view(), typed.as_ref().any_view().shorten(), untyped.any_view()];
@@ -368,12 +368,12 @@ impl<S: Space, T: Element> AsAny<S> for TensorRef<'_, S, T> {
 /// An argument for an optional operand: a tensor or a view, or `None`.
 ///
 /// ```
-/// # use ops_core::{Backend, ops::*};
-/// # let b = ops_cpu::Cpu::new();
+/// use rocm_ops::prelude::*;
+/// let b = Cpu::new();
 /// let x = b.tensor(&[1, 2], &[1.0f32, 3.0])?;
 /// let bias = b.tensor(&[2], &[10.0f32, 20.0])?;
 /// assert_eq!(b.layer_norm(&x, None, &bias, 0.0)?.to_vec(&b)?, [9.0, 21.0]);
-/// # Ok::<(), ops_core::Error>(())
+/// # Ok::<(), rocm_ops::Error>(())
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is neither a tensor in `{S}` nor `None`",

@@ -104,11 +104,11 @@ pub trait BitwiseMethods: Backend {
     /// [`Error::Broadcast`](crate::Error::Broadcast) and any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// let (x, places) = (b.tensor(&[4], &[-5i8, 5, 1, 1])?, b.tensor(&[4], &[1i8, 1, 8, -1])?);
     /// assert_eq!(b.bitwise(&x, &places, BitwiseFn::ShiftRight)?.to_vec(&b)?, [-3, 2, 0, 0]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn bitwise<T: Integer>(
         &self,
