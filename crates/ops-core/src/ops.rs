@@ -15,13 +15,14 @@
 //!
 //! Ops require operands of equal extents. Where users expect broadcasting, the method broadcasts through layouts, without a copy.
 use crate::error::About;
-use crate::{DType, Error, Layout, Operand, Result, Shape, View};
+use crate::{DType, Error, Layout, Operand, Result, Shape};
 
 mod activation;
 mod angles;
 mod attention;
 mod axes;
 mod batch_norm;
+mod bitwise;
 mod cache;
 mod cast;
 mod compare;
@@ -57,6 +58,7 @@ pub use activation::*;
 pub use attention::*;
 pub use axes::*;
 pub use batch_norm::*;
+pub use bitwise::*;
 pub use cache::*;
 pub use cast::*;
 pub use compare::*;
@@ -91,10 +93,12 @@ pub mod args {
     pub use super::attention::paged::args::*;
     pub use super::attention::varlen::args::*;
     pub use super::batch_norm::args::*;
+    pub use super::bitwise::args::*;
     pub use super::cache::args::*;
     pub use super::cast::args::*;
     pub use super::compare::args::*;
     pub use super::conv::args::*;
+    pub use super::copy::arange::args::*;
     pub use super::copy::args::*;
     pub use super::elementwise::args::*;
     pub use super::elementwise::unary::args::*;
@@ -144,6 +148,6 @@ fn extents(op: &'static str, operand: &'static str, got: &Layout, want: &[usize]
 }
 
 /// The shape to which the operands `a` and `b` of an op broadcast together.
-fn broadcast(op: &'static str, a: &impl View, b: &impl View) -> Result<Shape> {
+fn broadcast(op: &'static str, a: &Layout, b: &Layout) -> Result<Shape> {
     a.shape().broadcast_with(&b.shape()).about(op, "a and b")
 }

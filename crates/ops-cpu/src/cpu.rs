@@ -13,6 +13,7 @@ mod activation;
 mod angles;
 mod attention;
 mod batch_norm;
+mod bitwise;
 mod cache;
 mod cast;
 mod compare;
@@ -154,7 +155,7 @@ impl CpuBuilder {
     /// the other rows.
     ///
     /// ```
-    /// use ops_core::{Backend, Determinism, View, ops::*};
+    /// use ops_core::{Backend, Determinism, ops::*};
     /// use ops_cpu::Cpu;
     ///
     /// let cpu = Cpu::builder().determinism(Determinism::Batch).build()?;

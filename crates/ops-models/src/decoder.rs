@@ -9,7 +9,7 @@ use feed_forward::FeedForward;
 use further::Further;
 use ops_core::model::{Transformer, Weight};
 use ops_core::ops::*;
-use ops_core::{Backend, Float, Ref, TensorOf, View};
+use ops_core::{Backend, Float, Ref, TensorOf};
 use ops_gguf::Gguf;
 use pages::Past;
 use std::marker::PhantomData;

@@ -4,7 +4,7 @@ use super::{Decoder, PagedStep, Pages};
 use crate::{Error, Result};
 use ops_core::model::{Sequence, Transformer};
 use ops_core::ops::*;
-use ops_core::{Float, Replay, Space, Tensor, View};
+use ops_core::{Float, Replay, Space, Tensor};
 
 /// A backend on which texts can be continued. It counts the steps, so that positions and lengths do not come
 /// from the host.

@@ -3,7 +3,7 @@ use crate::{NanLogit, Result};
 use ops_core::ops::{
     ElementwiseMethods, ElementwiseOps, IndexMethods, IndexOps, Sample, SamplingMethods, SamplingOps,
 };
-use ops_core::{Backend, DType, Error, Layout, Space, Tensor, TensorMut, TensorRef, View};
+use ops_core::{Backend, DType, Error, Layout, Space, Tensor, TensorMut, TensorRef};
 
 /// The token drawn for a text of a step, or why there is none.
 pub type Drawn = core::result::Result<u32, NanLogit>;

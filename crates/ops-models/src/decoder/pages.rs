@@ -6,7 +6,7 @@ use ops_core::model::{
     Blocks, CacheRotation, MemoriesOfPart, MemoriesOfStep, PagedCache, Sequence, Transformer,
 };
 use ops_core::ops::*;
-use ops_core::{Backend, Float, Ref, Space, Tensor, TensorOf, View};
+use ops_core::{Backend, Float, Ref, Space, Tensor, TensorOf};
 
 /// Memory for the keys and values of many texts: a budget of blocks, and a cache for each layer. Recurrent layers instead have memories
 /// of fixed size, one for each text ([`Decoder::pages_for`]).
