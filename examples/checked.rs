@@ -3,8 +3,9 @@
 //! `Checked` also runs every op on a second backend and compares the results within the op's own tolerance.
 //! Here a backend ignores `eps`, a bug that nobody would notice by looking at the output.
 use ops_command::stdout;
+use rocm_ops::backend::{Call, Execute};
 use rocm_ops::combine::{Intercept, OnMismatch, Wrapper};
-use rocm_ops::{Call, Checked, Cpu, Error, Execute, Reference, Result, Scalar, ops::*};
+use rocm_ops::{Checked, Cpu, Error, Reference, Result, Scalar, ops::*};
 
 /// The CPU with a bug. It computes in the CPU's memory, so it is a wrapper.
 #[derive(Clone)]

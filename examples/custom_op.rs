@@ -4,10 +4,8 @@
 //! followed by a kernel for each backend. Every combinator then supports it.
 use core::marker::PhantomData;
 use ops_command::stdout;
-use rocm_ops::{
-    Call, Checked, Cpu, Execute, Float, Host, Kernel, Mut, Op, Ref, Reference, Result, Scalar, Shape,
-    TensorOf, f16, operands,
-};
+use rocm_ops::backend::{Call, Execute, Kernel, Op, operands};
+use rocm_ops::{Checked, Cpu, Float, Host, Mut, Ref, Reference, Result, Scalar, Shape, TensorOf, f16};
 
 /// `y = cap · tanh(x / cap)`, element by element.
 #[derive(Clone, Copy, Debug)]

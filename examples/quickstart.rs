@@ -1,6 +1,6 @@
 //! One function, three backends: `cargo run --release --example quickstart`.
 use ops_command::stdout;
-use rocm_ops::{Checked, Cpu, Reference, Result, TensorOf, bf16, ops::*};
+use rocm_ops::{Checked, Reference, prelude::*};
 
 /// `silu(rms_norm(x))` on any backend with these op families.
 fn layer<B: NormOps<bf16> + ActivationOps<bf16>>(
@@ -13,8 +13,8 @@ fn layer<B: NormOps<bf16> + ActivationOps<bf16>>(
 }
 
 fn show<B: NormOps<bf16> + ActivationOps<bf16>>(b: &B, name: &str) -> Result<()> {
-    let x = b.tensor(&[1, 4], &[1.0, -2.0, 3.0, -4.0].map(bf16::from_f32))?;
-    let weight = b.tensor(&[4], &[bf16::ONE; 4])?;
+    let x = b.tensor([1, 4], &[1.0, -2.0, 3.0, -4.0].map(bf16::from_f32))?;
+    let weight = b.tensor(4, &[bf16::ONE; 4])?;
     let y = layer(b, &x, &weight)?;
     writeln!(stdout(), "{name:>9}: {:?}", y.to_vec(b)?);
     Ok(())

@@ -4,11 +4,9 @@
 //! and reports which ops ran elsewhere and why.
 use core::marker::PhantomData;
 use ops_command::stdout;
+use rocm_ops::backend::{Call, Execute, Op, Operands, Space, range};
 use rocm_ops::model::Transformer;
-use rocm_ops::{
-    Backend, Call, Cpu, DType, Element, Error, Execute, Fallback, Op, Operands, Reason, Reference, Result,
-    Space, ops::*, range,
-};
+use rocm_ops::{Backend, Cpu, DType, Element, Error, Fallback, Reason, Reference, Result, ops::*};
 
 // Step 1: where the bytes live. A real device has a pointer and a length here.
 /// Memory for elements. It consists of whole words, so it is aligned for every type; tensors may be converted
@@ -175,7 +173,7 @@ impl Execute<Binary<f32>> for Toy {
 }
 
 // Step 4: the ops that it leaves to a fallback.
-rocm_ops::unsupported!(Toy: LayerNorm<f32>, AddRmsNorm<f32>, GroupNorm<f32>, Rope<f32>, RopeInplace<f32>,
+rocm_ops::backend::unsupported!(Toy: LayerNorm<f32>, AddRmsNorm<f32>, GroupNorm<f32>, Rope<f32>, RopeInplace<f32>,
     Softmax<f32>, Attention<f32>, AttentionVarlen<f32>, AttentionPaged<f32>, Unary<f32>, Glu<f32>, Reduce<f32>, ArgReduce<f32>, Affine<f32>, AffineInplace<f32>, MatMul<f32>, Linear<f32>,
     RouterTopK<f32>, LinearExperts<f32>, CombineExperts<f32>, SwigluClamped<f32>, L2Norm<f32>, GatedRmsNorm<f32>,
     LinearSwiglu<f32>, QkNormRope<f32>, CacheWrite<f32>, RopeCacheWrite<f32>, QkNormRopeCacheWrite<f32>,

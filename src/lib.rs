@@ -1,15 +1,15 @@
 //! Transformer operations over one trait, for AMD GPUs and the CPU.
 //!
 //! This crate gathers the others: the traits, tensors and ops of [`ops_core`], the two CPU backends of
-//! [`ops_cpu`], `Rocm` for AMD GPUs (feature `rocm`, on by default; ROCm is not needed to build), model files
-//! ([`gguf`]) and the models in them ([`models`]; feature `gguf`, on by default). Write a function over `B:
-//! Backend`, or over an op family, and choose the backend where you call it:
+//! [`ops_cpu`], `Rocm` for AMD GPUs (ROCm is not needed to build), model files and the models in them. Programs can import
+//! [`prelude`]; authors of backends and ops find the rest in [`backend`]. Write a function over `B: Backend`, or over an op
+//! family, and choose the backend where you call it:
 //!
 //! ```
-//! use rocm_ops::{Backend, Checked, Cpu, Reference, Result, ops::*};
+//! use rocm_ops::{Checked, Reference, prelude::*};
 //!
 //! fn mix<B: MatMulOps<f32> + ActivationOps<f32>>(b: &B) -> Result<Vec<f32>> {
-//!     let x = b.tensor(&[2, 2], &[1.0, 2.0, 3.0, 4.0])?;
+//!     let x = b.tensor([2, 2], &[1.0, 2.0, 3.0, 4.0])?;
 //!     let y = b.silu(b.matmul(&x, &x)?)?;
 //!     y.to_vec(b)
 //! }
@@ -21,17 +21,36 @@
 //! assert_eq!(fast, checked);
 //! # Ok(()) }
 //! ```
-pub use ops_core::*;
-pub use ops_cpu::{Activations, Cpu, CpuBuilder, EitherHost, Host, HostBuffer, Kernel, Reference};
+//!
+//! Each of these features can be switched off, and its dependencies go with it. All are on by default.
+//!
+//! | feature | what it adds | needs |
+//! |---|---|---|
+//! | `gguf` | `gguf`: reading and writing GGUF files | |
+//! | `models` | `models`: decoders and sentence encoders, from GGUF files and Hugging Face folders; tensors of safetensors files | `gguf` |
+//! | `tokenizer` | `gguf::Tokenizer`; with `models`, `models::TextModel`, which generates text | `gguf` |
+//! | `chat` | `models::Chat`: conversations, by the templates of models | `models`, `tokenizer` |
+//! | `rocm` | `Rocm`: AMD GPUs | |
+pub mod backend;
+pub mod prelude;
+
+pub use ops_core::{
+    AnyMut, AnyOf, AnyRef, AnyTensor, AsAny, AsOptional, AsView, AsViewMut, Backend, BlockInfo, Checked,
+    DType, Determinism, Either, Element, Error, ErrorBudget, F8E4M3, Fallback, Float, HostMemory, Index,
+    IntoShape, Layout, MAX_RANK, Mask, Mut, Num, OfCall, Positions, Reason, Ref, Replay, Result, Scalar,
+    Shape, Tensor, TensorMut, TensorOf, TensorRef, UnknownDeterminism, View, Wide, bf16, combine, f16, model,
+    ops, quant, replay,
+};
+pub use ops_cpu::{Activations, Cpu, CpuBuilder, EitherHost, Host, HostBuffer, Reference};
 
 #[cfg(feature = "gguf")]
 pub use ops_gguf as gguf;
-#[cfg(feature = "gguf")]
+#[cfg(feature = "models")]
 pub use ops_models as models;
 #[cfg(feature = "rocm")]
-pub use ops_rocm::{self as rocm, Decision, Policy, Provider, ProviderId, Providers, Rocm};
+pub use ops_rocm::{self as rocm, Decision, Policy, ProviderId, Rocm};
 
-#[cfg(all(doctest, feature = "gguf"))]
+#[cfg(all(doctest, feature = "chat"))]
 #[doc = include_str!("../docs/run-your-model.md")]
 struct RunYourModel;
 

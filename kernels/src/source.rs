@@ -54,6 +54,11 @@ const HEADERS: &[(&str, &str)] = &[
     ("ops_decode.h", include_str!("../include/ops_decode.h")),
 ];
 
+/// The headers that kernels include, by name: for kernels of others, too. `ops_platform.h` is the first to read.
+pub fn headers() -> &'static [(&'static str, &'static str)] {
+    HEADERS
+}
+
 /// The header that a host engine includes to run modules compiled with [`host_options`].
 pub const HOST_HEADER: &str = include_str!("../include/ops_host.h");
 

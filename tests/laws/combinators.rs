@@ -1,11 +1,12 @@
 //! Laws of `Fallback`, `Checked` and `Either`.
 use crate::device::{Device, DeviceMemory, Transfer};
 use crate::model::{data, run, tensor, values};
+use rocm_ops::backend::Space;
 use rocm_ops::combine::OnMismatch;
 use rocm_ops::ops::*;
 use rocm_ops::{
-    Backend, Checked, Cpu, Either, Element, Error, Fallback, Layout, Reason, Reference, Result, Space,
-    Tensor, TensorOf, View, bf16, f16,
+    Backend, Checked, Cpu, Either, Element, Error, Fallback, Layout, Reason, Reference, Result, Tensor,
+    TensorOf, bf16, f16,
 };
 
 /// Attention with heads of `d` features.

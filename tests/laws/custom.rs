@@ -1,11 +1,14 @@
 //! An op defined outside the workspace, with operands of every mode, and a backend that leaves ops to others.
 use crate::device::{Device, DeviceMemory, Transfer};
 use crate::model::values;
+use rocm_ops::backend::{
+    Call, Execute, Kernel, NamedTensors, Op, Operands, Role, Signature, Space, Tolerance, operands, range,
+    unsupported,
+};
 use rocm_ops::ops::*;
 use rocm_ops::{
-    AnyTensor, Backend, Call, Checked, Cpu, DType, Either, Element, Error, Execute, Fallback, Float, Host,
-    Kernel, Layout, NamedTensors, Op, Operands, Reason, Reference, Result, Role, Shape, Signature, Space,
-    Tensor, TensorOf, Tolerance, View, bf16, f16, operands, range, unsupported,
+    AnyTensor, Backend, Checked, Cpu, DType, Either, Element, Error, Fallback, Float, Host, Layout, Reason,
+    Reference, Result, Shape, Tensor, TensorOf, bf16, f16,
 };
 use std::marker::PhantomData;
 

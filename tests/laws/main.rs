@@ -4,6 +4,7 @@ mod custom;
 mod device;
 mod documents;
 mod everywhere;
+mod facade;
 mod model;
 mod names;
 mod packed;

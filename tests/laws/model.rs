@@ -1,7 +1,8 @@
 //! A decoder layer with a cache, written once for all backends.
+use rocm_ops::backend::Space;
 use rocm_ops::model::{KvCache, RopeScaling, RopeTables, Transformer};
 use rocm_ops::ops::*;
-use rocm_ops::{Backend, Float, Ref, Result, Scalar, Space, Tensor, TensorOf, View};
+use rocm_ops::{Backend, Float, Ref, Result, Scalar, Tensor, TensorOf};
 
 pub(crate) const DIM: usize = 32;
 const HEADS: usize = 4;
@@ -92,7 +93,7 @@ impl<S: Space, T: Float> Layer<S, T> {
         let (q, k) = (rotate(&q)?, rotate(&k)?);
         cache.append(b, k.as_ref(), v.as_ref().transpose(1, 2)?)?;
         let o = b.attention(q.as_ref(), cache.keys()?, cache.values()?, Attention::<T>::causal())?;
-        let o = b.contiguous(o.as_ref().transpose(1, 2)?)?.reshape(&[tokens, HEADS * HEAD_DIM])?;
+        let o = b.copy_of(o.as_ref().transpose(1, 2)?)?.reshape(&[tokens, HEADS * HEAD_DIM])?;
         let x = b.add(x, b.linear(o.as_ref(), wo.as_ref())?.as_ref())?;
 
         let h = b.rms_norm(x.as_ref(), norm2.as_ref(), RmsNorm::eps(1e-5))?;

@@ -2,10 +2,11 @@
 //!
 //! The family is the module of the op's type in `ops_core::ops`.
 use ops_kernels::Family;
+use rocm_ops::backend::{Execute, Op};
 use rocm_ops::ops::Axes;
 use rocm_ops::ops::registry::{AllOps, Entry, Options, Refused, Visit, Window, by_name, entries};
 use rocm_ops::quant::Q8_0;
-use rocm_ops::{DType, Execute, Op, Reference, Wide};
+use rocm_ops::{DType, Reference, Wide};
 use std::fs::{read_dir, read_to_string};
 use std::path::Path;
 

@@ -1,13 +1,14 @@
 //! Packed weights give the same results as unpacked ones.
 use crate::device::Device;
 use crate::model::{data, nmse, values};
+use rocm_ops::backend::{Call, Execute, Op, Operands, Packing};
 use rocm_ops::combine::{Intercept, Wrapper};
 use rocm_ops::model::Weight;
 use rocm_ops::ops::{EmbeddingMethods, LinearMethods, LinearOps};
 use rocm_ops::quant::{BlockQ4_0, BlockQ8_0, Encode, Q4_0, Q8_0};
 use rocm_ops::{
-    AnyTensor, Backend, Call, Checked, Cpu, DType, Either, Error, Execute, Fallback, Float, Host, HostMemory,
-    Op, Operands, Packing, Reason, Reference, Result, Shape, TensorOf, View, bf16, f16,
+    AnyTensor, Backend, Checked, Cpu, DType, Either, Error, Fallback, Float, Host, HostMemory, Reason,
+    Reference, Result, Shape, TensorOf, bf16, f16,
 };
 use std::sync::Arc;
 

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use rocm_ops::ops::*;
 use rocm_ops::quant::{Block, BlockQ4_0, BlockQ8_0};
 use rocm_ops::{
-    Backend, Cpu, DType, Element, Float, Host, HostBuffer, Layout, Scalar, Tensor, TensorOf, View, bf16, f16,
+    Backend, Cpu, DType, Element, Float, Host, HostBuffer, Layout, Scalar, Tensor, TensorOf, bf16, f16,
 };
 
 type On<T> = TensorOf<Cpu, T>;

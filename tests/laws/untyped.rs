@@ -6,7 +6,7 @@ use rocm_ops::ops::*;
 use rocm_ops::quant::{BlockQ8_0, Encode, Q8_0};
 use rocm_ops::{
     AnyRef, AnyTensor, Backend, Checked, Cpu, DType, Either, Error, Fallback, Float, Host, Layout, Reason,
-    Reference, TensorOf, View, bf16, f16,
+    Reference, TensorOf, bf16, f16,
 };
 
 const N: usize = 32;
@@ -65,7 +65,7 @@ fn on_all<T: Float>(limit: f64) {
 }
 
 /// Declines every call with a weight in blocks.
-fn blocks(_: &str, on: &dyn rocm_ops::Operands) -> Option<Reason> {
+fn blocks(_: &str, on: &dyn rocm_ops::backend::Operands) -> Option<Reason> {
     let blocks = on.iter().find(|o| o.dtype.is_block())?;
     Some(Reason::DType { operand: blocks.name, dtype: blocks.dtype })
 }
@@ -101,7 +101,7 @@ fn strided_weights_and_outputs_inside_others_go_through_every_combinator() {
         let w = b.tensor(&[3, 2], &data::<f32>(6, 2)).unwrap();
         let column = w.as_ref().transpose(0, 1).unwrap().narrow(0, 1, 1).unwrap();
         let column = column.reshape(&[3]).unwrap();
-        let copy = b.contiguous(column).unwrap();
+        let copy = b.copy_of(column).unwrap();
         let op = RmsNorm::eps(0.0);
         let want = values(b, b.rms_norm(x.as_ref(), copy.as_ref(), op).unwrap().as_ref());
         assert_eq!(values(b, b.rms_norm(x.as_ref(), column, op).unwrap().as_ref()), want);
@@ -177,4 +177,11 @@ fn wrong_types_are_named() {
     let w: AnyTensor<_> = right.tensor(&[N], &data::<f32>(N, 1)).unwrap().into();
     let error = left.rms_norm(x.as_ref(), &w, RmsNorm::eps(0.0)).unwrap_err();
     assert!(matches!(error, Error::WrongSide { .. }), "{error}");
+}
+
+#[test]
+fn memory_of_a_device_is_not_printed() {
+    let x = Device::new().tensor([2], &[1.0f32, 2.0]).unwrap();
+    assert_eq!(x.to_string(), "f32 [2] (not in host memory; `to_vec(&backend)` reads it)");
+    assert_eq!(format!("{x:?}"), "Tensor<f32> [2]");
 }

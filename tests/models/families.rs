@@ -199,7 +199,7 @@ fn caches_take_what_they_hold() {
     );
     assert_eq!(latent.len(), 0);
     latent.append_keys(&cpu, keys.as_ref()).unwrap();
-    let values: Vec<f32> = cpu.contiguous(latent.values().unwrap()).unwrap().to_vec(&cpu).unwrap();
+    let values: Vec<f32> = cpu.copy_of(latent.values().unwrap()).unwrap().to_vec(&cpu).unwrap();
     assert_eq!(values, [1.0, 2.0, 4.0, 5.0]);
     assert!(latent.append_keys(&cpu, keys.as_ref()).unwrap_err().to_string().contains("at most 1 more"));
     let mut both = KvCache::new(&cpu, [1, 1, 3, 3]).unwrap();

@@ -6,7 +6,7 @@ use ops_tests::rewritten::{stored, written};
 use rocm_ops::gguf::{GgmlType, Gguf};
 use rocm_ops::model::Transformer;
 use rocm_ops::models::{self, Config, Decoder};
-use rocm_ops::{Checked, Cpu, Reference, View};
+use rocm_ops::{Checked, Cpu, Reference};
 use serde_json::{Value, json};
 
 fn load<B: Transformer<f32>>(b: &B, model: &Gguf) -> Result<Decoder<f32, B>, String> {

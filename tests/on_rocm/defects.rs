@@ -5,7 +5,7 @@ mod layouts_and_rounding;
 
 use rocm_ops::ops::registry::{Refused, by_name};
 use rocm_ops::ops::*;
-use rocm_ops::{Backend, Cpu, DType, Either, Float, Num, Reference, Rocm, Scalar, TensorOf, View, bf16, f16};
+use rocm_ops::{Backend, Cpu, DType, Either, Float, Num, Reference, Rocm, Scalar, TensorOf, bf16, f16};
 use standin_testing::with_standin;
 
 /// Any of the backends, chosen at run time.
@@ -266,9 +266,9 @@ fn functions_of_floats_panic_or_give_zero_for_integers() {
     struct Made;
     impl registry::Visit<Reference> for Made {
         type Answer = ();
-        fn visit<O: rocm_ops::Op>(self, _: O)
+        fn visit<O: rocm_ops::backend::Op>(self, _: O)
         where
-            Reference: rocm_ops::Execute<O>,
+            Reference: rocm_ops::backend::Execute<O>,
         {
         }
     }

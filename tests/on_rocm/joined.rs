@@ -2,7 +2,7 @@
 use crate::defects::{Any, on_all};
 use rocm_ops::ops::*;
 use rocm_ops::quant::{BlockQ8_0, Encode};
-use rocm_ops::{Backend, Element, F8E4M3, Result, Scalar, TensorOf, View, bf16, f16};
+use rocm_ops::{Backend, Element, F8E4M3, Result, Scalar, TensorOf, bf16, f16};
 
 /// Numbers from `from` on, in every type.
 fn counted<T: Scalar>(b: &Any, dims: &[usize], from: i32) -> TensorOf<Any, T> {

@@ -3,7 +3,7 @@ use crate::defects::{Any, on_all};
 use rocm_ops::model::{CacheRotation, KvCache, PagedCache, WindowCache};
 use rocm_ops::ops::*;
 use rocm_ops::quant::Q8_0;
-use rocm_ops::{AnyOf, Backend, DType, Result, TensorOf, View};
+use rocm_ops::{AnyOf, Backend, DType, Result, TensorOf};
 
 /// How a message begins, and the result of the wrong call.
 type Wrong = (String, Result<()>);

@@ -1,10 +1,10 @@
 //! Tensors whose element type is known only at run time.
 use crate::tensor::bounds;
+use crate::view::extents;
 use crate::{
-    Contains, DType, Element, Error, Layout, Packing, Result, Shape, Space, Tensor, TensorMut, TensorRef,
-    View,
+    Contains, DType, Element, Error, IntoShape, Layout, Packing, Result, Shape, Space, Tensor, TensorMut,
+    TensorRef,
 };
-use core::fmt;
 
 /// A view for reading whose element type is known only at run time. It is used for operands of several types, such as weights.
 /// `Copy`.
@@ -112,14 +112,6 @@ impl<S: Space> AnyTensor<S> {
     pub fn dtype(&self) -> DType {
         self.dtype
     }
-    /// The layout, counted in elements.
-    pub fn layout(&self) -> &Layout {
-        &self.layout
-    }
-    /// The extents, counted in elements.
-    pub fn dims(&self) -> &[usize] {
-        self.layout.dims()
-    }
     /// The extents with the last one counted in values: a block holds several.
     pub fn value_dims(&self) -> Vec<usize> {
         let mut dims = self.dims().to_vec();
@@ -132,6 +124,14 @@ impl<S: Space> AnyTensor<S> {
     pub fn bytes(&self) -> usize {
         let packed = self.packing.and_then(|packing| packing.bytes(self.dtype, self.dims()));
         packed.unwrap_or_else(|| self.layout.len().saturating_mul(self.dtype.size()))
+    }
+    /// The same elements in the same order under other extents, without a copy.
+    ///
+    /// # Errors
+    /// As [`Layout::reshape`]; the elements are packed.
+    pub fn reshape(self, shape: impl IntoShape) -> Result<Self> {
+        let layout = *self.as_ref().reshape(shape)?.layout();
+        Ok(AnyTensor { layout, ..self })
     }
     /// The memory, without element type and layout.
     pub fn into_buffer(self) -> S::Buffer<u8> {
@@ -199,6 +199,18 @@ impl<'a, S: Space> AnyRef<'a, S> {
     {
         AnyRef { bytes: S::shorten(self.bytes), ..self }
     }
+    /// The same memory under another layout.
+    ///
+    /// # Errors
+    /// The layout reaches beyond the memory in view, or the elements are packed.
+    pub fn with_layout(self, layout: Layout) -> Result<Self> {
+        if let Some(packing) = self.packing {
+            let why = format!("its elements are packed as {packing:?}, and a packed tensor has no views");
+            return Err(Error::View { of: None, view: "view", layout: Box::new(self.layout), why });
+        }
+        bounds("view", &layout, self.data_len())?;
+        Ok(AnyRef { layout, ..self })
+    }
     /// The view in another space, if its memory belongs to that space.
     #[inline]
     pub fn side<A: Space, Side>(self) -> Option<AnyRef<'a, A>>
@@ -210,19 +222,9 @@ impl<'a, S: Space> AnyRef<'a, S> {
     }
 }
 
-impl<S: Space> View for AnyRef<'_, S> {
-    fn layout(&self) -> &Layout {
-        &self.layout
-    }
-    fn with_layout(self, layout: Layout) -> Result<Self> {
-        if let Some(packing) = self.packing {
-            let why = format!("its elements are packed as {packing:?}, and a packed tensor has no views");
-            return Err(Error::View { of: None, view: "view", layout: Box::new(self.layout), why });
-        }
-        bounds("view", &layout, self.data_len())?;
-        Ok(AnyRef { layout, ..self })
-    }
-}
+extents!([S: Space] AnyTensor<S>);
+extents!([S: Space] AnyRef<'_, S>);
+extents!([S: Space] AnyMut<'_, S>);
 
 impl<'a, S: Space> AnyMut<'a, S> {
     /// A view, for writing, of bytes that hold elements of `dtype`.
@@ -272,6 +274,14 @@ impl<'a, S: Space> AnyMut<'a, S> {
         // No check needed, as for reading.
         Some(TensorMut::within(S::typed_mut(self.bytes)?, self.layout))
     }
+    /// The same memory under another layout.
+    ///
+    /// # Errors
+    /// The layout reaches beyond the memory in view.
+    pub fn with_layout(self, layout: Layout) -> Result<Self> {
+        bounds("view", &layout, self.data_len())?;
+        Ok(AnyMut { layout, ..self })
+    }
     /// The view in another space, if its memory belongs to that space.
     #[inline]
     pub fn side<A: Space, Side>(self) -> Option<AnyMut<'a, A>>
@@ -279,16 +289,6 @@ impl<'a, S: Space> AnyMut<'a, S> {
         S: Contains<A, Side>,
     {
         Some(AnyMut { bytes: S::get_mut(self.bytes)?, dtype: self.dtype, layout: self.layout })
-    }
-}
-
-impl<S: Space> View for AnyMut<'_, S> {
-    fn layout(&self) -> &Layout {
-        &self.layout
-    }
-    fn with_layout(self, layout: Layout) -> Result<Self> {
-        bounds("view", &layout, self.data_len())?;
-        Ok(AnyMut { layout, ..self })
     }
 }
 
@@ -304,7 +304,7 @@ impl<'a, S: Space, T: Element> TensorRef<'a, S, T> {
     /// The same view with a dynamic element type.
     #[inline]
     pub fn any(self) -> AnyRef<'a, S> {
-        let (dtype, layout) = (DType::of::<T>(), *View::layout(&self));
+        let (dtype, layout) = (DType::of::<T>(), *self.layout());
         AnyRef { bytes: S::bytes(self.data()), dtype, layout, packing: None }
     }
 }
@@ -313,7 +313,7 @@ impl<'a, S: Space, T: Element> TensorMut<'a, S, T> {
     /// The same view with a dynamic element type.
     #[inline]
     pub fn any(self) -> AnyMut<'a, S> {
-        let layout = *View::layout(&self);
+        let layout = *self.layout();
         AnyMut { bytes: S::bytes_mut(self.into_data()), dtype: DType::of::<T>(), layout }
     }
 }
@@ -421,22 +421,5 @@ impl<'a, S: Space, T: Element> From<&'a Tensor<S, T>> for AnyRef<'a, S> {
 impl<'a, S: Space, T: Element> From<TensorRef<'a, S, T>> for AnyRef<'a, S> {
     fn from(x: TensorRef<'a, S, T>) -> Self {
         x.any()
-    }
-}
-
-// Prints type and layout, never elements: those may live on a device.
-impl<S: Space> fmt::Debug for AnyTensor<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "AnyTensor<{}> {}", self.dtype, self.layout)
-    }
-}
-impl<S: Space> fmt::Debug for AnyRef<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "AnyRef<{}> {}", self.dtype, self.layout)
-    }
-}
-impl<S: Space> fmt::Debug for AnyMut<'_, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "AnyMut<{}> {}", self.dtype, self.layout)
     }
 }

@@ -1,7 +1,7 @@
 //! A handle to an in-order queue on a device, and the trait that connects it to ops.
 use crate::{
-    AnyTensor, Call, DType, Determinism, Element, Error, Layout, Op, Operands, Packing, Reason, Result,
-    Shape, Space, Tensor, TensorMut, TensorRef,
+    AnyTensor, Call, DType, Determinism, Element, Error, IntoShape, Layout, Op, Operands, Packing, Reason,
+    Result, Space, Tensor, TensorMut, TensorRef,
 };
 use bytemuck::allocation::try_zeroed_vec;
 use std::sync::Arc;
@@ -127,19 +127,37 @@ pub trait Backend: Clone + Send + Sync + 'static {
         Ok(host)
     }
 
+    /// Makes a buffer of `len` zeros.
+    ///
+    /// The default writes zeros repeatedly from a small buffer in host memory. Override it if the backend can fill memory.
+    ///
+    /// # Errors
+    /// As [`alloc`](Backend::alloc) and [`write`](Backend::write).
+    fn alloc_zeroed<T: Element>(&self, len: usize) -> Result<<Self::Space as Space>::Buffer<T>> {
+        let mut buffer = self.alloc::<T>(len)?;
+        let piece = host_vec::<T>(len.min(ZEROS / size_of::<T>().max(1) + 1))?;
+        for start in (0..len).step_by(piece.len().max(1)) {
+            let part = &piece[..piece.len().min(len - start)];
+            self.write(part, Self::Space::borrow_mut(&mut buffer), start)?;
+        }
+        Ok(buffer)
+    }
+
     /// Allocates a tensor of unspecified values.
     ///
     /// # Errors
-    /// As [`alloc`](Backend::alloc).
-    fn empty<T: Element>(&self, shape: Shape) -> Result<TensorOf<Self, T>> {
+    /// As [`IntoShape::into_shape`] and [`alloc`](Backend::alloc).
+    fn empty<T: Element>(&self, shape: impl IntoShape) -> Result<TensorOf<Self, T>> {
+        let shape = shape.into_shape()?;
         Tensor::new(self.alloc(shape.len())?, Layout::of(shape))
     }
 
     /// Allocates a tensor of unspecified values whose element type is known only at run time.
     ///
     /// # Errors
-    /// As [`alloc`](Backend::alloc).
-    fn empty_any(&self, dtype: DType, shape: Shape) -> Result<AnyOf<Self>> {
+    /// As [`empty`](Backend::empty).
+    fn empty_any(&self, dtype: DType, shape: impl IntoShape) -> Result<AnyOf<Self>> {
+        let shape = shape.into_shape()?;
         let too_large = || Error::TooLarge { dims: shape.dims().into() };
         let bytes = shape.len().checked_mul(dtype.size()).ok_or_else(too_large)?;
         AnyTensor::new(self.alloc(bytes)?, dtype, Layout::of(shape))
@@ -148,9 +166,9 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// Makes a tensor of the elements in `bytes`, in row-major order, as stored in a model file.
     ///
     /// # Errors
-    /// [`Error::Count`] if the number of elements does not match the extents; else as [`upload`](Backend::upload).
-    fn any_tensor(&self, dtype: DType, dims: &[usize], bytes: &[u8]) -> Result<AnyOf<Self>> {
-        let shape = Shape::new(dims)?;
+    /// As [`tensor`](Backend::tensor).
+    fn any_tensor(&self, dtype: DType, shape: impl IntoShape, bytes: &[u8]) -> Result<AnyOf<Self>> {
+        let shape = shape.into_shape()?;
         if shape.len().checked_mul(dtype.size()) != Some(bytes.len()) {
             return Err(Error::count(bytes.len() / dtype.size(), shape));
         }
@@ -159,27 +177,20 @@ pub trait Backend: Clone + Send + Sync + 'static {
 
     /// Makes a tensor of zeros.
     ///
-    /// The default writes zeros repeatedly from a small buffer in host memory. Override it if the backend can fill memory.
-    ///
     /// # Errors
-    /// As [`Shape::new`], [`alloc`](Backend::alloc) and [`write`](Backend::write).
-    fn zeros<T: Element>(&self, dims: &[usize]) -> Result<TensorOf<Self, T>> {
-        let shape = Shape::new(dims)?;
-        let mut buffer = self.alloc::<T>(shape.len())?;
-        let piece = host_vec::<T>(shape.len().min(ZEROS / size_of::<T>().max(1) + 1))?;
-        for start in (0..shape.len()).step_by(piece.len().max(1)) {
-            let len = piece.len().min(shape.len() - start);
-            self.write(&piece[..len], Self::Space::borrow_mut(&mut buffer), start)?;
-        }
-        Tensor::new(buffer, Layout::of(shape))
+    /// As [`IntoShape::into_shape`] and [`alloc_zeroed`](Backend::alloc_zeroed).
+    fn zeros<T: Element>(&self, shape: impl IntoShape) -> Result<TensorOf<Self, T>> {
+        let shape = shape.into_shape()?;
+        Tensor::new(self.alloc_zeroed(shape.len())?, Layout::of(shape))
     }
 
     /// Makes a tensor of these elements, in row-major order.
     ///
     /// # Errors
-    /// [`Error::Count`] if the number of elements does not match the extents; else as [`upload`](Backend::upload).
-    fn tensor<T: Element>(&self, dims: &[usize], data: &[T]) -> Result<TensorOf<Self, T>> {
-        let shape = Shape::new(dims)?;
+    /// [`Error::Count`] if the number of elements does not match the extents; else as [`IntoShape::into_shape`] and
+    /// [`upload`](Backend::upload).
+    fn tensor<T: Element>(&self, shape: impl IntoShape, data: &[T]) -> Result<TensorOf<Self, T>> {
+        let shape = shape.into_shape()?;
         if shape.len() != data.len() {
             return Err(Error::count(data.len(), shape));
         }
@@ -327,7 +338,7 @@ macro_rules! unsupported {
     };
 }
 
-/// Bytes of the host memory that the default [`Backend::zeros`] writes from.
+/// Bytes of the host memory that the default [`Backend::alloc_zeroed`] writes from.
 const ZEROS: usize = 64 << 10;
 
 /// Checks a transfer of `count` elements at `start` against a buffer of `len`.

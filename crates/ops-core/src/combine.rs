@@ -1,7 +1,7 @@
 //! Backends made of other backends. Each has one implementation that covers all ops, present and future.
 use crate::{
-    AnyTensor, Backend, Call, Determinism, Element, Execute, Op, Operands, Packing, Reason, Result, Shape,
-    Space, TensorOf,
+    AnyTensor, Backend, Call, Determinism, Element, Execute, IntoShape, Op, Operands, Packing, Reason,
+    Result, Space, TensorOf,
 };
 
 mod checked;
@@ -165,13 +165,13 @@ impl<W: Wrapper> Backend for W {
     ) -> Result<Vec<T>> {
         self.inner().read_vec(src, start, len)
     }
-    fn empty<T: Element>(&self, shape: Shape) -> Result<TensorOf<Self, T>> {
+    fn alloc_zeroed<T: Element>(&self, len: usize) -> Result<<Self::Space as Space>::Buffer<T>> {
+        self.inner().alloc_zeroed(len)
+    }
+    fn empty<T: Element>(&self, shape: impl IntoShape) -> Result<TensorOf<Self, T>> {
         self.inner().empty(shape)
     }
-    fn zeros<T: Element>(&self, dims: &[usize]) -> Result<TensorOf<Self, T>> {
-        self.inner().zeros(dims)
-    }
-    fn tensor<T: Element>(&self, dims: &[usize], data: &[T]) -> Result<TensorOf<Self, T>> {
-        self.inner().tensor(dims, data)
+    fn tensor<T: Element>(&self, shape: impl IntoShape, data: &[T]) -> Result<TensorOf<Self, T>> {
+        self.inner().tensor(shape, data)
     }
 }

@@ -16,11 +16,13 @@ pub(crate) mod block;
 mod float8;
 mod num;
 mod round;
+mod wide;
 
 pub use block::{BlockInfo, ErrorBudget};
 pub use float8::F8E4M3;
 pub use half::{bf16, f16};
 pub use num::{Float, Index, Integer, Mask, Num};
+pub use wide::Wide;
 
 /// Passes the scalar types of this crate to a macro: floats, integers, others. Block formats are values, not
 /// types that code is compiled for; [`quant`](crate::quant) lists them.
@@ -245,39 +247,6 @@ pub trait Element: bytemuck::Pod + Debug + Send + Sync {
     const DTYPE: DType;
 }
 
-/// A number wide enough to hold any [`Scalar`] without loss.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Wide {
-    /// The value of any integer type.
-    Int(i64),
-    /// The value of any float type.
-    Float(f64),
-}
-
-impl Wide {
-    /// The value as `f64`; exact except for large integers.
-    #[inline]
-    pub fn to_f64(self) -> f64 {
-        match self {
-            Wide::Int(v) => v as f64,
-            Wide::Float(v) => v,
-        }
-    }
-    /// Equality for exact tolerances: −0 equals 0, and NaN equals NaN.
-    pub fn same(self, other: Self) -> bool {
-        match (self, other) {
-            (Wide::Float(a), Wide::Float(b)) => a == b || (a.is_nan() && b.is_nan()),
-            _ => self == other,
-        }
-    }
-}
-
-impl<T: Scalar> From<T> for Wide {
-    fn from(value: T) -> Self {
-        value.to_wide()
-    }
-}
-
 /// Seals the number traits: backends list the number types, and would have no kernels for one from another
 /// crate.
 mod sealed {
@@ -304,6 +273,16 @@ pub trait Scalar: Element + sealed::Sealed {
     #[inline]
     fn from_f64(v: f64) -> Self {
         Self::from_wide(Wide::Float(v))
+    }
+    /// The nearest `f32` to the value.
+    #[inline]
+    fn to_f32(self) -> f32 {
+        f32::from_wide(self.to_wide())
+    }
+    /// `Self::from_wide(Wide::Float(v.into()))`.
+    #[inline]
+    fn from_f32(v: f32) -> Self {
+        Self::from_wide(Wide::Float(v.into()))
     }
 }
 
@@ -374,6 +353,25 @@ mod tests {
         assert_eq!(cast::<f64, i64>(f64::INFINITY), i64::MAX);
         assert_eq!(cast::<f16, i32>(f16::NAN), 0);
         assert_eq!(cast::<f32, i8>(-1.9), -1);
+    }
+
+    #[test]
+    fn f32_is_reached_by_one_rounding() {
+        fn through<T: Scalar>(v: f32) -> f32 {
+            T::from_f32(v).to_f32()
+        }
+        assert_eq!(
+            (through::<f64>(0.1), through::<f16>(0.1), through::<bf16>(0.1)),
+            (0.1, 0.099975586, 0.100097656)
+        );
+        assert_eq!(
+            (through::<u8>(300.7), through::<i32>(-1.9), through::<F8E4M3>(1e6)),
+            (255.0, -1.0, 448.0)
+        );
+        // Halfway between two values of f32 in i64; one more rounds up.
+        assert_eq!(((1i64 << 24) + 1).to_f32(), 16_777_216.0);
+        assert_eq!(((1i64 << 54) + (1 << 30) + 1).to_f32(), 18_014_400_656_965_632.0);
+        assert_eq!(Scalar::to_f32(1.0f64 + f64::EPSILON), 1.0);
     }
 
     #[test]

@@ -296,6 +296,21 @@ mod tests {
     }
 
     #[test]
+    fn a_step_keeps_every_nth_index_from_the_first_on() {
+        let t = Layout::contiguous(&[2, 5]).unwrap();
+        let at = |l: Layout| l.positions().collect::<Vec<_>>();
+        assert_eq!(at(t.step(-1, 2).unwrap()), [0, 2, 4, 5, 7, 9]);
+        assert_eq!(at(t.step(1, 5).unwrap()), [0, 5]);
+        assert_eq!(at(t.step(1, usize::MAX).unwrap()), [0, 5]);
+        assert_eq!(t.step(1, 1).unwrap(), t);
+        let backwards = Layout::strided(&[5], &[-1], 4).unwrap();
+        assert_eq!(at(backwards.step(0, 3).unwrap()), [4, 1]);
+        let refused = t.step(0, 0).unwrap_err().to_string();
+        assert_eq!(refused, "cannot step [2, 5]: axis 0 cannot be walked in steps of 0; 1 keeps every index");
+        assert!(t.step(2, 1).is_err());
+    }
+
+    #[test]
     fn reshape_follows_strides_where_it_can() {
         let t = Layout::contiguous(&[4, 6]).unwrap().narrow(1, 0, 4).unwrap();
         assert_eq!(t.reshape(&[2, 2, 2, 2]).unwrap().strides(), &[12, 6, 2, 1]);

@@ -51,6 +51,9 @@
 //! - A view holds [`Space::Ref`] or [`Space::Mut`], which are `&[T]` and `&mut [T]` on the host, so any slice is a tensor and
 //!   [`TensorMut::split_at`] can give two disjoint mutable views. [`TensorMut`] is therefore invariant in its lifetime; the family
 //!   methods hide that with `shorten` and `reborrow`.
+//! - Tensors and views have the same view methods, such as [`narrow`](Tensor::narrow); those of a tensor borrow it. Each changes
+//!   the [`Layout`] and checks the result against the memory. The trait [`View`] is for code that is generic over views.
+//! - Methods take shapes as [`IntoShape`]: arrays, slices, vectors, one number.
 //! - Typed operands of methods are [`AsView`] or [`AsViewMut`], those of any element type [`AsAny`], so methods take tensors as well
 //!   as views. Every method that allocates its result has an `_into` form; both are one declaration, and the one that allocates
 //!   applies the shape rule once: to allocate, and to check the call.
@@ -121,9 +124,11 @@ pub mod quant;
 mod read;
 pub mod replay;
 mod shape;
+mod show;
 mod space;
 mod tensor;
 mod tolerance;
+mod view;
 
 pub use any::{AnyMut, AnyRef, AnyTensor, AsAny, AsOptional};
 pub use backend::{AnyOf, Backend, Execute, HostMemory, Mut, Ref, TensorOf, Tried, range, reads_all};
@@ -140,7 +145,8 @@ pub use operands::Written;
 pub use packing::Packing;
 pub use parts::Parts;
 pub use replay::Replay;
-pub use shape::{MAX_RANK, Shape};
+pub use shape::{IntoShape, MAX_RANK, Shape};
 pub use space::{Contains, Space};
-pub use tensor::{AsView, AsViewMut, Tensor, TensorMut, TensorRef, View};
+pub use tensor::{AsView, AsViewMut, Tensor, TensorMut, TensorRef};
 pub use tolerance::{Tolerance, Verdict};
+pub use view::View;

@@ -220,7 +220,7 @@ pub(crate) fn write_back<P: Backend, Q: Backend>(
     from: &Q,
     to: &P,
 ) -> Result<()> {
-    let (extent, size) = (crate::View::layout(&y).extent(), y.dtype().size());
+    let (extent, size) = (y.layout().extent(), y.dtype().size());
     let host = from.read_vec(mirrored.as_ref().bytes(), 0, extent.len() * size)?;
     to.write(&host, y.bytes_mut(), extent.start * size)
 }

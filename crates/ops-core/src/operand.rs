@@ -1,7 +1,7 @@
 //! Operands: their declarations, and how a call presents them.
 use crate::ops::registry::Group;
 use crate::{
-    AnyMut, AnyRef, DType, Element, Error, Layout, Packing, Reason, Result, Space, TensorMut, TensorRef, View,
+    AnyMut, AnyRef, DType, Element, Error, Layout, Packing, Reason, Result, Space, TensorMut, TensorRef,
 };
 
 /// How an op uses an operand.
@@ -68,7 +68,7 @@ impl Packing {
 impl<S: Space, T: Element> TensorRef<'_, S, T> {
     #[inline(always)]
     pub fn info(&self, name: &'static str, role: Role) -> OperandInfo<'_, S> {
-        let (dtype, layout) = (DType::of::<T>(), View::layout(self));
+        let (dtype, layout) = (DType::of::<T>(), self.layout());
         OperandInfo {
             operand: Operand { name, role, dtype, layout, packing: None },
             memory: S::bytes(S::shorten(self.data())),
@@ -79,7 +79,7 @@ impl<S: Space, T: Element> TensorRef<'_, S, T> {
 impl<S: Space, T: Element> TensorMut<'_, S, T> {
     #[inline(always)]
     pub fn info(&self, name: &'static str, role: Role) -> OperandInfo<'_, S> {
-        let (dtype, layout) = (DType::of::<T>(), View::layout(self));
+        let (dtype, layout) = (DType::of::<T>(), self.layout());
         OperandInfo {
             operand: Operand { name, role, dtype, layout, packing: None },
             memory: S::bytes(self.data()),
@@ -90,7 +90,7 @@ impl<S: Space, T: Element> TensorMut<'_, S, T> {
 impl<S: Space> AnyRef<'_, S> {
     #[inline(always)]
     pub fn info(&self, name: &'static str, role: Role) -> OperandInfo<'_, S> {
-        let (dtype, layout, packing) = (self.dtype(), View::layout(self), self.packing());
+        let (dtype, layout, packing) = (self.dtype(), self.layout(), self.packing());
         OperandInfo {
             operand: Operand { name, role, dtype, layout, packing },
             memory: S::shorten(self.bytes()),
@@ -106,7 +106,7 @@ impl<S: Space> AnyRef<'_, S> {
 impl<S: Space> AnyMut<'_, S> {
     #[inline(always)]
     pub fn info(&self, name: &'static str, role: Role) -> OperandInfo<'_, S> {
-        let (dtype, layout) = (self.dtype(), View::layout(self));
+        let (dtype, layout) = (self.dtype(), self.layout());
         OperandInfo { operand: Operand { name, role, dtype, layout, packing: None }, memory: self.bytes() }
     }
 }

@@ -210,7 +210,7 @@ macro_rules! operands {
     (@view out any, $x:expr, $name:expr) => { $x.dtype() };
     (@view out $e:ty, $x:expr, $name:expr) => { $crate::Written };
     (@view $read:tt any, $x:expr, $name:expr) => { $x.info($name, $crate::operands!(@role $read)).operand };
-    (@view $read:tt $e:ty, $x:expr, $name:expr) => { $crate::View::layout(&$x) };
+    (@view $read:tt $e:ty, $x:expr, $name:expr) => { $x.layout() };
 
     // Erases the type of an argument.
     (@borrowed in any, $x:expr) => { $crate::Borrowed::Read($x.shorten()) };

@@ -15,7 +15,7 @@
 //!
 //! Ops require operands of equal extents. Where users expect broadcasting, the method broadcasts through layouts, without a copy.
 use crate::error::About;
-use crate::{DType, Error, Layout, Operand, Result, Shape, View};
+use crate::{DType, Error, Layout, Operand, Result, Shape};
 
 mod activation;
 mod angles;
@@ -148,6 +148,6 @@ fn extents(op: &'static str, operand: &'static str, got: &Layout, want: &[usize]
 }
 
 /// The shape to which the operands `a` and `b` of an op broadcast together.
-fn broadcast(op: &'static str, a: &impl View, b: &impl View) -> Result<Shape> {
+fn broadcast(op: &'static str, a: &Layout, b: &Layout) -> Result<Shape> {
     a.shape().broadcast_with(&b.shape()).about(op, "a and b")
 }

@@ -1,6 +1,6 @@
 //! Copies of tensors in host memory.
 use crate::backend::host_vec;
-use crate::{AnyRef, Backend, Element, Result, Space, Tensor, TensorRef, View};
+use crate::{AnyRef, AnyTensor, Backend, Element, Result, Space, Tensor, TensorRef};
 
 impl<S: Space, T: Element> Tensor<S, T> {
     /// The elements in row-major order, on the host.
@@ -18,7 +18,7 @@ impl<S: Space, T: Element> TensorRef<'_, S, T> {
     /// # Errors
     /// The transfer fails.
     pub fn to_vec<B: Backend<Space = S>>(self, backend: &B) -> Result<Vec<T>> {
-        let layout = View::layout(&self);
+        let layout = self.layout();
         let extent = layout.extent();
         let raw = backend.read_vec(self.data(), extent.start, extent.len())?;
         if layout.is_contiguous() {
@@ -28,13 +28,23 @@ impl<S: Space, T: Element> TensorRef<'_, S, T> {
     }
 }
 
+impl<S: Space> AnyTensor<S> {
+    /// The elements in row-major order, as bytes on the host.
+    ///
+    /// # Errors
+    /// The transfer fails.
+    pub fn to_vec<B: Backend<Space = S>>(&self, backend: &B) -> Result<Vec<u8>> {
+        self.as_ref().to_vec(backend)
+    }
+}
+
 impl<S: Space> AnyRef<'_, S> {
     /// The elements in row-major order, as bytes on the host.
     ///
     /// # Errors
     /// The transfer fails.
     pub fn to_vec<B: Backend<Space = S>>(self, backend: &B) -> Result<Vec<u8>> {
-        let (layout, size) = (View::layout(&self), self.dtype().size());
+        let (layout, size) = (self.layout(), self.dtype().size());
         let extent = layout.extent();
         if let Some(packing) = self.packing() {
             let packed = backend.read_vec(self.bytes(), 0, S::len(self.bytes()))?;

@@ -2,6 +2,9 @@
 use core::fmt;
 
 mod checked;
+mod into;
+
+pub use into::IntoShape;
 
 /// The largest number of axes a tensor may have.
 pub const MAX_RANK: usize = 6;

@@ -45,6 +45,12 @@ pub trait Space: Copy + Debug + Send + Sync + 'static {
     fn into_bytes<T: Element>(buffer: Self::Buffer<T>) -> Self::Buffer<u8>;
     /// Whether the bytes start at a multiple of `align`.
     fn aligned(bytes: Self::Ref<'_, u8>, align: usize) -> bool;
+    /// The elements as a slice, if the host can read the memory as it is and nothing enqueued still writes to it. `Debug` and
+    /// `Display` of tensors print them. The default is `None`.
+    fn host<'a, T: Element>(view: Self::Ref<'a, T>) -> Option<&'a [T]> {
+        let _ = view;
+        None
+    }
 }
 
 /// A space whose views may be views of another space `A`, such as the space of an [`Either`](crate::Either).

@@ -1,6 +1,6 @@
 //! Owned tensors and the borrowed views that every op takes.
-use crate::{DType, Element, Error, Layout, Result, Shape, Space};
-use core::fmt;
+use crate::view::extents;
+use crate::{DType, Element, Error, IntoShape, Layout, Result, Space};
 
 /// A buffer and the layout of its elements.
 pub struct Tensor<S: Space, T: Element> {
@@ -51,18 +51,6 @@ impl<S: Space, T: Element> Tensor<S, T> {
     pub fn as_mut(&mut self) -> TensorMut<'_, S, T> {
         TensorMut { data: S::borrow_mut(&mut self.buffer), layout: self.layout }
     }
-    /// The layout.
-    pub fn layout(&self) -> &Layout {
-        &self.layout
-    }
-    /// The extents.
-    pub fn shape(&self) -> Shape {
-        self.layout.shape()
-    }
-    /// The extents as a slice.
-    pub fn dims(&self) -> &[usize] {
-        self.layout.dims()
-    }
     /// The element type as a value.
     pub fn dtype(&self) -> DType {
         DType::of::<T>()
@@ -75,110 +63,18 @@ impl<S: Space, T: Element> Tensor<S, T> {
     pub fn into_buffer(self) -> S::Buffer<T> {
         self.buffer
     }
-    /// The same elements in the same order under other extents.
+    /// The same elements in the same order under other extents, without a copy.
     ///
     /// # Errors
     /// As [`Layout::reshape`].
-    pub fn reshape(self, dims: &[usize]) -> Result<Self> {
-        Ok(Tensor { layout: self.layout.reshape(dims)?, buffer: self.buffer })
+    pub fn reshape(self, shape: impl IntoShape) -> Result<Self> {
+        Ok(Tensor { layout: self.layout.reshape(shape)?, buffer: self.buffer })
     }
 }
 
-/// The view methods that [`TensorRef`] and [`TensorMut`] share. Each works like the [`Layout`] method of the
-/// same name.
-pub trait View: Sized {
-    /// Where the elements are.
-    fn layout(&self) -> &Layout;
-    /// The same memory under another layout.
-    ///
-    /// # Errors
-    /// The layout reaches beyond the memory in view.
-    fn with_layout(self, layout: Layout) -> Result<Self>;
-
-    /// The extents.
-    fn shape(&self) -> Shape {
-        self.layout().shape()
-    }
-    /// The extents as a slice.
-    fn dims(&self) -> &[usize] {
-        self.layout().dims()
-    }
-    /// [`Layout::narrow`].
-    ///
-    /// # Errors
-    /// As that method.
-    fn narrow(self, axis: isize, start: usize, len: usize) -> Result<Self> {
-        let layout = self.layout().narrow(axis, start, len)?;
-        self.with_layout(layout)
-    }
-    /// [`Layout::transpose`].
-    ///
-    /// # Errors
-    /// As that method.
-    fn transpose(self, a: isize, b: isize) -> Result<Self> {
-        let layout = self.layout().transpose(a, b)?;
-        self.with_layout(layout)
-    }
-    /// [`Layout::permute`].
-    ///
-    /// # Errors
-    /// As that method.
-    fn permute(self, order: &[usize]) -> Result<Self> {
-        let layout = self.layout().permute(order)?;
-        self.with_layout(layout)
-    }
-    /// [`Layout::reshape`].
-    ///
-    /// # Errors
-    /// As that method.
-    fn reshape(self, dims: &[usize]) -> Result<Self> {
-        let layout = self.layout().reshape(dims)?;
-        self.with_layout(layout)
-    }
-    /// [`Layout::broadcast`].
-    ///
-    /// # Errors
-    /// As that method.
-    fn broadcast(self, dims: &[usize]) -> Result<Self> {
-        let layout = self.layout().broadcast(dims)?;
-        self.with_layout(layout)
-    }
-    /// [`Layout::squeeze`].
-    ///
-    /// # Errors
-    /// As that method.
-    fn squeeze(self, axis: isize) -> Result<Self> {
-        let layout = self.layout().squeeze(axis)?;
-        self.with_layout(layout)
-    }
-    /// [`Layout::unsqueeze`].
-    ///
-    /// # Errors
-    /// As that method.
-    fn unsqueeze(self, axis: isize) -> Result<Self> {
-        let layout = self.layout().unsqueeze(axis)?;
-        self.with_layout(layout)
-    }
-}
-
-impl<S: Space, T: Element> View for TensorRef<'_, S, T> {
-    fn layout(&self) -> &Layout {
-        &self.layout
-    }
-    fn with_layout(self, layout: Layout) -> Result<Self> {
-        bounds("view", &layout, S::len(self.data))?;
-        Ok(TensorRef { layout, ..self })
-    }
-}
-impl<S: Space, T: Element> View for TensorMut<'_, S, T> {
-    fn layout(&self) -> &Layout {
-        &self.layout
-    }
-    fn with_layout(self, layout: Layout) -> Result<Self> {
-        bounds("view", &layout, S::len(S::share(&self.data)))?;
-        Ok(TensorMut { layout, ..self })
-    }
-}
+extents!([S: Space, T: Element] Tensor<S, T>);
+extents!([S: Space, T: Element] TensorRef<'_, S, T>);
+extents!([S: Space, T: Element] TensorMut<'_, S, T>);
 
 impl<S: Space, T: Element> Clone for TensorRef<'_, S, T> {
     fn clone(&self) -> Self {
@@ -201,21 +97,6 @@ impl<'a, S: Space, T: Element> TensorRef<'a, S, T> {
     pub(crate) fn within(data: S::Ref<'a, T>, layout: Layout) -> Self {
         TensorRef { data, layout }
     }
-    /// The layout.
-    #[inline]
-    pub fn layout(&self) -> &Layout {
-        &self.layout
-    }
-    /// The extents.
-    #[inline]
-    pub fn shape(&self) -> Shape {
-        self.layout.shape()
-    }
-    /// The extents as a slice.
-    #[inline]
-    pub fn dims(&self) -> &[usize] {
-        self.layout.dims()
-    }
     /// The element type as a value.
     #[inline]
     pub fn dtype(&self) -> DType {
@@ -230,6 +111,14 @@ impl<'a, S: Space, T: Element> TensorRef<'a, S, T> {
     #[inline]
     pub fn data_len(&self) -> usize {
         S::len(self.data)
+    }
+    /// The same memory under another layout.
+    ///
+    /// # Errors
+    /// The layout reaches beyond the memory in view.
+    pub fn with_layout(self, layout: Layout) -> Result<Self> {
+        bounds("view", &layout, S::len(self.data))?;
+        Ok(TensorRef { layout, ..self })
     }
     /// The same view, with a shorter lifetime.
     #[inline]
@@ -262,21 +151,6 @@ impl<'a, S: Space, T: Element> TensorMut<'a, S, T> {
     #[inline]
     pub(crate) fn within(data: S::Mut<'a, T>, layout: Layout) -> Self {
         TensorMut { data, layout }
-    }
-    /// The layout.
-    #[inline]
-    pub fn layout(&self) -> &Layout {
-        &self.layout
-    }
-    /// The extents.
-    #[inline]
-    pub fn shape(&self) -> Shape {
-        self.layout.shape()
-    }
-    /// The extents as a slice.
-    #[inline]
-    pub fn dims(&self) -> &[usize] {
-        self.layout.dims()
     }
     /// The element type as a value.
     #[inline]
@@ -312,6 +186,14 @@ impl<'a, S: Space, T: Element> TensorMut<'a, S, T> {
     #[inline]
     pub fn reborrow(&mut self) -> TensorMut<'_, S, T> {
         TensorMut { data: S::reborrow(&mut self.data), layout: self.layout }
+    }
+    /// The same memory under another layout.
+    ///
+    /// # Errors
+    /// The layout reaches beyond the memory in view.
+    pub fn with_layout(self, layout: Layout) -> Result<Self> {
+        bounds("view", &layout, S::len(S::share(&self.data)))?;
+        Ok(TensorMut { layout, ..self })
     }
     /// Splits the view into two disjoint views at `mid` along `axis`, both for writing.
     ///
@@ -407,22 +289,5 @@ impl<S: Space, T: Element> AsViewMut<S, T> for TensorMut<'_, S, T> {
     #[inline]
     fn view_mut(&mut self) -> TensorMut<'_, S, T> {
         self.reborrow()
-    }
-}
-
-// Prints type and layout, never elements: those may live on a device.
-impl<S: Space, T: Element> fmt::Debug for Tensor<S, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Tensor<{}> {}", T::DTYPE, self.layout)
-    }
-}
-impl<S: Space, T: Element> fmt::Debug for TensorRef<'_, S, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TensorRef<{}> {}", T::DTYPE, self.layout)
-    }
-}
-impl<S: Space, T: Element> fmt::Debug for TensorMut<'_, S, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TensorMut<{}> {}", T::DTYPE, self.layout)
     }
 }

@@ -1,7 +1,8 @@
 //! Methods come in pairs from one declaration: one allocates its outputs, the other writes into given views.
 use ops_core::ops::*;
 use ops_core::{
-    Backend, Call, Element, Error, Execute, Layout, Operands, Reason, Result, Shape, Space, Tensor, TensorOf,
+    Backend, Call, Element, Error, Execute, IntoShape, Layout, Operands, Reason, Result, Space, Tensor,
+    TensorOf,
 };
 use ops_cpu::{Cpu, Host};
 
@@ -109,8 +110,8 @@ impl Backend for Short {
     fn alloc<T: Element>(&self, len: usize) -> Result<<Host as Space>::Buffer<T>> {
         self.0.alloc(len)
     }
-    fn empty<T: Element>(&self, shape: Shape) -> Result<TensorOf<Self, T>> {
-        let len = shape.len() - 1;
+    fn empty<T: Element>(&self, shape: impl IntoShape) -> Result<TensorOf<Self, T>> {
+        let len = shape.into_shape()?.len() - 1;
         Tensor::new(self.alloc(len)?, Layout::contiguous(&[len])?)
     }
     fn read<T: Element>(&self, src: <Host as Space>::Ref<'_, T>, start: usize, dst: &mut [T]) -> Result<()> {

@@ -39,6 +39,7 @@ fn indices(dims: &[usize]) -> Vec<Vec<usize>> {
 #[derive(Clone, Debug)]
 enum Step {
     Narrow(usize, usize, usize),
+    Every(usize, usize),
     Swap(usize, usize),
     Rotate(usize),
     Unsqueeze(usize),
@@ -51,6 +52,7 @@ fn step() -> impl Strategy<Value = Step> {
     let n = 0usize..24;
     prop_oneof![
         (n.clone(), n.clone(), n.clone()).prop_map(|(a, b, c)| Step::Narrow(a, b, c)),
+        (n.clone(), 1usize..6).prop_map(|(a, n)| Step::Every(a, n)),
         (n.clone(), n.clone()).prop_map(|(a, b)| Step::Swap(a, b)),
         n.clone().prop_map(Step::Rotate),
         n.clone().prop_map(Step::Unsqueeze),
@@ -75,6 +77,10 @@ impl Step {
                     let len = len % (dims[a] - start + 1);
                     (layout.narrow(named(a), start, len).unwrap(), narrowed(&list, a, start, len))
                 }
+                None => (layout, list),
+            },
+            Step::Every(a, n) => match axis(a) {
+                Some(a) => (layout.step(named(a), n).unwrap(), every(&list, a, n)),
                 None => (layout, list),
             },
             Step::Split(a, mid, second) => match axis(a) {
@@ -134,6 +140,12 @@ fn narrowed(list: &List, axis: usize, start: usize, len: usize) -> List {
     let mut dims = list.dims.clone();
     dims[axis] = len;
     list.view(&dims, |i| i.iter().enumerate().map(|(k, i)| if k == axis { i + start } else { *i }).collect())
+}
+
+fn every(list: &List, axis: usize, n: usize) -> List {
+    let mut dims = list.dims.clone();
+    dims[axis] = dims[axis].div_ceil(n);
+    list.view(&dims, |i| i.iter().enumerate().map(|(k, i)| if k == axis { i * n } else { *i }).collect())
 }
 
 fn permuted(list: &List, order: &[usize]) -> List {
@@ -349,6 +361,8 @@ fn exercise(layout: &Layout, other: &[usize], axis: isize) {
     let (a, b) = (other.first().copied().unwrap_or(0), other.last().copied().unwrap_or(1));
     let views = [
         layout.narrow(axis, a, b),
+        layout.step(axis, a),
+        layout.step(axis, b),
         layout.permute(other),
         layout.transpose(axis, a as isize),
         layout.broadcast(other),

@@ -10,6 +10,7 @@ const EXTREMES: [isize; 10] =
 #[derive(Clone, Debug)]
 enum Step {
     Narrow(isize, usize, usize),
+    Every(isize, usize),
     Split(isize, usize, bool),
     Pick(Vec<usize>),
     Permute(Vec<usize>),
@@ -44,6 +45,7 @@ fn axes() -> impl Strategy<Value = Vec<usize>> {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         1 => (axis(), size(), size()).prop_map(|(a, start, len)| Step::Narrow(a, start, len)),
+        1 => (axis(), size()).prop_map(|(a, n)| Step::Every(a, n)),
         1 => (axis(), size(), any::<bool>()).prop_map(|(a, mid, second)| Step::Split(a, mid, second)),
         3 => axes().prop_map(Step::Pick),
         1 => axes().prop_map(Step::Permute),
@@ -65,6 +67,7 @@ impl Step {
     fn view(&self, of: &Layout) -> Option<Layout> {
         match self {
             Step::Narrow(a, start, len) => of.narrow(*a, *start, *len).ok(),
+            Step::Every(a, n) => of.step(*a, *n).ok(),
             Step::Split(a, mid, second) => {
                 of.split_at(*a, *mid).ok().map(|(left, right)| if *second { right } else { left })
             }

@@ -1,7 +1,7 @@
 //! `WindowCache` against a plain cache of the whole text: keys inside the window are the same.
 use ops_core::model::{KvCache, WindowCache};
 use ops_core::ops::*;
-use ops_core::{Backend, Ref, TensorOf, View};
+use ops_core::{Backend, Ref, TensorOf};
 use ops_cpu::Cpu;
 use proptest::prelude::*;
 
@@ -19,7 +19,7 @@ fn rows(cpu: &Cpu, seed: usize, start: usize, t: usize) -> TensorOf<Cpu, f32> {
 }
 
 fn values(cpu: &Cpu, x: Ref<'_, Cpu, f32>) -> Vec<f32> {
-    cpu.contiguous(x).unwrap().to_vec(cpu).unwrap()
+    cpu.copy_of(x).unwrap().to_vec(cpu).unwrap()
 }
 
 proptest! {

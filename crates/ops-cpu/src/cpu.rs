@@ -155,7 +155,7 @@ impl CpuBuilder {
     /// the other rows.
     ///
     /// ```
-    /// use ops_core::{Backend, Determinism, View, ops::*};
+    /// use ops_core::{Backend, Determinism, ops::*};
     /// use ops_cpu::Cpu;
     ///
     /// let cpu = Cpu::builder().determinism(Determinism::Batch).build()?;

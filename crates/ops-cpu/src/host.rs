@@ -1,7 +1,7 @@
 //! Host memory as a [`Space`], and what the two host backends share.
 use ops_core::{
-    AnyTensor, Backend, Call, Determinism, Element, Error, Execute, Layout, Op, Operands, Packing, Reason,
-    Result, Space, TensorMut, TensorRef,
+    AnyTensor, Backend, Call, Determinism, Element, Error, Execute, IntoShape, Layout, Op, Operands, Packing,
+    Reason, Result, Space, Tensor, TensorMut, TensorRef,
 };
 
 mod buffer;
@@ -23,22 +23,42 @@ impl Host {
     /// Views a slice as a row-major tensor, without a copy.
     ///
     /// # Errors
-    /// [`Error::Count`] if `dims` does not match the length of the slice.
-    pub fn view<'a, T: Element>(data: &'a [T], dims: &[usize]) -> Result<TensorRef<'a, Host, T>> {
-        TensorRef::new(data, layout_of(data.len(), dims)?)
+    /// [`Error::Count`] if `shape` has another number of elements than the slice; as [`IntoShape::into_shape`].
+    pub fn view<'a, T: Element>(data: &'a [T], shape: impl IntoShape) -> Result<TensorRef<'a, Host, T>> {
+        TensorRef::new(data, layout_of(data.len(), shape)?)
+    }
+    /// A row-major tensor of the vector's elements, in its memory, without a copy. [`HostBuffer::into_vec`] gives it back.
+    ///
+    /// # Errors
+    /// [`Error::Count`] if `shape` has another number of elements than the vector; as [`IntoShape::into_shape`].
+    ///
+    /// ```
+    /// # use ops_core::ops::*;
+    /// # use ops_cpu::{Cpu, Host};
+    /// let mut x = Host::tensor(vec![1.0f32, 2.0, 3.0], 3)?;
+    /// Cpu::new().affine_inplace(&mut x, 2.0, 1.0)?;
+    /// assert_eq!(x.into_buffer().into_vec()?, [3.0, 5.0, 7.0]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    pub fn tensor<T: Element>(data: Vec<T>, shape: impl IntoShape) -> Result<Tensor<Host, T>> {
+        let layout = layout_of(data.len(), shape)?;
+        Tensor::new(HostBuffer::from(data), layout)
     }
     /// Views a mutable slice as a row-major tensor, without a copy.
     ///
     /// # Errors
-    /// [`Error::Count`] if `dims` does not match the length of the slice.
-    pub fn view_mut<'a, T: Element>(data: &'a mut [T], dims: &[usize]) -> Result<TensorMut<'a, Host, T>> {
-        let layout = layout_of(data.len(), dims)?;
+    /// [`Error::Count`] if `shape` has another number of elements than the slice; as [`IntoShape::into_shape`].
+    pub fn view_mut<'a, T: Element>(
+        data: &'a mut [T],
+        shape: impl IntoShape,
+    ) -> Result<TensorMut<'a, Host, T>> {
+        let layout = layout_of(data.len(), shape)?;
         TensorMut::new(data, layout)
     }
 }
 
-fn layout_of(len: usize, dims: &[usize]) -> Result<Layout> {
-    let layout = Layout::contiguous(dims)?;
+fn layout_of(len: usize, shape: impl IntoShape) -> Result<Layout> {
+    let layout = Layout::contiguous(shape)?;
     if layout.len() == len { Ok(layout) } else { Err(Error::count(len, layout.shape())) }
 }
 
@@ -97,6 +117,9 @@ impl Space for Host {
     #[inline]
     fn aligned(bytes: Self::Ref<'_, u8>, align: usize) -> bool {
         bytes.as_ptr().addr().is_multiple_of(align)
+    }
+    fn host<'a, T: Element>(view: Self::Ref<'a, T>) -> Option<&'a [T]> {
+        Some(view)
     }
 }
 

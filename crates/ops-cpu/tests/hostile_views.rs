@@ -1,6 +1,6 @@
 //! Views built to lead outside their buffers: safe code gets an error or a right result, and nothing else in memory changes.
 use ops_core::ops::*;
-use ops_core::{Backend, Error, Layout, TensorMut, TensorRef, View};
+use ops_core::{Backend, Error, Layout, TensorMut, TensorRef};
 use ops_cpu::{Cpu, Host, Reference};
 
 /// Layouts without elements, whose other strides would leave any buffer.

@@ -5,7 +5,7 @@ use crate::{Decoder, Result};
 use batch::Batch;
 use ops_core::model::Transformer;
 use ops_core::ops::*;
-use ops_core::{Backend, Float, Ref, TensorOf, View};
+use ops_core::{Backend, Float, Ref, TensorOf};
 use ops_gguf::Gguf;
 use stack::Stack;
 

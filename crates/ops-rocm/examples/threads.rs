@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use ops_core::ops::*;
-use ops_core::{Backend, Result, Tensor, View};
+use ops_core::{Backend, Result, Tensor};
 use ops_rocm::{HipSpace, Rocm};
 
 const THREADS: usize = 4;

@@ -2,7 +2,7 @@
 use crate::error::NAME;
 use crate::hip::{DeviceMemory, Event};
 use crate::{Error, HipBuffer, HipMut, HipRef, HipSpace, Result, Rocm};
-use ops_core::{Backend, Element, Layout, Shape, Space, Tensor, TensorOf, range};
+use ops_core::{Backend, Element, Space, range};
 
 impl Backend for Rocm {
     type Space = HipSpace;
@@ -58,13 +58,12 @@ impl Backend for Rocm {
         self.device().free_memory()
     }
 
-    fn zeros<T: Element>(&self, dims: &[usize]) -> Result<TensorOf<Self, T>> {
-        let shape = Shape::new(dims)?;
-        let mut memory = self.alloc::<T>(shape.len())?.into_memory();
+    fn alloc_zeroed<T: Element>(&self, len: usize) -> Result<HipBuffer<T>> {
+        let mut memory = self.alloc::<T>(len)?.into_memory();
         let bytes = memory.len();
         // Every bit of an element's zero is zero.
         memory.fill(self.stream(), 0, bytes, 0)?;
-        Tensor::new(HipBuffer::new(memory), Layout::of(shape))
+        Ok(HipBuffer::new(memory))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The bridge to `rocm-rs`, compared with the reference. Programs with `rocm-rs` link ROCm, so
 //! `tools/ci/bridge.sh` builds and runs this, linking the stand-in.
+use ops_core::Backend;
 use ops_core::ops::*;
-use ops_core::{Backend, View};
 use ops_cpu::Reference;
 use ops_rocm::Rocm;
 use ops_rocm::bridge::{self, Bridge};

@@ -3,7 +3,7 @@
 
 use ops_core::combine::{Recorder, Timed, Traced, TracedCall};
 use ops_core::ops::*;
-use ops_core::{Backend, Checked, Either, Error, Fallback, Operand, Replay, Result, TensorOf, View};
+use ops_core::{Backend, Checked, Either, Error, Fallback, Operand, Replay, Result, TensorOf};
 use ops_cpu::{Cpu, Reference};
 use ops_rocm::hip::Graph;
 use ops_rocm::{Policy, Rocm};

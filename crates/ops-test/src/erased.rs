@@ -258,7 +258,7 @@ mod tests {
     fn outline(operands: &[(&'static str, &[usize])]) -> Outline {
         let mut outline = Outline::default();
         for (name, dims) in operands {
-            outline.set(name, DType::F32, Layout::contiguous(dims).unwrap());
+            outline.set(name, DType::F32, Layout::contiguous(*dims).unwrap());
         }
         outline
     }

@@ -97,7 +97,7 @@ fn pairs<T: Num + WithDType>(of: &mut Of<'_>, random: &mut Random) {
     of.compare("le", text.clone(), ours(b.le(x.ours(), y.ours())), theirs(|| s.le(t)), None);
     of.compare("gt", text.clone(), ours(b.gt(x.ours(), y.ours())), theirs(|| s.gt(t)), None);
     of.compare("ge", text.clone(), ours(b.ge(x.ours(), y.ours())), theirs(|| s.ge(t)), None);
-    of.compare("copy", text.clone(), ours(b.contiguous(x.ours())), theirs(|| s.contiguous()), None);
+    of.compare("copy", text.clone(), ours(b.copy_of(x.ours())), theirs(|| s.contiguous()), None);
     let how = How::any(random, dims.len());
     let cond = Operand::<u8>::new(random, &dims, how, &mut |random| random.below(2) as f64);
     let chosen = ours(b.where_(cond.ours().any_view(), x.ours(), y.ours()));
@@ -219,7 +219,7 @@ fn indices<T: Num + WithDType>(of: &mut Of<'_>, random: &mut Random) {
     let gather = ours(b.gather(x.ours(), every.any_view(), Gather::axis(at)));
     of.compare("gather", text.clone(), gather, theirs(|| t.gather(&all.theirs, axis)), None);
     let written = |f: &dyn Fn(&mut TensorOf<Cpu, T>) -> Result<()>| {
-        ours(b.contiguous(x.ours()).and_then(|mut y| f(&mut y).map(|()| y)))
+        ours(b.copy_of(x.ours()).and_then(|mut y| f(&mut y).map(|()| y)))
     };
     let scatter = written(&|y| b.scatter(y, every.any_view(), src.ours(), Scatter::axis(at)));
     of.compare(

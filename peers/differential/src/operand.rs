@@ -1,6 +1,6 @@
 //! Random operands, with the same elements and layout on both sides.
 use candle_core::{D, Device, Tensor, WithDType};
-use rocm_ops::{Backend, Cpu, Host, Layout, Scalar, TensorOf, TensorRef, View};
+use rocm_ops::{Backend, Cpu, Host, Layout, Scalar, TensorOf, TensorRef};
 
 /// Numbers that are the same in every run.
 pub(crate) struct Random(u64);

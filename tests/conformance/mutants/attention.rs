@@ -1,8 +1,9 @@
 //! Wrong attention kernels.
 use super::backend::Mutant;
 use super::tools::*;
+use rocm_ops::backend::NamedTensors;
 use rocm_ops::ops::Attention;
-use rocm_ops::{DType, Float, Host, NamedTensors, f16};
+use rocm_ops::{DType, Float, Host, f16};
 
 pub(super) mod ragged;
 

@@ -1,9 +1,8 @@
 //! The reference backend with one wrong kernel.
 use ops_test::suite::Filter;
+use rocm_ops::backend::{Call, Execute, NamedTensors, Op, Operands};
 use rocm_ops::combine::{Intercept, Wrapper};
-use rocm_ops::{
-    Backend, Call, DType, Error, Execute, Host, NamedTensors, Op, Operands, Reason, Reference, Result, View,
-};
+use rocm_ops::{Backend, DType, Error, Host, Reason, Reference, Result};
 use std::any::Any;
 use std::sync::Arc;
 

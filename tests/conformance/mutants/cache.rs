@@ -1,8 +1,9 @@
 //! Wrong writes to caches, and wrong fused products.
 use super::backend::Mutant;
 use super::tools::*;
+use rocm_ops::backend::NamedTensors;
 use rocm_ops::ops::*;
-use rocm_ops::{AnyTensor, Backend, DType, Host, NamedTensors, Reference, f16};
+use rocm_ops::{AnyTensor, Backend, DType, Host, Reference, f16};
 
 const F32: DType = DType::F32;
 const F16: DType = DType::F16;
@@ -53,9 +54,9 @@ fn writes() -> Vec<Mutant> {
 }
 
 /// Runs the op on the reference, with the outcome left in the operands.
-fn run<O: rocm_ops::Op>(op: &O, o: &mut NamedTensors<Host>)
+fn run<O: rocm_ops::backend::Op>(op: &O, o: &mut NamedTensors<Host>)
 where
-    Reference: rocm_ops::Execute<O>,
+    Reference: rocm_ops::backend::Execute<O>,
 {
     if let Ok(args) = o.args(op) {
         let _ = Reference::new().run(op, args);

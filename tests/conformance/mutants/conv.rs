@@ -1,8 +1,9 @@
 //! Wrong convolutions.
 use super::backend::Mutant;
 use super::tools::*;
+use rocm_ops::backend::NamedTensors;
 use rocm_ops::ops::*;
-use rocm_ops::{DType, Float, Host, Layout, NamedTensors, bf16, f16};
+use rocm_ops::{DType, Float, Host, Layout, bf16, f16};
 
 /// What a wrong convolution does differently.
 #[derive(Clone, Copy)]

@@ -1,8 +1,9 @@
 //! Wrong routers, expert products, and sums of their results.
 use super::backend::Mutant;
 use super::tools::*;
+use rocm_ops::backend::NamedTensors;
 use rocm_ops::ops::*;
-use rocm_ops::{DType, Host, Layout, NamedTensors, f16};
+use rocm_ops::{DType, Host, Layout, f16};
 
 const F32: DType = DType::F32;
 

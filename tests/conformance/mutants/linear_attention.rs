@@ -1,8 +1,9 @@
 //! Wrong linear attention.
 use super::backend::Mutant;
 use super::tools::*;
+use rocm_ops::backend::NamedTensors;
 use rocm_ops::ops::{Conv1dUpdate, ConvActivation, GatedDeltaRule};
-use rocm_ops::{DType, Host, NamedTensors, f16};
+use rocm_ops::{DType, Host, f16};
 
 const F32: DType = DType::F32;
 

@@ -1,9 +1,10 @@
 //! Wrong products, lookups and quantized ops.
 use super::backend::Mutant;
 use super::tools::*;
+use rocm_ops::backend::NamedTensors;
 use rocm_ops::ops::*;
 use rocm_ops::quant::{BlockQ4_0, BlockQ8_0, Encode};
-use rocm_ops::{DType, Element, Host, Layout, NamedTensors, Scalar, f16};
+use rocm_ops::{DType, Element, Host, Layout, Scalar, f16};
 
 const F32: DType = DType::F32;
 const F16: DType = DType::F16;

@@ -1,8 +1,9 @@
 //! Wrong norms, rotations and softmaxes.
 use super::backend::Mutant;
 use super::tools::*;
+use rocm_ops::backend::NamedTensors;
 use rocm_ops::ops::*;
-use rocm_ops::{DType, Host, NamedTensors, f16};
+use rocm_ops::{DType, Host, f16};
 
 const F32: DType = DType::F32;
 const F16: DType = DType::F16;

@@ -1,8 +1,9 @@
 //! Wrong batch norms, pools and upsamplings.
 use super::backend::Mutant;
 use super::tools::*;
+use rocm_ops::backend::NamedTensors;
 use rocm_ops::ops::*;
-use rocm_ops::{AnyTensor, DType, Float, Host, NamedTensors, bf16, f16};
+use rocm_ops::{AnyTensor, DType, Float, Host, bf16, f16};
 
 const F32: DType = DType::F32;
 const F16: DType = DType::F16;

@@ -1,7 +1,7 @@
 //! Tools for mutants: operands as rows of f64, and rounding to narrow types.
 use rocm_ops::{
     AnyTensor, AsAny, Backend, DType, Element, F8E4M3, Host, Layout, Reference, Scalar, Shape, TensorMut,
-    TensorRef, View, bf16, f16,
+    TensorRef, bf16, f16,
 };
 
 /// The elements in row-major order, as f64.

@@ -4,7 +4,7 @@ use super::plan::Plan;
 use super::{Candidate, Explain};
 use crate::catalogue::Spec;
 use crate::exit::Failure;
-use ops_core::{Backend, Error, Layout, NamedTensors, Result, View};
+use ops_core::{Backend, Error, Layout, NamedTensors, Result};
 use ops_test::SuiteBackend;
 use ops_test::erased::{ErasedCall, ErasedOp, Outline, Prepared, erased};
 

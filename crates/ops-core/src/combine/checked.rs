@@ -3,7 +3,7 @@ use super::{Intercept, Wrapper};
 use crate::operand::Unpacked;
 use crate::{
     AnyRef, Backend, Call, Error, Execute, NamedTensors, Op, Operand, Operands, Reason, Result, Role,
-    Tolerance, View,
+    Tolerance,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -100,7 +100,7 @@ fn mismatch<P: Backend, R: Backend>(
     (primary, got): (&P, AnyRef<'_, P::Space>),
     (reference, want): (&R, AnyRef<'_, R::Space>),
 ) -> Result<Option<Error>> {
-    let (dtype, layout) = (got.dtype(), *View::layout(&got));
+    let (dtype, layout) = (got.dtype(), *got.layout());
     let (got, want) = (got.to_vec(primary)?, want.to_vec(reference)?);
     let verdict = tolerance.judge_pair(dtype, &got, &want);
     let element = |bytes: &[u8], at: usize| dtype.show(&bytes[at * dtype.size()..][..dtype.size()]);

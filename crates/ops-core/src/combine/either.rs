@@ -1,7 +1,7 @@
 //! A backend chosen at run time.
 use crate::{
-    AnyTensor, Backend, Borrowed, Call, Contains, Determinism, Element, Error, Execute, HostMemory, Op,
-    Operands, Packing, Reason, Result, Shape, Space, Tensor, TensorOf,
+    AnyTensor, Backend, Borrowed, Call, Contains, Determinism, Element, Error, Execute, HostMemory,
+    IntoShape, Op, Operands, Packing, Reason, Result, Space, Tensor, TensorOf,
 };
 use core::marker::PhantomData;
 
@@ -123,6 +123,12 @@ impl<L: Space, R: Space> Space for EitherSpace<L, R> {
         match bytes {
             Left(v) => L::aligned(v, align),
             Right(v) => R::aligned(v, align),
+        }
+    }
+    fn host<'a, T: Element>(view: Self::Ref<'a, T>) -> Option<&'a [T]> {
+        match view {
+            Left(v) => L::host(v),
+            Right(v) => R::host(v),
         }
     }
 }
@@ -251,22 +257,22 @@ impl<L: Backend, R: Backend> Backend for Either<L, R> {
             _ => Err(Error::WrongSide { call: "read" }),
         }
     }
-    fn empty<T: Element>(&self, shape: Shape) -> Result<TensorOf<Self, T>> {
+    fn alloc_zeroed<T: Element>(&self, len: usize) -> Result<<Self::Space as Space>::Buffer<T>> {
+        match self {
+            Left(b) => b.alloc_zeroed(len).map(Left),
+            Right(b) => b.alloc_zeroed(len).map(Right),
+        }
+    }
+    fn empty<T: Element>(&self, shape: impl IntoShape) -> Result<TensorOf<Self, T>> {
         match self {
             Left(b) => left(b.empty(shape)?),
             Right(b) => right(b.empty(shape)?),
         }
     }
-    fn zeros<T: Element>(&self, dims: &[usize]) -> Result<TensorOf<Self, T>> {
+    fn tensor<T: Element>(&self, shape: impl IntoShape, data: &[T]) -> Result<TensorOf<Self, T>> {
         match self {
-            Left(b) => left(b.zeros(dims)?),
-            Right(b) => right(b.zeros(dims)?),
-        }
-    }
-    fn tensor<T: Element>(&self, dims: &[usize], data: &[T]) -> Result<TensorOf<Self, T>> {
-        match self {
-            Left(b) => left(b.tensor(dims, data)?),
-            Right(b) => right(b.tensor(dims, data)?),
+            Left(b) => left(b.tensor(shape, data)?),
+            Right(b) => right(b.tensor(shape, data)?),
         }
     }
 }

@@ -1,15 +1,15 @@
 //! Layouts that may not exist: what makes them returns errors.
 use super::Layout;
-use crate::{Error, Result, Shape};
+use crate::{Error, IntoShape, Result};
 
 impl Layout {
-    /// The row-major layout of these extents.
+    /// The row-major layout of `shape`, starting at position 0.
     ///
     /// # Errors
     /// As [`Shape::new`].
     #[inline]
-    pub fn contiguous(dims: &[usize]) -> Result<Self> {
-        Ok(Self::of(Shape::new(dims)?))
+    pub fn contiguous(shape: impl IntoShape) -> Result<Self> {
+        Ok(Self::of(shape.into_shape()?))
     }
 
     /// A layout with any strides. Stride 0 repeats an axis; negative strides walk backwards from `offset`. Strides of an empty
@@ -18,10 +18,10 @@ impl Layout {
     /// # Errors
     /// As [`Shape::new`]; also if the number of strides differs from the number of extents, or if a position
     /// is below 0 or beyond the address space.
-    pub fn strided(dims: &[usize], strides: &[isize], offset: usize) -> Result<Self> {
-        let shape = Shape::new(dims)?;
+    pub fn strided(shape: impl IntoShape, strides: &[isize], offset: usize) -> Result<Self> {
+        let shape = shape.into_shape()?;
         let wrong = |why| Error::Strides { shape: Box::new(shape), why };
-        if strides.len() != dims.len() {
+        if strides.len() != shape.rank() {
             return Err(wrong("every axis needs exactly one stride"));
         }
         let mut layout = Layout { offset, ..Layout::of(shape) };

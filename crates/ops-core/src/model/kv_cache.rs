@@ -3,7 +3,7 @@ use crate::ops::{
     CacheMethods, CacheOps, CopyMethods, CopyOps, KeysValues, QkNormRopeCacheWrite, RopeCacheWrite,
     RopeOrder, Tables,
 };
-use crate::{AnyRef, Backend, Element, Error, Float, Layout, Ref, Result, Space, Tensor, TensorRef, View};
+use crate::{AnyRef, AsView, Backend, Element, Error, Float, Layout, Result, Space, Tensor, TensorRef};
 
 /// The keys and values of one layer, each `[b, h_kv, capacity, d]`. The first [`len`](KvCache::len) tokens are filled.
 ///
@@ -94,11 +94,11 @@ impl<S: Space, T: Float> KvCache<S, T> {
     /// [`Error::Param`] if `dv` is more than `d`; as [`Backend::zeros`].
     ///
     /// ```
-    /// # use ops_core::{Backend, View, model::KvCache};
+    /// # use ops_core::{Backend, model::KvCache};
     /// # let b = ops_cpu::Cpu::new();
     /// let mut cache = KvCache::latent(&b, [1, 1, 8, 3], 2)?;
     /// let keys = b.tensor(&[1, 1, 1, 3], &[1.0f32, 2.0, 3.0])?;
-    /// cache.append_keys(&b, keys.as_ref())?;
+    /// cache.append_keys(&b, &keys)?;
     /// assert_eq!(cache.values()?.dims(), [1, 1, 1, 2]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
@@ -162,10 +162,11 @@ impl<S: Space, T: Float> KvCache<S, T> {
     pub fn append<B: CopyOps + Backend<Space = S>>(
         &mut self,
         backend: &B,
-        keys: Ref<'_, B, T>,
-        values: Ref<'_, B, T>,
+        keys: impl AsView<S, T>,
+        values: impl AsView<S, T>,
     ) -> Result<()> {
         const CALL: &str = "KvCache::append";
+        let (keys, values) = (keys.view(), values.view());
         let (t, len) = (self.room_for(CALL, &keys, 2)?, self.len);
         let own = self.values.own(CALL, "append_keys")?;
         let (of_keys, of_values) = (self.keys.dims(), own.dims());
@@ -185,11 +186,12 @@ impl<S: Space, T: Float> KvCache<S, T> {
     pub fn append_rotated<B: CacheOps<T> + Backend<Space = S>>(
         &mut self,
         backend: &B,
-        keys: Ref<'_, B, T>,
-        values: Ref<'_, B, T>,
+        keys: impl AsView<S, T>,
+        values: impl AsView<S, T>,
         rotation: CacheRotation<'_, S>,
     ) -> Result<()> {
         const CALL: &str = "KvCache::append_rotated";
+        let (keys, values) = (keys.view(), values.view());
         let t = self.room_for(CALL, &keys, 0)?;
         let (Values::Own(own), &[1, h, _, d]) = (&mut self.values, self.keys.dims()) else {
             let want = "a cache of one text with separate values";
@@ -226,9 +228,10 @@ impl<S: Space, T: Float> KvCache<S, T> {
     pub fn append_keys<B: CopyOps + Backend<Space = S>>(
         &mut self,
         backend: &B,
-        keys: Ref<'_, B, T>,
+        keys: impl AsView<S, T>,
     ) -> Result<()> {
         const CALL: &str = "KvCache::append_keys";
+        let keys = keys.view();
         let t = self.room_for(CALL, &keys, 2)?;
         self.values.none(CALL, "append")?;
         let dims = self.keys.dims();
@@ -239,7 +242,7 @@ impl<S: Space, T: Float> KvCache<S, T> {
     }
 
     /// The number of tokens of these keys, the extent of an axis, if they fit.
-    fn room_for(&self, call: &'static str, keys: &impl View, axis: usize) -> Result<usize> {
+    fn room_for(&self, call: &'static str, keys: &TensorRef<'_, S, T>, axis: usize) -> Result<usize> {
         let (tokens, capacity) = (keys.dims().get(axis).copied().unwrap_or(0), self.capacity());
         let room = capacity - self.len;
         if tokens <= room {
@@ -254,7 +257,7 @@ impl<S: Space, T: Float> KvCache<S, T> {
     /// # Errors
     /// None in practice: the view always exists.
     pub fn keys(&self) -> Result<TensorRef<'_, S, T>> {
-        self.keys.as_ref().narrow(2, 0, self.len)
+        self.keys.narrow(2, 0, self.len)
     }
     /// The values in the cache, `[b, h_kv, len, d]`, or the first features of the keys.
     ///
@@ -262,7 +265,7 @@ impl<S: Space, T: Float> KvCache<S, T> {
     /// None in practice: the view always exists.
     pub fn values(&self) -> Result<TensorRef<'_, S, T>> {
         match &self.values {
-            Values::Own(values) => values.as_ref().narrow(2, 0, self.len),
+            Values::Own(values) => values.narrow(2, 0, self.len),
             Values::OfKeys(dv) => self.keys()?.narrow(3, 0, *dv),
         }
     }

@@ -34,7 +34,7 @@ impl<S: Space> Memories<'_, S> {
     /// Calls `run` with these memories out of `all`, in this order.
     ///
     /// ```
-    /// # use ops_core::{Backend, View, model::Memories, ops::*};
+    /// # use ops_core::{Backend, model::Memories, ops::*};
     /// # let b = ops_cpu::Cpu::new();
     /// let mut all = b.tensor(&[3, 1], &[1.0f32, 2.0, 3.0])?;
     /// let ids = b.tensor(&[2], &[2u32, 0])?;
@@ -164,7 +164,7 @@ impl<S: Space> MemoriesOfStep<S> {
             let (at, n) = (run.texts.start, run.texts.len());
             let memories = match run.first {
                 Some(first) => Memories::Consecutive { first, n },
-                None => Memories::Listed(self.ids.as_ref().narrow(0, at, n)?),
+                None => Memories::Listed(self.ids.narrow(0, at, n)?),
             };
             Ok(MemoriesOfPart { memories, tokens: run.tokens })
         };
@@ -186,7 +186,9 @@ impl<S: Space> MemoriesOfPart<'_, S> {
     /// # Errors
     /// `x` has too few rows.
     pub fn rows<V: View>(&self, x: V, at: usize) -> Result<V> {
-        let dims = [&[self.memories.len(), self.tokens], x.dims().get(1..).unwrap_or_default()].concat();
-        x.narrow(0, at, self.len())?.reshape(&dims)
+        let dims =
+            [&[self.memories.len(), self.tokens], x.layout().dims().get(1..).unwrap_or_default()].concat();
+        let layout = x.layout().narrow(0, at, self.len())?.reshape(&dims)?;
+        x.with_layout(layout)
     }
 }

@@ -4,7 +4,7 @@ use super::{BlockCopy, CacheRotation};
 use crate::ops::{
     CacheMethods, CacheOps, CopyMethods, CopyOps, KeysValues, QkNormRopeCacheWrite, RopeCacheWrite, Tables,
 };
-use crate::{AsAny, Backend, Error, Float, Layout, Ref, Result, Space, Tensor, TensorMut, TensorRef, View};
+use crate::{AsAny, AsView, Backend, Error, Float, Layout, Result, Space, Tensor, TensorMut, TensorRef};
 
 /// The keys and values of one layer, each `[blocks, block, h_kv, d]`, where a block holds `block` tokens.
 ///
@@ -16,7 +16,7 @@ use crate::{AsAny, Backend, Error, Float, Layout, Ref, Result, Space, Tensor, Te
 /// ([`latent`](PagedCache::latent)).
 ///
 /// ```
-/// # use ops_core::{Backend, View, model::{Blocks, PagedCache}, ops::*};
+/// # use ops_core::{Backend, model::{Blocks, PagedCache}, ops::*};
 /// # let b = ops_cpu::Cpu::new();
 /// let blocks = Blocks::new(4, 2)?; // 4 blocks of 2 tokens
 /// let mut cache = PagedCache::new(&b, [4, 2, 1, 1])?; // one head of one feature
@@ -25,7 +25,7 @@ use crate::{AsAny, Backend, Error, Float, Layout, Ref, Result, Space, Tensor, Te
 /// // Three tokens, whose values are 1, 2 and 6. All keys count the same.
 /// let slots = blocks.append(&mut [(&mut text, 3)], |copies| cache.copy_blocks(&b, copies))?;
 /// let (keys, values) = (b.zeros(&[3, 1, 1])?, b.tensor(&[3, 1, 1], &[1.0f32, 2.0, 6.0])?);
-/// cache.write(&b, keys.as_ref(), values.as_ref(), b.tensor(&[3], &slots)?.as_ref())?;
+/// cache.write(&b, &keys, &values, b.tensor([3], &slots)?)?;
 ///
 /// // The last token sees all three.
 /// let q = b.zeros(&[1, 1, 1])?;
@@ -74,7 +74,7 @@ impl<S: Space, T: Float> PagedCache<S, T> {
     pub fn values(&self) -> Result<TensorRef<'_, S, T>> {
         match &self.values {
             Values::Own(values) => Ok(values.as_ref()),
-            Values::OfKeys(dv) => self.keys.as_ref().narrow(3, 0, *dv),
+            Values::OfKeys(dv) => self.keys.narrow(3, 0, *dv),
         }
     }
     /// The keys and the values as the ops of [`CacheOps`] write them: `[slots, h_kv, d]` each, one slot for
@@ -99,11 +99,12 @@ impl<S: Space, T: Float> PagedCache<S, T> {
     pub fn write<B: CacheOps<T> + Backend<Space = S>>(
         &mut self,
         backend: &B,
-        keys: Ref<'_, B, T>,
-        values: Ref<'_, B, T>,
+        keys: impl AsView<S, T>,
+        values: impl AsView<S, T>,
         slots: impl AsAny<S>,
     ) -> Result<()> {
         const CALL: &str = "PagedCache::write";
+        let (keys, values) = (keys.view(), values.view());
         let slots = slots.any_view();
         let (to_keys, to_values) = self.slots_for(CALL)?;
         fit(CALL, (keys.layout(), to_keys.dims()), Some((values.layout(), to_values.dims())))?;
@@ -118,11 +119,12 @@ impl<S: Space, T: Float> PagedCache<S, T> {
     pub fn write_rotated<B: CacheOps<T> + Backend<Space = S>>(
         &mut self,
         backend: &B,
-        keys: Ref<'_, B, T>,
-        values: Ref<'_, B, T>,
+        keys: impl AsView<S, T>,
+        values: impl AsView<S, T>,
         rotation: CacheRotation<'_, S>,
     ) -> Result<()> {
         const CALL: &str = "PagedCache::write_rotated";
+        let (keys, values) = (keys.view(), values.view());
         let CacheRotation { cos, sin, positions, slots, order, norm } = rotation;
         let (k_cache, v_cache) = self.slots_for(CALL)?;
         fit(CALL, (keys.layout(), k_cache.dims()), Some((values.layout(), v_cache.dims())))?;
@@ -147,10 +149,11 @@ impl<S: Space, T: Float> PagedCache<S, T> {
     pub fn write_keys<B: CacheOps<T> + Backend<Space = S>>(
         &mut self,
         backend: &B,
-        keys: Ref<'_, B, T>,
+        keys: impl AsView<S, T>,
         slots: impl AsAny<S>,
     ) -> Result<()> {
         const CALL: &str = "PagedCache::write_keys";
+        let keys = keys.view();
         self.values.none(CALL, "write")?;
         let cache = by_slot(self.keys.as_mut())?;
         fit(CALL, (keys.layout(), cache.dims()), None)?;

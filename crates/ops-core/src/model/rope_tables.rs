@@ -1,5 +1,5 @@
 //! Tables of rotary embeddings, computed on the host in f64.
-use crate::{Backend, Error, Result, TensorOf};
+use crate::{Backend, Error, Float, Result, TensorOf};
 use core::f64::consts::TAU;
 
 /// How to map positions beyond the trained context to angles.
@@ -55,19 +55,32 @@ pub enum RopeScaling {
     },
 }
 
-/// Cosines and sines, `[tokens, d/2]` each, row-major.
+/// Cosines and sines, `[tokens, d/2]` each, row-major, of any float type.
+///
+/// ```
+/// use ops_core::model::{RopeScaling, RopeTables};
+///
+/// let tables = RopeTables::<f64>::new(8, 4, 10_000.0, &RopeScaling::None)?;
+/// assert_eq!(tables.dims, [8, 2]);
+/// // Token 3, the first frequency, which is 1.
+/// assert_eq!((tables.cos[3 * 2], tables.sin[3 * 2]), (3f64.cos(), 3f64.sin()));
+/// let (cos, sin) = tables.upload(&ops_cpu::Cpu::new())?;
+/// assert_eq!((cos.dims(), sin.dims()), (&[8, 2][..], &[8, 2][..]));
+/// # Ok::<(), ops_core::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct RopeTables {
+pub struct RopeTables<T: Float = f32> {
     /// The cosines of the angles.
-    pub cos: Vec<f32>,
+    pub cos: Vec<T>,
     /// The sines of the angles.
-    pub sin: Vec<f32>,
+    pub sin: Vec<T>,
     /// Number of tokens and of frequencies.
     pub dims: [usize; 2],
 }
 
-impl RopeTables {
-    /// Computes tables for positions `0..tokens` and `d` rotated features: angle `p · base^(−2i/d)`, scaled.
+impl<T: Float> RopeTables<T> {
+    /// Computes tables for positions `0..tokens` and `d` rotated features: angle `p · base^(−2i/d)`, scaled. Angles, cosines and
+    /// sines are computed in f64 and rounded once.
     ///
     /// # Errors
     /// [`Error::Param`] if `d` is odd, if `base` or a factor is not positive, or if there are too few factors.
@@ -90,15 +103,15 @@ impl RopeTables {
         for table in [&mut tables.cos, &mut tables.sin] {
             table.try_reserve_exact(count).map_err(|_| Error::OutOfMemory {
                 backend: "host",
-                bytes: count.saturating_mul(size_of::<f32>()),
+                bytes: count.saturating_mul(size_of::<T>()),
                 detail: "rope tables".into(),
             })?;
         }
         for p in 0..tokens {
             for f in &frequencies {
                 let (sin, cos) = (p as f64 * f).sin_cos();
-                tables.cos.push((cos * magnitude) as f32);
-                tables.sin.push((sin * magnitude) as f32);
+                tables.cos.push(T::from_f64(cos * magnitude));
+                tables.sin.push(T::from_f64(sin * magnitude));
             }
         }
         Ok(tables)
@@ -108,7 +121,7 @@ impl RopeTables {
     ///
     /// # Errors
     /// As [`Backend::tensor`].
-    pub fn upload<B: Backend>(&self, backend: &B) -> Result<(TensorOf<B, f32>, TensorOf<B, f32>)> {
+    pub fn upload<B: Backend>(&self, backend: &B) -> Result<(TensorOf<B, T>, TensorOf<B, T>)> {
         Ok((backend.tensor(&self.dims, &self.cos)?, backend.tensor(&self.dims, &self.sin)?))
     }
 }
@@ -200,9 +213,10 @@ fn divide(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{bf16, f16};
 
     fn frequencies(scaling: &RopeScaling) -> Vec<f64> {
-        let tables = RopeTables::new(2, 128, 500_000.0, scaling).unwrap();
+        let tables = RopeTables::<f32>::new(2, 128, 500_000.0, scaling).unwrap();
         tables.sin[64..]
             .iter()
             .zip(&tables.cos[64..])
@@ -245,7 +259,7 @@ mod tests {
             truncate: true,
             attention_factor: None,
         };
-        let tables = RopeTables::new(1, 128, 10_000.0, &scaling).unwrap();
+        let tables = RopeTables::<f32>::new(1, 128, 10_000.0, &scaling).unwrap();
         assert!((f64::from(tables.cos[0]) - (0.1 * 4f64.ln() + 1.0)).abs() < 1e-6);
     }
 
@@ -260,7 +274,7 @@ mod tests {
                 truncate,
                 attention_factor: Some(1.0),
             };
-            let tables = RopeTables::new(2, 64, 10_000.0, &scaling).unwrap();
+            let tables = RopeTables::<f32>::new(2, 64, 10_000.0, &scaling).unwrap();
             f64::from(tables.sin[32 + i]).atan2(f64::from(tables.cos[32 + i]))
                 * 10_000f64.powf(2.0 * i as f64 / 64.0)
         };
@@ -288,22 +302,38 @@ mod tests {
             attention_factor: 1.25,
         };
         let angle = |tokens: usize| {
-            let tables = RopeTables::new(tokens, 4, 100.0, &scaling).unwrap();
+            let tables = RopeTables::<f32>::new(tokens, 4, 100.0, &scaling).unwrap();
             assert_eq!(tables.cos[0], 1.25);
             f64::from(tables.sin[3]).atan2(f64::from(tables.cos[3]))
         };
         // The second frequency is 1/10.
         assert!((angle(16) - 0.05).abs() < 1e-6 && (angle(17) - 0.0125).abs() < 1e-6);
-        assert!(RopeTables::new(1, 8, 1e4, &scaling).is_err());
+        assert!(RopeTables::<f32>::new(1, 8, 1e4, &scaling).is_err());
+    }
+
+    #[test]
+    fn tables_of_every_type_are_those_of_f64_rounded_once() {
+        fn check<T: Float + PartialEq>() {
+            let wide = RopeTables::<f64>::new(50, 8, 10_000.0, &RopeScaling::None).unwrap();
+            let tables = RopeTables::<T>::new(50, 8, 10_000.0, &RopeScaling::None).unwrap();
+            let rounded = |table: &[f64]| table.iter().map(|v| T::from_f64(*v)).collect::<Vec<_>>();
+            assert_eq!((tables.cos, tables.sin), (rounded(&wide.cos), rounded(&wide.sin)));
+            // Exact where f32 would have lost digits.
+            assert_eq!(wide.cos[49 * 4 + 1], (49.0 * 10_000f64.powf(-0.25)).cos());
+        }
+        check::<f64>();
+        check::<f32>();
+        check::<f16>();
+        check::<bf16>();
     }
 
     #[test]
     fn nonsense_is_an_error() {
-        assert!(RopeTables::new(1, 7, 1e4, &RopeScaling::None).is_err());
-        assert!(RopeTables::new(1, 8, f64::NAN, &RopeScaling::None).is_err());
-        assert!(RopeTables::new(1, 8, 1e4, &RopeScaling::Linear { factor: 0.0 }).is_err());
-        assert!(RopeTables::new(1, 8, 1e4, &RopeScaling::Factors(vec![1.0; 3])).is_err());
-        assert!(RopeTables::new(usize::MAX, 8, 1e4, &RopeScaling::None).is_err());
-        assert!(RopeTables::new(usize::MAX / 64, 8, 1e4, &RopeScaling::None).is_err());
+        assert!(RopeTables::<f32>::new(1, 7, 1e4, &RopeScaling::None).is_err());
+        assert!(RopeTables::<f32>::new(1, 8, f64::NAN, &RopeScaling::None).is_err());
+        assert!(RopeTables::<f32>::new(1, 8, 1e4, &RopeScaling::Linear { factor: 0.0 }).is_err());
+        assert!(RopeTables::<f32>::new(1, 8, 1e4, &RopeScaling::Factors(vec![1.0; 3])).is_err());
+        assert!(RopeTables::<f32>::new(usize::MAX, 8, 1e4, &RopeScaling::None).is_err());
+        assert!(RopeTables::<f32>::new(usize::MAX / 64, 8, 1e4, &RopeScaling::None).is_err());
     }
 }

@@ -1,7 +1,7 @@
 //! Cache of the keys and values inside an attention window.
 use super::kv_cache::{Values, fits};
 use crate::ops::{CopyMethods, CopyOps};
-use crate::{Backend, Error, Float, Ref, Result, Space, Tensor, TensorRef, View};
+use crate::{AsView, Backend, Error, Float, Result, Space, Tensor, TensorRef};
 
 /// The keys and values of one layer with windowed attention: the last tokens of a text of any length, in
 /// memory of a fixed size.
@@ -14,13 +14,13 @@ use crate::{Backend, Error, Float, Ref, Result, Space, Tensor, TensorRef, View};
 /// happens at most once every `window` tokens or once per step, whichever is longer.
 ///
 /// ```
-/// # use ops_core::{Backend, View, model::WindowCache};
+/// # use ops_core::{Backend, model::WindowCache};
 /// # let b = ops_cpu::Cpu::new();
 /// // A token sees itself and the one before it. Steps are of one token.
 /// let mut cache = WindowCache::new(&b, [1, 1, 1], 2, 1)?;
 /// for n in 0..5 {
 ///     let key = b.tensor(&[1, 1, 1, 1], &[n as f32])?;
-///     cache.append(&b, key.as_ref(), key.as_ref())?;
+///     cache.append(&b, &key, &key)?;
 /// }
 /// assert_eq!((cache.len(), cache.keys()?.to_vec(&b)?), (5, vec![3.0, 4.0]));
 /// # Ok::<(), ops_core::Error>(())
@@ -122,10 +122,11 @@ impl<S: Space, T: Float> WindowCache<S, T> {
     pub fn append<B: CopyOps + Backend<Space = S>>(
         &mut self,
         backend: &B,
-        keys: Ref<'_, B, T>,
-        values: Ref<'_, B, T>,
+        keys: impl AsView<S, T>,
+        values: impl AsView<S, T>,
     ) -> Result<()> {
         const CALL: &str = "WindowCache::append";
+        let (keys, values) = (keys.view(), values.view());
         let t = self.tokens(CALL, &keys)?;
         let dims = self.values.own(CALL, "append_keys")?.dims();
         fits(CALL, "values", values.layout(), &[dims[0], dims[1], t, dims[3]])?;
@@ -143,9 +144,10 @@ impl<S: Space, T: Float> WindowCache<S, T> {
     pub fn append_keys<B: CopyOps + Backend<Space = S>>(
         &mut self,
         backend: &B,
-        keys: Ref<'_, B, T>,
+        keys: impl AsView<S, T>,
     ) -> Result<()> {
         const CALL: &str = "WindowCache::append_keys";
+        let keys = keys.view();
         self.values.none(CALL, "append")?;
         let t = self.tokens(CALL, &keys)?;
         let start = self.make_room(backend, t)?;
@@ -156,7 +158,7 @@ impl<S: Space, T: Float> WindowCache<S, T> {
     }
 
     /// The number of tokens of these keys, if they fit the cache and a step may have that many.
-    fn tokens(&self, call: &'static str, keys: &impl View) -> Result<usize> {
+    fn tokens(&self, call: &'static str, keys: &TensorRef<'_, S, T>) -> Result<usize> {
         let (t, dims) = (keys.dims().get(2).copied().unwrap_or(0), self.keys.dims());
         if t > self.step {
             let want = format!("at most {} tokens in a step", self.step);
@@ -184,7 +186,7 @@ impl<S: Space, T: Float> WindowCache<S, T> {
         for tensor in all.chain(values) {
             // The memory is large enough that source and destination do not overlap, but heads interleave, so
             // this goes through a copy.
-            let moved = backend.contiguous(tensor.as_ref().narrow(2, start, seen)?)?;
+            let moved = backend.copy_of(tensor.narrow(2, start, seen)?)?;
             backend.copy_into(&moved, tensor.as_mut().narrow(2, 0, seen)?)?;
         }
         // If the step fails after this, the same tokens are still here.
@@ -203,7 +205,7 @@ impl<S: Space, T: Float> WindowCache<S, T> {
     /// # Errors
     /// None in practice: the view always exists.
     pub fn keys(&self) -> Result<TensorRef<'_, S, T>> {
-        self.keys.as_ref().narrow(2, self.start, self.kept())
+        self.keys.narrow(2, self.start, self.kept())
     }
     /// The values, `[b, h_kv, kept, d]`, or the first features of the keys.
     ///
@@ -211,7 +213,7 @@ impl<S: Space, T: Float> WindowCache<S, T> {
     /// None in practice: the view always exists.
     pub fn values(&self) -> Result<TensorRef<'_, S, T>> {
         match &self.values {
-            Values::Own(values) => values.as_ref().narrow(2, self.start, self.kept()),
+            Values::Own(values) => values.narrow(2, self.start, self.kept()),
             Values::OfKeys(dv) => self.keys()?.narrow(3, 0, *dv),
         }
     }

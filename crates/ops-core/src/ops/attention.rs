@@ -4,7 +4,7 @@ use super::extents;
 use crate::error::About;
 use crate::{
     AsView, AsViewMut, Backend, DType, Error, Execute, Float, Op, Operand, Operands, Result, Shape, Space,
-    TensorMut, TensorOf, TensorRef, Tolerance, View,
+    TensorMut, TensorOf, TensorRef, Tolerance,
 };
 
 mod extras;

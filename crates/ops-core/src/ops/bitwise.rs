@@ -119,7 +119,7 @@ pub trait BitwiseMethods: Backend {
     where
         Self: BitwiseOps<T>,
     {
-        let mut y = self.empty(broadcast(f.name(), &a.view(), &b.view())?)?;
+        let mut y = self.empty(broadcast(f.name(), a.view().layout(), b.view().layout())?)?;
         self.bitwise_into(a, b, &mut y, f)?;
         Ok(y)
     }

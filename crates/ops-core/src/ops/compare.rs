@@ -3,7 +3,7 @@ use super::broadcast;
 use super::declare::{family, methods, methods_of_two, ops};
 use crate::error::About;
 use crate::{
-    AsView, AsViewMut, Backend, DType, Execute, Op, Operands, Result, Scalar, TensorOf, Tolerance, View, Wide,
+    AsView, AsViewMut, Backend, DType, Execute, Op, Operands, Result, Scalar, TensorOf, Tolerance, Wide,
 };
 use core::cmp::Ordering;
 use core::hash::Hash;
@@ -144,7 +144,7 @@ pub trait CompareMethods: Backend {
     where
         Self: CompareOps<T>,
     {
-        let mut y = self.empty(broadcast(f.name(), &a.view(), &b.view())?)?;
+        let mut y = self.empty(broadcast(f.name(), a.view().layout(), b.view().layout())?)?;
         self.compare_into(a, b, &mut y, f)?;
         Ok(y)
     }

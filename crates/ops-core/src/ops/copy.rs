@@ -4,8 +4,8 @@ use super::options::{OptionField, Options, no_options};
 use super::same_type;
 use crate::option::OptionValue;
 use crate::{
-    AsView, AsViewMut, Backend, DType, Element, Execute, Op, Operands, Result, Scalar, Shape, TensorOf,
-    Tolerance, Wide, operands,
+    AnyOf, AsAny, AsView, AsViewMut, Backend, DType, Element, Execute, IntoShape, Op, Operands, Result,
+    Scalar, Shape, TensorOf, Tolerance, Wide, operands,
 };
 use core::hash::{Hash, Hasher};
 
@@ -97,20 +97,20 @@ family! {
 
 /// The methods of [`CopyOps`].
 pub trait CopyMethods: Backend {
-    /// Copies a view into a new contiguous tensor: [`TensorCopy`].
+    /// Copies a tensor or a view into a new contiguous tensor: [`TensorCopy`].
     ///
     /// # Errors
     /// Any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, View, ops::*};
+    /// # use ops_core::{Backend, ops::*};
     /// # let b = ops_cpu::Cpu::new();
-    /// let x = b.tensor(&[2, 2], &[1, 2, 3, 4])?;
-    /// let y = b.contiguous(x.as_ref().transpose(0, 1)?)?;
+    /// let x = b.tensor([2, 2], &[1, 2, 3, 4])?;
+    /// let y = b.copy_of(x.transpose(0, 1)?)?;
     /// assert_eq!(y.to_vec(&b)?, [1, 3, 2, 4]);
     /// # Ok::<(), ops_core::Error>(())
     /// ```
-    fn contiguous<T: Element>(&self, x: impl AsView<Self::Space, T>) -> Result<TensorOf<Self, T>>
+    fn copy_of<T: Element>(&self, x: impl AsView<Self::Space, T>) -> Result<TensorOf<Self, T>>
     where
         Self: CopyOps,
     {
@@ -118,10 +118,35 @@ pub trait CopyMethods: Backend {
         self.copy_into(x, &mut y)?;
         Ok(y)
     }
+    /// [`copy_of`](Self::copy_of) for elements whose type is known only at run time, blocks included.
+    ///
+    /// # Errors
+    /// As [`copy_of`](Self::copy_of); [`Error::Unsupported`](crate::Error::Unsupported) for packed elements.
+    ///
+    /// ```
+    /// # use ops_core::{AnyTensor, Backend, DType, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let x = b.any_tensor(DType::U8, [2, 2], &[1, 2, 3, 4])?;
+    /// let y: AnyTensor<_> = b.copy_of_any(x.narrow(1, 1, 1)?)?;
+    /// assert_eq!((y.dims(), y.to_vec(&b)?), (&[2, 1][..], vec![2, 4]));
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn copy_of_any(&self, x: impl AsAny<Self::Space>) -> Result<AnyOf<Self>>
+    where
+        Self: CopyOps,
+    {
+        let x = x.any_view();
+        let mut y = self.empty_any(x.dtype(), x.shape())?;
+        // A tensor that was just made is not packed.
+        if let Some(y) = y.as_mut() {
+            self.run(&TensorCopy, args::copy::Args { x: x.shorten(), y })?;
+        }
+        Ok(y)
+    }
     /// Copies `x` into `y`, which has the same extents: [`TensorCopy`].
     ///
     /// # Errors
-    /// As [`contiguous`](Self::contiguous), and for an output of another shape.
+    /// As [`copy_of`](Self::copy_of), and for an output of another shape.
     fn copy_into<T: Element>(
         &self,
         x: impl AsView<Self::Space, T>,
@@ -197,7 +222,7 @@ pub trait CopyMethods: Backend {
     where
         Self: CopyOps,
     {
-        let views = cat::unsqueezed(tensors.iter().map(AsView::view), axis)?;
+        let views = cat::unsqueezed(tensors, axis)?;
         let mut y = self.empty(cat::shape("stack", &views, axis)?)?;
         cat::join(self, "stack", &views, y.as_mut(), axis)?;
         Ok(y)
@@ -215,7 +240,7 @@ pub trait CopyMethods: Backend {
     where
         Self: CopyOps,
     {
-        let views = cat::unsqueezed(tensors.iter().map(AsView::view), axis)?;
+        let views = cat::unsqueezed(tensors, axis)?;
         cat::join(self, "stack", &views, y.view_mut(), axis)
     }
 }
@@ -240,5 +265,41 @@ pub trait FillMethods: Backend {
         Self: FillOps<T>,
     {
         self.run(&Fill::new(value), args::fill::Args { y: y.view_mut() })
+    }
+    /// Makes a tensor of this shape, every element of which is `value`: [`Fill`].
+    ///
+    /// # Errors
+    /// As [`Backend::empty`]; any error that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::ops::*;
+    /// # let b = ops_cpu::Cpu::new();
+    /// assert_eq!(b.full([2, 2], 0.5f32)?.to_vec(&b)?, [0.5; 4]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn full<T: Element>(&self, shape: impl IntoShape, value: T) -> Result<TensorOf<Self, T>>
+    where
+        Self: FillOps<T>,
+    {
+        let mut y = self.empty(shape)?;
+        self.fill(&mut y, value)?;
+        Ok(y)
+    }
+    /// Makes a tensor of ones: [`full`](Self::full).
+    ///
+    /// # Errors
+    /// As [`full`](Self::full).
+    ///
+    /// ```
+    /// # use ops_core::{bf16, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// assert_eq!(b.ones::<bf16>(3)?.to_vec(&b)?, [bf16::ONE; 3]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn ones<T: Scalar>(&self, shape: impl IntoShape) -> Result<TensorOf<Self, T>>
+    where
+        Self: FillOps<T>,
+    {
+        self.full(shape, T::from_wide(Wide::Int(1)))
     }
 }

@@ -3,9 +3,7 @@ use super::activation::unary_methods;
 use super::broadcast;
 use super::declare::{family, methods, methods_of_two, ops};
 use crate::error::About;
-use crate::{
-    AsView, AsViewMut, Backend, DType, Execute, Num, Op, Operands, Result, TensorOf, Tolerance, View,
-};
+use crate::{AsView, AsViewMut, Backend, DType, Execute, Num, Op, Operands, Result, TensorOf, Tolerance};
 use core::hash::Hash;
 
 pub(super) mod unary;
@@ -139,7 +137,7 @@ pub trait ElementwiseMethods: Backend {
     where
         Self: ElementwiseOps<T>,
     {
-        let mut y = self.empty(broadcast(f.name(), &a.view(), &b.view())?)?;
+        let mut y = self.empty(broadcast(f.name(), a.view().layout(), b.view().layout())?)?;
         self.binary_into(a, b, &mut y, f)?;
         Ok(y)
     }

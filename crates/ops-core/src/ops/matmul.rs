@@ -4,7 +4,7 @@ use super::extents;
 use crate::error::About;
 use crate::{
     AnyOf, AsAny, AsView, AsViewMut, Backend, DType, Error, Execute, Float, Layout, Op, Operand, Operands,
-    Result, Shape, TensorOf, Tolerance, View,
+    Result, Shape, Space, TensorOf, TensorRef, Tolerance,
 };
 
 pub(super) mod fused;
@@ -222,7 +222,11 @@ pub trait LinearMethods: Backend {
 }
 
 /// Broadcasts the batch extents of `x` to those of `c`.
-fn with_batch<V: View>(operand: &'static str, x: V, c: &[usize]) -> Result<V> {
+fn with_batch<'a, S: Space, T: Float>(
+    operand: &'static str,
+    x: TensorRef<'a, S, T>,
+    c: &[usize],
+) -> Result<TensorRef<'a, S, T>> {
     let (Some((_, matrix)), Some(batch)) =
         (x.dims().split_at_checked(x.dims().len().wrapping_sub(2)), c.len().checked_sub(2))
     else {

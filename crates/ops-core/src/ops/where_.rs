@@ -5,7 +5,7 @@ use super::{extents, same_type};
 use crate::error::About;
 use crate::{
     AsAny, AsView, AsViewMut, Backend, DType, Element, Execute, Op, Operands, Result, Shape, TensorOf,
-    Tolerance, View, operands,
+    Tolerance, operands,
 };
 use core::hash::Hasher;
 

@@ -3,7 +3,7 @@ use ops_core::combine::Checked;
 use ops_core::model::Weight;
 use ops_core::ops::*;
 use ops_core::quant::FORMATS;
-use ops_core::{Backend, DType, Element, Float, Result, TensorOf, View, bf16, f16};
+use ops_core::{Backend, DType, Element, Float, Result, TensorOf, bf16, f16};
 use ops_cpu::{Cpu, Host, Reference};
 use rayon::prelude::*;
 use std::hint::black_box;
@@ -132,7 +132,7 @@ fn qlinear(dims: &[usize], format: &str) -> Result<Run> {
     let format = blocks_of(format).unwrap_or(DType::F32);
     let (x, w) = (random::<f32>(1, &[dims[0], dims[1]])?, random::<f32>(2, &[dims[2], dims[1]])?);
     let w = Cpu::new().quantize(w.as_ref(), format)?;
-    drop(checker().linear(x.as_ref().narrow(0, 0, dims[0].min(CHECKED_ROWS))?, w.as_ref())?);
+    drop(checker().linear(x.narrow(0, 0, dims[0].min(CHECKED_ROWS))?, w.as_ref())?);
     boxed(move || Cpu::new().linear(x.as_ref(), w.as_ref()))
 }
 
@@ -152,7 +152,7 @@ fn packed_linear(dims: &[usize], dtype: &str) -> Result<Run> {
 
 fn packed_linear_of<T: Float>(dims: &[usize], weight: &dyn Fn() -> Result<Weight<Host>>) -> Result<Run> {
     let x = random::<T>(1, &dims[..2])?;
-    let some = x.as_ref().narrow(0, 0, dims[0].min(CHECKED_ROWS))?;
+    let some = x.narrow(0, 0, dims[0].min(CHECKED_ROWS))?;
     let packed = Cpu::new().pack_weight::<T>(weight()?)?;
     drop(checker().linear(some, &packed)?);
     boxed(move || Cpu::new().linear(x.as_ref(), &packed))
@@ -213,7 +213,7 @@ fn product<T: Float>(op: &str, dims: &[usize]) -> Result<Run> {
     let (m, k, n) = (dims[0], dims[1], dims[2]);
     let x = random::<T>(1, &[m, k])?;
     let w = random::<T>(2, &if op == "matmul" { [k, n] } else { [n, k] })?;
-    let some = x.as_ref().narrow(0, 0, m.min(CHECKED_ROWS))?;
+    let some = x.narrow(0, 0, m.min(CHECKED_ROWS))?;
     if op == "matmul" {
         drop(checker().matmul(some, w.as_ref())?);
         return boxed(move || Cpu::new().matmul(x.as_ref(), w.as_ref()));
@@ -266,7 +266,7 @@ fn elementwise<T: Float>(op: &str, dims: &[usize]) -> Result<Run> {
         "clamp" => checked!(b => b.clamp(x.as_ref(), T::from_f64(-0.5), T::from_f64(0.5))),
         "eq" => checked!(b => b.eq(x.as_ref(), y.as_ref())),
         "lt" => checked!(b => b.lt(x.as_ref(), y.as_ref())),
-        "transpose" => checked!(b => b.contiguous(x.as_ref().transpose(0, 1)?)),
+        "transpose" => checked!(b => b.copy_of(x.transpose(0, 1)?)),
         "add" => checked!(b => b.add(x.as_ref(), y.as_ref())),
         "swiglu" => checked!(b => b.swiglu(x.as_ref(), y.as_ref())),
         "where" => {

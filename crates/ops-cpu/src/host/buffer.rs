@@ -4,10 +4,21 @@ use core::marker::PhantomData;
 use core::ops::Deref;
 use ops_core::{Element, Error, HostMemory, Result};
 
-/// Elements in host memory: owned and aligned to 64 bytes, or shared with other owners.
+/// Elements in host memory: owned, or shared with other owners.
 ///
-/// Dropped owned memory is kept for later buffers, up to 1 GiB in total. Shared memory is copied on
-/// the first write.
+/// Backends allocate memory that is aligned to 64 bytes. When it is dropped, it is kept for later buffers, up to 1 GiB in total. A
+/// buffer that is made of a `Vec` uses the vector's memory, which is aligned for its elements. Shared memory is copied on the first
+/// write.
+///
+/// ```
+/// use ops_cpu::HostBuffer;
+///
+/// let data = vec![1.0f32, 2.0];
+/// let at = data.as_ptr();
+/// let buffer = HostBuffer::from(data);
+/// assert_eq!(buffer.into_vec()?.as_ptr(), at);
+/// # Ok::<(), ops_core::Error>(())
+/// ```
 pub struct HostBuffer<T: Element>(Memory<T>);
 
 enum Memory<T: Element> {
@@ -40,6 +51,30 @@ impl<T: Element> HostBuffer<T> {
         })
     }
 
+    /// The elements as a vector.
+    ///
+    /// Without a copy if the buffer was made of a `Vec<T>`. Else the elements are copied: a `Vec` cannot own memory that is aligned
+    /// to 64 bytes, as that of a backend is, or that has other owners.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`].
+    pub fn into_vec(mut self) -> Result<Vec<T>> {
+        if let Memory::Owned { chunk: Chunk::Adopted(vec), len, .. } = &mut self.0
+            && let Some(vec) = vec.as_any_mut().downcast_mut::<Vec<T>>()
+        {
+            *len = 0;
+            return Ok(core::mem::take(vec));
+        }
+        let mut vec = Vec::new();
+        vec.try_reserve_exact(self.len()).map_err(|_| Error::OutOfMemory {
+            backend: "host",
+            bytes: self.len().saturating_mul(size_of::<T>()),
+            detail: String::new(),
+        })?;
+        vec.extend_from_slice(&self);
+        Ok(vec)
+    }
+
     /// The elements.
     #[inline]
     pub fn as_slice(&self) -> &[T] {
@@ -69,6 +104,14 @@ impl<T: Element> HostBuffer<T> {
             }
             Memory::Shared(_) => &mut [],
         }
+    }
+}
+
+/// Uses the memory of the vector, without a copy.
+impl<T: Element> From<Vec<T>> for HostBuffer<T> {
+    fn from(vec: Vec<T>) -> Self {
+        let len = vec.len();
+        HostBuffer(Memory::Owned { chunk: Chunk::Adopted(Box::new(vec)), len, marker: PhantomData })
     }
 }
 
@@ -121,6 +164,39 @@ mod tests {
         let owner = Arc::new(vec![1.0f32, 2.0]);
         let bytes = HostBuffer::shared(owner.clone()).into_bytes();
         assert_eq!((bytes.as_ptr(), bytes.len()), (owner.as_ptr().cast(), 8));
+    }
+
+    #[test]
+    fn a_vector_goes_in_and_comes_out_without_a_copy() {
+        let mut vec = Vec::with_capacity(7);
+        vec.extend([1.0f32, 2.0, 3.0]);
+        let at = vec.as_ptr();
+        let mut b = HostBuffer::from(vec);
+        b.as_mut_slice()[1] = 5.0;
+        assert_eq!((b.as_ptr(), &b[..]), (at, &[1.0, 5.0, 3.0][..]));
+        let vec = b.into_vec().unwrap();
+        assert_eq!((vec.as_ptr(), vec.capacity(), &vec[..]), (at, 7, &[1.0, 5.0, 3.0][..]));
+        assert!(HostBuffer::<f64>::from(Vec::new()).into_vec().unwrap().is_empty());
+    }
+
+    #[test]
+    fn other_memory_is_copied_into_a_vector() {
+        let mut b = HostBuffer::<i32>::new(2, "test").unwrap();
+        b.as_mut_slice().copy_from_slice(&[1, 2]);
+        assert_eq!(b.into_vec().unwrap(), [1, 2]);
+        assert_eq!(HostBuffer::shared(Arc::new(vec![3i64])).into_vec().unwrap(), [3]);
+        // A `Vec<u8>` cannot own the memory of a `Vec<i16>`.
+        let bytes = HostBuffer::from(vec![1i16, 2]).into_bytes();
+        assert_eq!(bytes.into_vec().unwrap(), [1i16, 2].map(i16::to_ne_bytes).concat());
+    }
+
+    #[test]
+    fn memory_of_a_vector_is_not_kept_for_others() {
+        // As many bytes as a class, most of them at addresses that no buffer may have.
+        let vecs: Vec<_> = (0..8).map(|_| vec![0u8; 1 << 10]).collect();
+        vecs.into_iter().for_each(|vec| drop(HostBuffer::from(vec)));
+        let all: Vec<_> = (0..64).map(|_| HostBuffer::<u8>::new(1 << 10, "test").unwrap()).collect();
+        assert!(all.iter().all(|b| b.as_ptr().addr().is_multiple_of(64)));
     }
 
     #[test]

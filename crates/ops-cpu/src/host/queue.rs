@@ -53,14 +53,13 @@ macro_rules! host_backend {
             ) -> ops_core::Result<$crate::HostBuffer<T>> {
                 Ok($crate::HostBuffer::shared(memory))
             }
-            fn zeros<T: ops_core::Element>(
+            fn alloc_zeroed<T: ops_core::Element>(
                 &self,
-                dims: &[usize],
-            ) -> ops_core::Result<ops_core::TensorOf<Self, T>> {
-                let shape = ops_core::Shape::new(dims)?;
-                let mut buffer = $crate::HostBuffer::new(shape.len(), $name)?;
+                len: usize,
+            ) -> ops_core::Result<$crate::HostBuffer<T>> {
+                let mut buffer = $crate::HostBuffer::new(len, $name)?;
                 buffer.as_mut_slice().fill(T::zeroed());
-                ops_core::Tensor::new(buffer, ops_core::Layout::of(shape))
+                Ok(buffer)
             }
         }
 

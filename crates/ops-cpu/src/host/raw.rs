@@ -5,7 +5,7 @@
 use crate::Host;
 use ops_core::{
     AnyMut, AnyRef, BlockInfo, DType, Element, Error, Index, Layout, Result, Scalar, TensorMut, TensorRef,
-    View, Wide, with_type,
+    Wide, with_type,
 };
 
 /// An operand to read.

@@ -4,6 +4,8 @@
 //! is kept, by size class, for the next buffer of about its size. Large allocations request huge pages.
 use bytemuck::{Pod, Zeroable};
 use memmap2::MmapMut;
+use ops_core::Element;
+use std::any::Any;
 use std::sync::Mutex;
 
 /// A cache line: the unit and alignment of owned memory.
@@ -18,10 +20,31 @@ const MAX_KEPT_BYTES: usize = 1 << 30;
 /// Number of size classes: four per power of two.
 const CLASSES: usize = 4 * usize::BITS as usize;
 
-/// Memory aligned to a cache line, with unspecified contents.
+/// Owned memory. What this module allocates is aligned to a cache line and has unspecified contents.
 pub(super) enum Chunk {
     Lines(Vec<Line>),
     Mapped(MmapMut),
+    /// A vector of a user, aligned for its elements only.
+    Adopted(Box<dyn Adopted>),
+}
+
+/// A `Vec` of any elements.
+pub(super) trait Adopted: Send + Sync {
+    fn bytes(&self) -> &[u8];
+    fn bytes_mut(&mut self) -> &mut [u8];
+    /// The vector, for a caller who knows the type of its elements.
+    fn as_any_mut(&mut self) -> &mut dyn Any;
+}
+impl<T: Element> Adopted for Vec<T> {
+    fn bytes(&self) -> &[u8] {
+        bytemuck::cast_slice(self)
+    }
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        bytemuck::cast_slice_mut(self)
+    }
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
 }
 
 impl Chunk {
@@ -51,6 +74,7 @@ impl Chunk {
         match self {
             Chunk::Lines(lines) => bytemuck::cast_slice(lines),
             Chunk::Mapped(map) => map,
+            Chunk::Adopted(vec) => vec.bytes(),
         }
     }
 
@@ -59,11 +83,16 @@ impl Chunk {
         match self {
             Chunk::Lines(lines) => bytemuck::cast_slice_mut(lines),
             Chunk::Mapped(map) => map,
+            Chunk::Adopted(vec) => vec.bytes_mut(),
         }
     }
 
     /// Keeps the memory for later, or returns it to the system.
     pub(super) fn recycle(self) {
+        // Buffers are promised the alignment of a cache line.
+        if matches!(self, Chunk::Adopted(_)) {
+            return;
+        }
         let Some(class) = class(self.bytes().len()).filter(|class| class.bytes > 0) else { return };
         // Evicted memory is dropped after the lock is released.
         let _evicted = FREE.lock().unwrap_or_else(|e| e.into_inner()).put(class, self);

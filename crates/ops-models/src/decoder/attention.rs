@@ -5,7 +5,7 @@ use crate::families::deepseek2::Latent;
 use crate::{Config, HeadShape, Result};
 use ops_core::model::{CacheRotation, Transformer, Weight};
 use ops_core::ops::*;
-use ops_core::{Backend, Element, Float, Ref, Shape, TensorOf, View};
+use ops_core::{Backend, Element, Float, Ref, Shape, TensorOf};
 
 /// The position of each row of a step, `[t]`, which is also its slot in the text's caches.
 pub(super) fn positions<T: Float, B: Transformer<T>>(

@@ -6,7 +6,7 @@ use crate::pieces::{Linear, Loader, Norm};
 use crate::{Config, Error, Result};
 use ops_core::model::Transformer;
 use ops_core::ops::CopyMethods;
-use ops_core::{Backend, Float, Ref, Shape, Space, TensorOf, View};
+use ops_core::{Backend, Float, Ref, Shape, Space, TensorOf};
 
 /// One layer with keys and values of its own. It reads the normed result of the model's last layer, and the next token.
 pub(super) struct Further<T: Float, B: Backend> {
@@ -111,7 +111,6 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     ///
     /// ```no_run
     /// # use ops_models::{Config, Decoder, most_likely};
-    /// # use ops_core::View;
     /// # let (cpu, gguf) = (ops_cpu::Cpu::new(), ops_gguf::Gguf::open("model.gguf")?);
     /// let config = Config::new(gguf.metadata())?.with_further(true);
     /// let model = Decoder::<f32, _>::load_with(&cpu, &gguf, config, 512, &mut |_, _| ())?;

@@ -4,7 +4,7 @@ use super::load::Loader;
 use crate::{Recurrent as Plan, Result};
 use ops_core::model::{Memories, MemoriesOfPart, Transformer};
 use ops_core::ops::*;
-use ops_core::{Backend, Float, Ref, Shape, Space, Tensor, TensorOf, TensorRef, View};
+use ops_core::{Backend, Float, Ref, Shape, Space, Tensor, TensorOf, TensorRef};
 use std::ops::Range;
 
 /// The `eps` of the norms of queries and keys; files have no key for it.

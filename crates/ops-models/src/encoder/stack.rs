@@ -5,7 +5,7 @@ use crate::Result;
 use crate::pieces::{Dense, Linear, Norm};
 use ops_core::model::{Transformer, Weight};
 use ops_core::ops::*;
-use ops_core::{Backend, Float, Shape, TensorOf, View};
+use ops_core::{Backend, Float, Shape, TensorOf};
 
 /// One layer: attention and feed-forward, each added to its input. Norms are after the sums, or before each of the two.
 pub(super) struct Layer<B: Backend> {

@@ -3,7 +3,7 @@ use super::Linear;
 use crate::{Activation, Experts, Result};
 use ops_core::model::{Transformer, Weight};
 use ops_core::ops::*;
-use ops_core::{Backend, Float, Ref, TensorOf, View};
+use ops_core::{Backend, Float, Ref, TensorOf};
 
 /// A single block for all tokens.
 pub(crate) struct Dense<B: Backend> {

@@ -1,8 +1,7 @@
 //! Policies, explanations, decisions.
 use ops_core::ops::*;
 use ops_core::{
-    Backend, Determinism, Element, Error, Execute, Fallback, Float, Op, Operands, Reason, Replay, View, bf16,
-    f16,
+    Backend, Determinism, Element, Error, Execute, Fallback, Float, Op, Operands, Reason, Replay, bf16, f16,
 };
 use ops_cpu::{Cpu, Host};
 use ops_rocm::hip::Gfx;

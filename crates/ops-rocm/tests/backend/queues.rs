@@ -1,7 +1,7 @@
 //! Several queues: order, index errors, threads.
 use ops_core::ops::*;
 use ops_core::quant::Q8_0;
-use ops_core::{Backend, DType, Error, Result, Space, View};
+use ops_core::{Backend, DType, Error, Result, Space};
 use ops_cpu::Cpu;
 use ops_rocm::hip::Device;
 use ops_rocm::{HipSpace, Rocm};

@@ -1,6 +1,6 @@
 //! A few calls of every op with several providers, each checked against the reference.
 use ops_core::ops::*;
-use ops_core::{Backend, Checked, Float, Result, Scalar, View, bf16, f16};
+use ops_core::{Backend, Checked, Float, Result, Scalar, bf16, f16};
 use ops_cpu::Reference;
 use ops_rocm::{Policy, ProviderId, Rocm};
 use standin_testing::{Standin, with_standin};

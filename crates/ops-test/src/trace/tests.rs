@@ -1,8 +1,8 @@
 //! Written traces are read back, and damaged ones are refused.
 use super::*;
+use ops_core::Backend;
 use ops_core::combine::Traced;
 use ops_core::ops::*;
-use ops_core::{Backend, View};
 use ops_cpu::Cpu;
 use serde_json::{Map, Value, json};
 use std::io::Cursor;

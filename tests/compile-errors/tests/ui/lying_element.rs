@@ -17,5 +17,5 @@ unsupported!(<T: Element> toy::Toy: Fill<T>);
 fn main() {
     let b = toy::Toy;
     let x = b.tensor(&[2], &[Mine(1), Mine(2)]).unwrap();
-    assert!(b.contiguous(x.as_ref()).is_err());
+    assert!(b.copy_of(x.as_ref()).is_err());
 }

@@ -3,8 +3,9 @@
 //! They compute after the reference, which has then already reported indices out of range.
 use super::super::backend::Mutant;
 use super::super::tools::*;
+use rocm_ops::backend::NamedTensors;
 use rocm_ops::ops::{Attention, AttentionPaged, AttentionVarlen};
-use rocm_ops::{DType, Float, Host, NamedTensors, f16};
+use rocm_ops::{DType, Float, Host, f16};
 
 const F32: DType = DType::F32;
 

@@ -7,7 +7,7 @@ use ops_core::ops::{
     ActivationMethods, AttentionMethods, CastMethods, EmbeddingMethods, NormMethods, RopeMethods,
 };
 use ops_core::ops::{AddRmsNorm, Attention, LinearMethods, RmsNorm, Rope, RopeForm};
-use ops_core::{AnyOf, Backend, DType, Float, Result, Shape, TensorOf, View};
+use ops_core::{AnyOf, Backend, DType, Float, Result, Shape, TensorOf};
 use ops_gguf::{Metadata, Outline, TensorOutline};
 
 /// A matrix in the file: its type, and its extents in elements or blocks.

@@ -1,10 +1,14 @@
 //! Tensors joined along an axis: copies into parts of the result.
 use super::{CopyMethods, CopyOps};
 use crate::error::About;
-use crate::{Element, Error, Result, Shape, TensorMut, TensorRef, View};
+use crate::{AsView, Element, Error, Result, Shape, Space, TensorMut, TensorRef};
 
 /// The extents of `tensors` one after another along `axis`.
-pub(super) fn shape<V: View>(op: &'static str, tensors: &[V], axis: isize) -> Result<Shape> {
+pub(super) fn shape<S: Space, T: Element>(
+    op: &'static str,
+    tensors: &[TensorRef<'_, S, T>],
+    axis: isize,
+) -> Result<Shape> {
     let Some(first) = tensors.first() else {
         return Err(Error::param(op, "the number of tensors", 0, "at least 1"));
     };
@@ -53,6 +57,9 @@ pub(super) fn join<T: Element, B: CopyOps>(
 }
 
 /// The tensors with an axis of 1 at `axis`.
-pub(super) fn unsqueezed<'a, V: View>(tensors: impl Iterator<Item = V> + 'a, axis: isize) -> Result<Vec<V>> {
-    tensors.map(|x| x.unsqueeze(axis).about("stack", "a tensor")).collect()
+pub(super) fn unsqueezed<'x, S: Space, T: Element>(
+    tensors: &'x [impl AsView<S, T>],
+    axis: isize,
+) -> Result<Vec<TensorRef<'x, S, T>>> {
+    tensors.iter().map(|x| x.view().unsqueeze(axis).about("stack", "a tensor")).collect()
 }

@@ -153,7 +153,7 @@ pub trait FusedMethods: Backend {
     {
         let (x, gate, up) = (x.view(), gate.any_view(), up.any_view());
         let n = gate.operand("gate").dims().first().copied().unwrap_or(0);
-        let Ok(shape) = crate::View::layout(&x).shape().with_last(n) else { return false };
+        let Ok(shape) = x.shape().with_last(n) else { return false };
         let (x, y) = (x.any(), Layout::of(shape));
         let y = PartOperands::<4>::made("y", Role::Out, T::DTYPE, &y);
         let on = PartOperands([x.operand("x"), gate.operand("gate"), up.operand("up"), y]);

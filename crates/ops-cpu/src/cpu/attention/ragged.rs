@@ -7,7 +7,7 @@ use crate::host::raw::{Raw, RawMut};
 use crate::host::sequences::Sequences;
 use crate::{Host, Kernel, Reference};
 use ops_core::ops::{Attention, AttentionPaged, AttentionVarlen};
-use ops_core::{Call, DType, Determinism, Float, Result, View};
+use ops_core::{Call, DType, Determinism, Float, Layout, Result};
 
 /// The operands of a call. Keys and values are in blocks, `[blocks, block, h_kv, ..]`.
 struct Operands<'a> {
@@ -59,8 +59,8 @@ fn ragged<T: Float>(
 }
 
 /// Whether the reference computes this call: f64, and rows without elements.
-fn is_for_reference<T: Float>(q: &impl View, v: &impl View) -> bool {
-    T::DTYPE == DType::F64 || q.layout().last() == 0 || v.layout().last() == 0
+fn is_for_reference<T: Float>(q: &Layout, v: &Layout) -> bool {
+    T::DTYPE == DType::F64 || q.last() == 0 || v.last() == 0
 }
 
 impl<T: Float> Kernel<AttentionVarlen<T>> for Cpu {
@@ -68,7 +68,7 @@ impl<T: Float> Kernel<AttentionVarlen<T>> for Cpu {
         self.sums_level()
     }
     fn compute(&self, call: Call<'_, '_, AttentionVarlen<T>, Host>) -> Result<()> {
-        if is_for_reference::<T>(&call.args().q, &call.args().v) {
+        if is_for_reference::<T>(call.args().q.layout(), call.args().v.layout()) {
             return Reference::new().compute(call);
         }
         let name = call.name();
@@ -95,7 +95,7 @@ impl<T: Float> Kernel<AttentionPaged<T>> for Cpu {
         self.sums_level()
     }
     fn compute(&self, call: Call<'_, '_, AttentionPaged<T>, Host>) -> Result<()> {
-        if is_for_reference::<T>(&call.args().q, &call.args().v) {
+        if is_for_reference::<T>(call.args().q.layout(), call.args().v.layout()) {
             return Reference::new().compute(call);
         }
         let name = call.name();

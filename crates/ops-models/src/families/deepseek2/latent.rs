@@ -3,7 +3,7 @@ use crate::pieces::{Linear, Loader, Matrices, Norm};
 use crate::{Config, Latent as Plan, Result};
 use ops_core::model::Transformer;
 use ops_core::ops::{CopyMethods, ExpertMethods};
-use ops_core::{Backend, Float, Ref, Shape, TensorOf, View};
+use ops_core::{Backend, Float, Ref, Shape, TensorOf};
 
 /// The matrices of latent attention. The expansions of keys and values are applied to queries and results
 /// instead, so that the caches stay compressed.

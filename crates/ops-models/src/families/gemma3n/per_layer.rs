@@ -4,7 +4,7 @@ use crate::pieces::{Linear, Loader, Norm};
 use crate::{Config, Result};
 use ops_core::model::{Transformer, Weight};
 use ops_core::ops::*;
-use ops_core::{Backend, Float, Ref, TensorOf, View};
+use ops_core::{Backend, Float, Ref, TensorOf};
 
 /// The end of a layer.
 pub(crate) struct End<B: Backend> {

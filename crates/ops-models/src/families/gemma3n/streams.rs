@@ -5,7 +5,7 @@ use crate::pieces::{Linear, Loader, Norm};
 use crate::{Config, Result};
 use ops_core::model::Transformer;
 use ops_core::ops::*;
-use ops_core::{Backend, Float, Ref, Shape, TensorOf, View};
+use ops_core::{Backend, Float, Ref, Shape, TensorOf};
 
 /// The least mean square by which a stream is divided.
 const FLOOR: f32 = 1e-5;
@@ -126,7 +126,7 @@ impl<B: Backend> Streams<B> {
     where
         B: Transformer<T>,
     {
-        let row = |i| stream(all.as_ref(), i);
+        let row = |i| stream::<B, T>(all, i);
         let mut sum = b.cast::<f32>(row(0)?)?;
         let to = magnitude(b, &sum, None)?;
         for (i, merge) in self.merge.iter().enumerate() {
@@ -139,7 +139,7 @@ impl<B: Backend> Streams<B> {
 }
 
 /// One of the streams, `[t, dim]`.
-fn stream<V: View>(all: V, i: usize) -> Result<V> {
+fn stream<B: Backend, T: Float>(all: &TensorOf<B, T>, i: usize) -> Result<Ref<'_, B, T>> {
     let (t, dim) = (all.dims()[0], all.dims()[2]);
     Ok(all.narrow(1, i, 1)?.reshape(&[t, dim])?)
 }
@@ -162,7 +162,7 @@ impl<B: Backend> AltUp<B> {
         B: Transformer<T>,
     {
         let (t, count) = (all.dims()[0], all.dims()[1]);
-        let modes = self.modes(b, stream(all.as_ref(), 0)?)?;
+        let modes = self.modes(b, stream::<B, T>(all, 0)?)?;
         let mix = self.predict.apply(b, modes.as_ref())?.reshape(&[t, count, count])?;
         Ok(b.add(all, &b.matmul(&mix, all)?)?)
     }
@@ -172,7 +172,7 @@ impl<B: Backend> AltUp<B> {
     where
         B: Transformer<T>,
     {
-        Ok(b.contiguous(stream(all.as_ref(), 0)?)?)
+        Ok(b.copy_of(stream::<B, T>(all, 0)?)?)
     }
 
     /// The predicted streams after the layer has made `y[t, dim]` of the first.
@@ -186,7 +186,7 @@ impl<B: Backend> AltUp<B> {
         B: Transformer<T>,
     {
         let (t, count, dim) = (all.dims()[0], all.dims()[1], all.dims()[2]);
-        let news = b.sub(y, stream(all.as_ref(), 0)?)?.reshape(&[t, 1, dim])?;
+        let news = b.sub(y, stream::<B, T>(all, 0)?)?.reshape(&[t, 1, dim])?;
         let mut shares = self.correct.apply(b, self.modes(b, y.as_ref())?.as_ref())?;
         b.affine_inplace(&mut shares, 1.0, 1.0)?;
         Ok(b.add(all, &b.mul(&shares.reshape(&[t, count, 1])?, &news)?)?)
@@ -197,7 +197,7 @@ impl<B: Backend> AltUp<B> {
     where
         B: Transformer<T>,
     {
-        let first = b.cast::<f32>(stream(all.as_ref(), 0)?)?;
+        let first = b.cast::<f32>(stream::<B, T>(all, 0)?)?;
         Ok(b.cast::<T>(&b.mul(&first, &self.scale)?)?)
     }
 

@@ -3,7 +3,7 @@ use crate::pieces::{Dense, Loader, Matrices, Mixture, Norm};
 use crate::{Activation, Config, Experts, NormKind, Result};
 use ops_core::model::Transformer;
 use ops_core::ops::*;
-use ops_core::{Backend, Float, Ref, TensorOf, View};
+use ops_core::{Backend, Float, Ref, TensorOf};
 
 /// A dense block and experts side by side, each with its norms: the experts and their router read the residual stream.
 pub(crate) struct Beside<B: Backend> {

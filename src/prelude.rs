@@ -1,0 +1,19 @@
+//! What a program needs: `use rocm_ops::prelude::*`.
+//!
+//! ```
+//! use rocm_ops::prelude::*;
+//!
+//! fn normed<T: Float, B: NormOps<T>>(b: &B, x: &TensorOf<B, T>) -> Result<TensorOf<B, T>> {
+//!     b.rms_norm(x, &b.ones::<f32>(x.dims()[1])?, 1e-5)
+//! }
+//!
+//! let cpu = Cpu::new();
+//! let y = normed(&cpu, &cpu.tensor([1, 4], &[1.0f32, -1.0, 1.0, -1.0])?)?;
+//! println!("{y}");
+//! # Ok::<(), Error>(())
+//! ```
+pub use crate::ops::*;
+pub use crate::{
+    AnyMut, AnyRef, AnyTensor, Backend, Cpu, DType, Element, Error, Float, Num, Result, Tensor, TensorMut,
+    TensorOf, TensorRef, bf16, f16,
+};
