@@ -1,8 +1,7 @@
 //! Decodes twice: with a step that is recorded once and replayed, and with steps prepared by the host: `cargo
 //! run --release --example replay -- --backend rocm`.
 use clap::{Parser, ValueEnum, value_parser};
-use examples_shared::command;
-use examples_shared::command::memory::{self, Copies};
+use ops_command::memory::{self, Copies};
 use rocm_ops::gguf::Gguf;
 use rocm_ops::model::Sequence;
 use rocm_ops::models::{self, Config, Continuation, Continues, Decoder, Pages};
@@ -58,7 +57,7 @@ enum On {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    command::end(command::start(None).and_then(|()| run(&args)).map(|same| u8::from(!same)))
+    ops_command::end(ops_command::start(None).and_then(|()| run(&args)).map(|same| u8::from(!same)))
 }
 
 fn run(args: &Args) -> Result<bool> {
@@ -112,7 +111,7 @@ fn compare<B: Continues<f16>>(b: &B, args: &Args) -> Result<bool> {
     line(if recorded { "step, recorded" } else { "step, not recorded" }, device)?;
     let same = prepared == continued;
     if !same {
-        command::failed(1);
+        ops_command::failed(1);
     }
     writeln!(
         std::io::stdout(),

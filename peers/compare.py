@@ -102,11 +102,11 @@ def in_turns(peers, name):
     return {peer: None if None in t else min(t) for peer, t in times.items()}
 
 
-def tokens(generate, candle, model):
+def tokens(ops, candle, model):
     """Tokens per second of greedy decoding, ours and candle's, in turns, the best of the rounds."""
     ours, theirs = [], []
     for _ in range(ROUNDS):
-        command = [generate, "--model", model, "--temperature", "0", "--max-tokens", "200", "--json"]
+        command = [ops, "generate", "--model", model, "--temperature", "0", "--max-tokens", "200", "--json"]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         ours.append(json.loads(done.stdout)["decode_per_second"])
         if candle:
@@ -152,7 +152,6 @@ def cpu():
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--ours", required=True)
-    parser.add_argument("--generate", required=True)
     parser.add_argument("--ops", required=True, help="the command-line program, which quantizes the model")
     parser.add_argument("--candle")
     parser.add_argument("--torch", help="the Python that has PyTorch")
@@ -177,7 +176,7 @@ def main():
         results.append((case, in_turns(peers, case[0])))
         print(case[0], results[-1][1], flush=True)
     rates = {
-        model: tokens(args.generate, peers.get("candle"), path)
+        model: tokens(args.ops, peers.get("candle"), path)
         for model, path in models(args.ops).items()
         if args.only in "generate"
     }

@@ -73,7 +73,7 @@ class Torch:
 
 def ours(program, folder, file, repeat):
     """Embeddings, tokens of each text and microseconds."""
-    command = [program, "--model", folder, "--prompts", file, "--json", "--repeat", str(repeat)]
+    command = [program, "embed", "--model", folder, "--prompts", file, "--json", "--repeat", str(repeat)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     seconds = float(re.search(r"batches: ([0-9.]+) s", done.stderr)[1])

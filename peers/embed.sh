@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . peers/setup.sh
 
-cargo build --release --example embed
+cargo build --release -p ops-cli
 encoder
 
 peers=()
@@ -14,4 +14,4 @@ if candle; then
     peers+=(--candle "$work/candle-target/release/candle-peer")
 fi
 
-exec "$python" peers/embed.py --ours "$target/release/examples/embed" --model "$encoder" "${peers[@]}" "$@"
+exec "$python" peers/embed.py --ours "$target/release/ops" --model "$encoder" "${peers[@]}" "$@"

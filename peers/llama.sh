@@ -12,10 +12,10 @@ mkdir -p "$work/llama-models"
 if [[ " $* " == *" --no-build "* ]]; then
     set -- "${@/--no-build/}"
 else
-    cargo build --release --example generate
+    cargo build --release -p ops-cli
     llama_cpp
 fi
 
 # shellcheck disable=SC2068 # An emptied argument vanishes.
-exec "$llama_python" peers/llama/turns.py --ours "$target/release/examples/generate" --llama "$llama" \
+exec "$llama_python" peers/llama/turns.py --ours "$target/release/ops" --llama "$llama" \
     --models "$work/llama-models" $@

@@ -62,7 +62,7 @@ def output(command):
 
 def ours(args, path, ids, activations):
     """Our choice after each token, and the logits after the last."""
-    command = [args.ours, "--mmap", "--model", path, "--prompt-ids", ",".join(map(str, ids)), "--activations", activations]
+    command = [args.ours, "generate", "--mmap", "--model", path, "--prompt-ids", ",".join(map(str, ids)), "--activations", activations]
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "logits.json")
         subprocess.run([*command, "--logits", file], check=True, capture_output=True)
@@ -73,7 +73,7 @@ def compare(args, path):
     """Prints a row for each prompt and kind of activations; returns what is farther off than is allowed."""
     model, wrong = Model(path), []
     for text in PROMPTS:
-        ids = json.loads(output([args.ops, "tokenize", path, text, "--json"]))["ids"]
+        ids = json.loads(output([args.ours, "tokenize", path, text, "--json"]))["ids"]
         if ids != model.tokenizer(text)["input_ids"]:
             wrong.append(f"{path.name}: tokens of {text!r}")
         want = model.logits(ids)
@@ -98,7 +98,7 @@ def compare_encoder(args):
     tokenizer.backend_tokenizer.no_truncation()
     tokenizer.backend_tokenizer.no_padding()
     texts = (ROOT / "sentences.txt").read_text().splitlines()
-    got, tokens, _ = embed.ours(args.embed, args.encoder, str(ROOT / "sentences.txt"), 1)
+    got, tokens, _ = embed.ours(args.ours, args.encoder, str(ROOT / "sentences.txt"), 1)
     ids = [tokenizer(text)["input_ids"] for text in texts]
     model = embed.Torch(args.encoder)
     model.model.double()
@@ -120,7 +120,7 @@ def speed(args):
 
 def main():
     parser = argparse.ArgumentParser()
-    for name in ("ours", "embed", "ops", "encoder"):
+    for name in ("ours", "encoder"):
         parser.add_argument(f"--{name}", required=True)
     parser.add_argument("--models", required=True, nargs="+", type=pathlib.Path)
     parser.add_argument("--llama")

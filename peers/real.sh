@@ -9,7 +9,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . peers/setup.sh
 
-cargo build --release --example generate --example embed --bin ops -p rocm-ops -p ops-cli
+cargo build --release -p ops-cli
 encoder
 has "accelerate, gguf" || "$python" -m pip install --quiet accelerate gguf
 
@@ -38,5 +38,4 @@ else
 fi
 
 # shellcheck disable=SC2068 # An emptied argument vanishes.
-exec "$python" peers/real.py --ours "$target/release/examples/generate" --embed "$target/release/examples/embed" \
-    --ops "$target/release/ops" --encoder "$encoder" --models "$work/$smollm" "$work/$gemma" "${peers[@]}" $@
+exec "$python" peers/real.py --ours "$target/release/ops" --encoder "$encoder" --models "$work/$smollm" "$work/$gemma" "${peers[@]}" $@

@@ -6,7 +6,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . peers/setup.sh
 
-cargo build --release --example generate
 cargo build --release -p ops-cpu --example peer
 cargo build --release -p ops-cli
 
@@ -19,4 +18,4 @@ if candle; then
 fi
 
 exec python3 peers/compare.py --ours "$target/release/examples/peer" \
-    --generate "$target/release/examples/generate" --ops "$target/release/ops" "${peers[@]}" "$@"
+    --ops "$target/release/ops" "${peers[@]}" "$@"

@@ -1,10 +1,9 @@
 //! Transformer operations over one trait, for AMD GPUs and the CPU.
 //!
 //! This crate gathers the others: the traits, tensors and ops of [`ops_core`], the two CPU backends of
-//! [`ops_cpu`], `Rocm` for AMD GPUs (feature `rocm`, on by default; ROCm is not needed to build), model files
-//! ([`gguf`]) and the models in them ([`models`]; feature `gguf`, on by default). Programs can import [`prelude`]; authors of
-//! backends and ops find the rest in [`backend`]. Write a function over `B: Backend`, or over an op family, and choose the
-//! backend where you call it:
+//! [`ops_cpu`], `Rocm` for AMD GPUs (ROCm is not needed to build), model files and the models in them. Programs can import
+//! [`prelude`]; authors of backends and ops find the rest in [`backend`]. Write a function over `B: Backend`, or over an op
+//! family, and choose the backend where you call it:
 //!
 //! ```
 //! use rocm_ops::{Checked, Reference, prelude::*};
@@ -22,6 +21,16 @@
 //! assert_eq!(fast, checked);
 //! # Ok(()) }
 //! ```
+//!
+//! Each of these features can be switched off, and its dependencies go with it. All are on by default.
+//!
+//! | feature | what it adds | needs |
+//! |---|---|---|
+//! | `gguf` | `gguf`: reading and writing GGUF files | |
+//! | `models` | `models`: decoders and sentence encoders, from GGUF files and Hugging Face folders; tensors of safetensors files | `gguf` |
+//! | `tokenizer` | `gguf::Tokenizer`; with `models`, `models::TextModel`, which generates text | `gguf` |
+//! | `chat` | `models::Chat`: conversations, by the templates of models | `models`, `tokenizer` |
+//! | `rocm` | `Rocm`: AMD GPUs | |
 pub mod backend;
 pub mod prelude;
 
@@ -36,12 +45,12 @@ pub use ops_cpu::{Activations, Cpu, CpuBuilder, EitherHost, Host, HostBuffer, Re
 
 #[cfg(feature = "gguf")]
 pub use ops_gguf as gguf;
-#[cfg(feature = "gguf")]
+#[cfg(feature = "models")]
 pub use ops_models as models;
 #[cfg(feature = "rocm")]
 pub use ops_rocm::{self as rocm, Decision, Policy, ProviderId, Rocm};
 
-#[cfg(all(doctest, feature = "gguf"))]
+#[cfg(all(doctest, feature = "chat"))]
 #[doc = include_str!("../docs/run-your-model.md")]
 struct RunYourModel;
 

@@ -1,5 +1,6 @@
-// Comparisons: y = 1 where a relation of a and b holds, else 0; broadcast through stride 0. NaN is in no relation.
-// Three relations serve six ops: a > b is b < a, a >= b is b <= a, and ne is the negation of eq.
+// Comparisons and functions of truth values: y = 1 where a relation of a and b holds, else 0; broadcast through stride 0. No
+// comparison with NaN holds. As a truth value, a number other than 0 is true, so NaN is. Six relations serve ten ops: a > b is
+// b < a, a >= b is b <= a, ne is the negation of eq, and logical_not that of `x or x`.
 #include "ops_view.h"
 
 namespace ops {
@@ -24,6 +25,10 @@ template <typename T> OPS_DEVICE auto comparable(T x) {
 struct Equal { template <typename A> static OPS_METHOD bool of(A a, A b) { return a == b; } };
 struct Less { template <typename A> static OPS_METHOD bool of(A a, A b) { return a < b; } };
 struct LessOrEqual { template <typename A> static OPS_METHOD bool of(A a, A b) { return a <= b; } };
+
+struct And { template <typename A> static OPS_METHOD bool of(A a, A b) { return a != A(0) && b != A(0); } };
+struct Or { template <typename A> static OPS_METHOD bool of(A a, A b) { return a != A(0) || b != A(0); } };
+struct Xor { template <typename A> static OPS_METHOD bool of(A a, A b) { return (a != A(0)) != (b != A(0)); } };
 
 template <typename R, typename T> OPS_DEVICE void compare(const CompareArgs& args) {
     u8 negated = u8(args.negated);

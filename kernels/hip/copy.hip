@@ -1,4 +1,5 @@
-// copy, fill and where. Elements are moved as bits, so one instance serves all types of a size.
+// copy, fill and where. Elements are moved as bits, so one instance serves all types of a size. arange.
+#include "ops_math.h"
 #include "ops_view.h"
 
 namespace ops {
@@ -13,6 +14,14 @@ struct FillArgs {
     Shape shape;
     Operand y;
     u64 value;  // the element's bits, in the low bytes
+};
+
+// Element i, in row-major order, is start + i * step: f64 in floats, i64 in integers.
+struct ArangeArgs {
+    Shape shape;
+    Operand y;
+    u64 start;
+    u64 step;
 };
 
 // y = cond != 0 ? on_true : on_false
@@ -31,6 +40,23 @@ template <typename T> OPS_DEVICE void copy(const CopyArgs& args) {
 template <typename T> OPS_DEVICE void fill(const FillArgs& args) {
     T value = T(args.value);
     map<T>(args.shape, args.y, [=]() OPS_INLINE { return value; });
+}
+
+template <typename T> OPS_DEVICE T arange_at(const ArangeArgs& args, u64 i) {
+    if constexpr (is_float<T>::value) {
+        return narrow<T>(fma(f64(i), bits_as<f64>(args.step), bits_as<f64>(args.start)));
+    } else {
+        return T(args.start + i * args.step);
+    }
+}
+
+template <typename T> OPS_DEVICE void arange(const ArangeArgs& args) {
+    bool contiguous = args.shape.rank <= 1 && args.y.stride[MAX_RANK - 1] == 1;
+    T* y = args.y.data;
+    OPS_NO_UNROLL
+    for (u64 i = global_thread(); i < args.shape.count; i += global_threads()) {
+        y[contiguous ? i64(i) : offset_of<MAX_RANK - 1>(args.shape, args.y, i)] = arange_at<T>(args, i);
+    }
 }
 
 template <typename C, typename T> OPS_DEVICE void where(const WhereArgs& args) {

@@ -2,6 +2,7 @@
 // in the accumulator type and round once; integers wrap.
 #include "ops_view.h"
 #include "ops_f16_math.h"
+#include "ops_near.h"
 
 namespace ops {
 
@@ -30,7 +31,9 @@ struct GeluErf { template <typename A> static OPS_METHOD A of(A x) { return x * 
 struct Tanh { template <typename A> static OPS_METHOD A of(A x) { return tanh(x); } };
 struct Erf { template <typename A> static OPS_METHOD A of(A x) { return erf(x); } };
 struct Exp { template <typename A> static OPS_METHOD A of(A x) { return exp(x); } };
+struct Expm1 { template <typename A> static OPS_METHOD A of(A x) { return expm1(x); } };
 struct Log { template <typename A> static OPS_METHOD A of(A x) { return log(x); } };
+struct Log1p { template <typename A> static OPS_METHOD A of(A x) { return log1p(x); } };
 struct Sin { template <typename A> static OPS_METHOD A of(A x) { return sin(x); } };
 struct Cos { template <typename A> static OPS_METHOD A of(A x) { return cos(x); } };
 struct Sqrt { template <typename A> static OPS_METHOD A of(A x) { return sqrt(x); } };
@@ -38,6 +41,7 @@ struct Recip { template <typename A> static OPS_METHOD A of(A x) { return A(1) /
 struct Floor { template <typename A> static OPS_METHOD A of(A x) { return floor(x); } };
 struct Ceil { template <typename A> static OPS_METHOD A of(A x) { return ceil(x); } };
 struct Round { template <typename A> static OPS_METHOD A of(A x) { return round(x); } };
+struct Trunc { template <typename A> static OPS_METHOD A of(A x) { return trunc(x); } };
 
 // These also support integers, whose arithmetic uses an unsigned type so that it wraps.
 template <typename T> using wrap_t = typename choose<sizeof(T) == 8, u64, u32>::type;

@@ -1,4 +1,4 @@
-//! copy, fill and where. They move elements as bits.
+//! copy, fill and where, which move elements as bits; arange.
 use crate::instances::{Table, arguments};
 use crate::launch::need;
 use crate::shape::as_units;
@@ -22,6 +22,16 @@ arguments! {
         pub value: u64,
     }
 
+    /// Arguments of arange.
+    pub struct ArangeArgs {
+        pub shape: Shape,
+        pub y: StridedPointer,
+        /// The first number: the bits of an f64, or an i64 for integers.
+        pub start: u64,
+        /// The distance between two numbers, as `start`.
+        pub step: u64,
+    }
+
     /// Arguments of where.
     pub struct WhereArgs {
         pub shape: Shape,
@@ -39,6 +49,9 @@ pub(crate) fn declare(table: &mut Table) {
         for cond in ElementType::INDICES {
             table.of::<WhereArgs>(Family::Copy, BLOCK).add("where", &[cond, t], "where", &[]);
         }
+    }
+    for t in ElementType::FLOATS.into_iter().chain(ElementType::INTS) {
+        table.of::<ArangeArgs>(Family::Copy, BLOCK).part("arange").add("arange", &[t], "arange", &[]);
     }
 }
 
@@ -68,6 +81,20 @@ pub fn fill(
     let instance = need("fill", "", &[bits])?;
     let (shape, [y]) = elementwise(dims, [y])?;
     Ok((Launch::elementwise(instance, &shape, device), FillArgs { shape, y, value }))
+}
+
+/// Prepares numbers from `start`, `step` apart: bits of f64 for floats, i64 for integers.
+pub fn arange(
+    dims: &[u64],
+    y: OperandView<'_>,
+    [start, step]: [u64; 2],
+    device: &Device,
+) -> Result<(Launch, ArangeArgs), Refused> {
+    let instance = need("arange", "", &[y.dtype])?;
+    let (shape, [y]) = elementwise(dims, [y])?;
+    let most = device.blocks(device.tuning.element_blocks());
+    let launch = Launch::over(instance, shape.count(), u64::from(BLOCK), most);
+    Ok((launch, ArangeArgs { shape, y, start, step }))
 }
 
 /// Prepares `y = cond != 0 ? on_true : on_false`.

@@ -29,6 +29,7 @@ macro_rules! families {
 families! {
     Unary "unary",
     Binary "binary",
+    Bitwise "bitwise",
     Compare "compare",
     Parametric "parametric",
     Norm "norm",

@@ -48,6 +48,7 @@ mod unit;
 pub mod attention;
 pub mod batch_norm;
 pub mod binary;
+pub mod bitwise;
 pub mod cache;
 pub mod cast;
 pub mod compare;
@@ -95,6 +96,7 @@ pub use unit::Unit;
 fn declare_all(table: &mut instances::Table) {
     unary::declare(table);
     binary::declare(table);
+    bitwise::declare(table);
     compare::declare(table);
     parametric::declare(table);
     norm::declare(table);

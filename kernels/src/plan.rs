@@ -131,7 +131,7 @@ mod tests {
     /// A sum of one row that is split into parts.
     fn split() -> Plan {
         let (x, mut plan) = (view(&[1], ElementType::F32), Plan::default());
-        scan::prepare(&[1 << 20], x, x, &device(), &mut plan).expect("a kernel");
+        scan::prepare("cumsum", &[1 << 20], x, x, &device(), &mut plan).expect("a kernel");
         plan
     }
 

@@ -1,4 +1,4 @@
-//! cumsum along the last dimension.
+//! cumsum and cumprod along the last dimension.
 use crate::instances::{Table, arguments};
 use crate::launch::need;
 use crate::{
@@ -19,7 +19,7 @@ const COLUMN_ROWS: u64 = 32;
 const SHORT_ROW: u64 = 16;
 
 arguments! {
-    /// Arguments of cumsum.
+    /// Arguments of cumsum and cumprod.
     pub struct ScanArgs {
         pub shape: Shape,
         pub x: StridedPointer,
@@ -33,6 +33,9 @@ arguments! {
     }
 }
 
+/// The ops, with how they join elements in the source, and the part that they are compiled in.
+const OPS: [(&str, &str, &str); 2] = [("cumsum", "Sums", ""), ("cumprod", "Products", "product")];
+
 /// Bytes of a sum.
 const fn sum_bytes(t: ElementType) -> u32 {
     match t {
@@ -43,16 +46,20 @@ const fn sum_bytes(t: ElementType) -> u32 {
 }
 
 pub(crate) fn declare(table: &mut Table) {
-    let mut scan = table.of::<ScanArgs>(Family::Scan, BLOCK);
-    for t in ElementType::FLOATS.into_iter().chain(ElementType::INTS) {
-        scan.add_variant("cumsum", "rows", &[t], "cumsum_rows", &[], 2 * (BLOCK / 32) * sum_bytes(t));
-        scan.add_variant("cumsum", "columns", &[t], "cumsum_columns", &[], 0);
+    for (op, join, part) in OPS {
+        for t in ElementType::FLOATS.into_iter().chain(ElementType::INTS) {
+            let mut scan = table.of::<ScanArgs>(Family::Scan, BLOCK);
+            let scan = scan.part(part);
+            scan.add_variant(op, "rows", &[t], "scan_rows", &[join], 2 * (BLOCK / 32) * sum_bytes(t));
+            scan.add_variant(op, "columns", &[t], "scan_columns", &[join], 0);
+        }
     }
 }
 
-/// Prepares `cumsum` along the last of `dims`: either one launch, or one for the sums of parts and one, with
+/// Prepares `op`, cumsum or cumprod, along the last of `dims`: either one launch, or one for the results of parts and one, with
 /// the same kernel, for the result.
 pub fn prepare(
+    op: &str,
     dims: &[u64],
     x: OperandView<'_>,
     y: OperandView<'_>,
@@ -68,12 +75,12 @@ pub fn prepare(
     let side_by_side = x.stride[4] == 1 && x.stride[5] != 1;
     let by_row = device.tuning.is_by_row();
     if (side_by_side && count >= COLUMN_ROWS && !by_row) || n <= SHORT_ROW {
-        let instance = need("cumsum", "columns", &[t])?;
+        let instance = need(op, "columns", &[t])?;
         let most = device.blocks(device.tuning.element_blocks());
         let launch = Launch::over(instance, count, u64::from(instance.block), most);
         return plan.add((launch, args));
     }
-    let instance = need("cumsum", "rows", &[t])?;
+    let instance = need(op, "rows", &[t])?;
     let wanted = if by_row { PARTS_BY_ROW } else { device.blocks(8) / count.max(1) };
     let parts = wanted.min(n / MIN_PART).clamp(1, MAX_PARTS);
     if parts > 1 {

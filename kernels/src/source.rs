@@ -11,6 +11,7 @@ const HEADERS: &[(&str, &str)] = &[
     ("ops_lanes.h", include_str!("../include/ops_lanes.h")),
     ("ops_types.h", include_str!("../include/ops_types.h")),
     ("ops_math.h", include_str!("../include/ops_math.h")),
+    ("ops_near.h", include_str!("../include/ops_near.h")),
     ("ops_pow.h", include_str!("../include/ops_pow.h")),
     ("ops_trig.h", include_str!("../include/ops_trig.h")),
     ("ops_f16_math.h", include_str!("../include/ops_f16_math.h")),
@@ -52,6 +53,11 @@ const HEADERS: &[(&str, &str)] = &[
     ("ops_experts.h", include_str!("../include/ops_experts.h")),
     ("ops_decode.h", include_str!("../include/ops_decode.h")),
 ];
+
+/// The headers that kernels include, by name: for kernels of others, too. `ops_platform.h` is the first to read.
+pub fn headers() -> &'static [(&'static str, &'static str)] {
+    HEADERS
+}
 
 /// The header that a host engine includes to run modules compiled with [`host_options`].
 pub const HOST_HEADER: &str = include_str!("../include/ops_host.h");

@@ -37,10 +37,12 @@ const ACTIVATIONS: [(&str, &str); 5] =
     [("sigmoid", "Sigmoid"), ("silu", "Silu"), ("gelu", "Gelu"), ("gelu_erf", "GeluErf"), ("tanh", "Tanh")];
 
 /// Other ops on floats only, with the name of their function object in the source.
-const FLOAT_OPS: [(&str, &str); 10] = [
+const FLOAT_OPS: [(&str, &str); 13] = [
     ("erf", "Erf"),
     ("exp", "Exp"),
+    ("expm1", "Expm1"),
     ("log", "Log"),
+    ("log1p", "Log1p"),
     ("sin", "Sin"),
     ("cos", "Cos"),
     ("sqrt", "Sqrt"),
@@ -48,6 +50,7 @@ const FLOAT_OPS: [(&str, &str); 10] = [
     ("floor", "Floor"),
     ("ceil", "Ceil"),
     ("round", "Round"),
+    ("trunc", "Trunc"),
 ];
 
 /// Ops on floats and integers, with the name of their function object in the source.

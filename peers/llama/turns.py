@@ -1,4 +1,4 @@
-"""Times our `generate` and llama.cpp in turns with the same files, and prints tokens per second. Called by llama.sh.
+"""Times our `ops generate` and llama.cpp in turns with the same files, and prints tokens per second. Called by llama.sh.
 
 With --write, the text also becomes peers/llama.md and the section of docs/performance.md that run.sh takes from there.
 """
@@ -20,13 +20,13 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TITLE = "## Compared with llama.cpp\n\n"
 ABOUT = """`peers/llama.sh --write` writes this part. A llama of random weights (16 layers of 2048, 8192 wide, 32 heads of which 8 have keys,
 32000 tokens), one file for each type, read by both: llama.cpp from the sources of llama_cpp_python 0.3.36, built for this processor
-with its repacking of weights, and our example `generate`, which maps the file. It puts q8_0 and q4_0 weights in tiles of sixteen rows as
+with its repacking of weights, and our `ops generate`, which maps the file. It puts q8_0 and q4_0 weights in tiles of sixteen rows as
 it loads them; all others stay as they are in the file. Tokens per second."""
 
 
 def ours(program, path, threads):
     ids = ",".join(str(300 + i * 37 % 1000) for i in range(PROMPT))
-    command = [program, "--mmap", "--model", path, "--prompt-ids", ids, "--max-tokens", str(MORE + 1)]
+    command = [program, "generate", "--mmap", "--model", path, "--prompt-ids", ids, "--max-tokens", str(MORE + 1)]
     command += ["--warm-up", "--ignore-eos", "--temperature", "0", "--json"]
     environment = os.environ | {"RAYON_NUM_THREADS": str(threads)}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)

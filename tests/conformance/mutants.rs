@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 mod attention;
 mod backend;
+mod bitwise;
 mod cache;
 mod compare;
 mod conv;
@@ -40,6 +41,7 @@ fn mutants() -> Vec<Mutant> {
         parametric::mutants(),
         matmul::mutants(),
         compare::mutants(),
+        bitwise::mutants(),
         conv::mutants(),
         float64::mutants(),
         formats::mutants(),

@@ -7,6 +7,7 @@ mod families;
 mod folders;
 mod further;
 mod gemma3n;
+mod generation;
 mod half;
 mod memories;
 mod odd_files;

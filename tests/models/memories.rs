@@ -45,7 +45,7 @@ impl Texts {
 #[test]
 fn a_memory_is_cleared_before_another_text_has_it() {
     const BAD: u32 = 9;
-    let gguf = Gguf::from_bytes(examples_shared::nan::model(&path(), BAD).unwrap()).unwrap();
+    let gguf = Gguf::from_bytes(ops_tests::nan::model(&path(), BAD).unwrap()).unwrap();
     let mut texts = Texts::of(&gguf, 1);
     let mut text = texts.begin();
     assert!(texts.step(&mut [(&mut text, &[5, BAD, 6])]).unwrap()[0][0].is_nan());

@@ -1,6 +1,7 @@
 //! The decoder on the stand-in for ROCm, with waves of 32 and of 64 lanes; and what goes wrong elsewhere.
 mod continuation;
 mod defects;
+mod joined;
 mod launches;
 mod messages;
 mod nan;

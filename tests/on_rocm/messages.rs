@@ -30,6 +30,13 @@ fn of_broadcasts(b: &Any) -> Vec<Wrong> {
         all.push(wrong(&format!("{}: a: ", f.name()), b.compare_into(&x, &four, &mut flags, f)));
         all.push(wrong(&format!("{}: b: ", f.name()), b.compare_into(&four, &x, &mut flags, f)));
     }
+    let integers = |dims: &[usize]| b.zeros::<i32>(dims).unwrap();
+    let (n, fours, mut bits) = (integers(&[2, 3]), integers(&[4]), integers(&[2, 4]));
+    for f in BitwiseFn::ALL {
+        all.push(wrong(&format!("{}: a and b: ", f.name()), b.bitwise(&n, &fours, f)));
+        all.push(wrong(&format!("{}: a: ", f.name()), b.bitwise_into(&n, &fours, &mut bits, f)));
+        all.push(wrong(&format!("{}: b: ", f.name()), b.bitwise_into(&fours, &n, &mut bits, f)));
+    }
     let yes = b.zeros::<u8>(&[5]).unwrap();
     let matrices = zeros(b, &[2, 3, 3]);
     let mask = zeros(b, &[5, 5]);
@@ -71,6 +78,7 @@ fn of_axes(b: &Any) -> Vec<Wrong> {
         wrong("softmax: x: axis 2 ", b.softmax(&x, Softmax::axis(2))),
         wrong("log_softmax: x: axis -3 ", b.softmax(&x, Softmax::axis(-3).log())),
         wrong("cumsum: x: axis 2 ", b.cumsum(&x, 2)),
+        wrong("cumprod: x: axis -3 ", b.cumprod(&x, -3)),
         wrong("argmax: x: axis 2 ", b.argmax(&x, 2)),
         wrong("argmin: x: axis 2 ", b.argmin(&x, 2)),
         wrong("sort: x: axis 2 ", b.sort(&x, Sort::axis(2))),

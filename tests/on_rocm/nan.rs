@@ -17,7 +17,7 @@ fn check_drawn(drawn: &[Drawn], position: usize) {
 
 /// Every step reports the second text alone.
 fn check<B: Continues<f32>>(b: &B, standin: Option<&Standin>) {
-    let gguf = Gguf::from_bytes(examples_shared::nan::model(&bundled::path("f16"), BAD).unwrap()).unwrap();
+    let gguf = Gguf::from_bytes(ops_tests::nan::model(&bundled::path("f16"), BAD).unwrap()).unwrap();
     let model = Decoder::<f32, B>::load(b, &gguf, 32).unwrap();
     for sample in [Sample::greedy(), Sample::temperature(0.8).seed(3)] {
         let mut states = PROMPTS.map(|_| model.state(b, 32).unwrap());

@@ -5,6 +5,7 @@ pub mod continued;
 pub mod determinism;
 pub mod encoders;
 pub mod families;
+pub mod nan;
 pub mod pages;
 pub mod rewritten;
 

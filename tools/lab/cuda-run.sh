@@ -11,11 +11,11 @@ usage() { sed -n '5,6s/^# *//p' "$0" >&2; exit 2; }
 
 pack() {
     cargo build --release -p ops-cli
-    cargo build --release --example generate --example batch --example replay
+    cargo build --release --example replay
     standin=$(cargo xtask standin | tail -1)
     kit=$(mktemp -d)
-    cp target/release/ops target/release/examples/{generate,batch,replay} "$kit"
-    strip "$kit"/{ops,generate,batch,replay}
+    cp target/release/ops target/release/examples/replay "$kit"
+    strip "$kit"/{ops,replay}
     cp -r "$standin"/lib*.so.* "$standin"/rocblas "$kit"
     tar -C "$kit" -cJf "$1" .
     rm -r "$kit"
@@ -55,7 +55,7 @@ run() {
             step "matrix-$op" 120 4 "$kit/ops" test --backend rocm --op "$op"
     done
     for backend in cpu rocm; do
-        step "generate-$backend" 60 2 "$kit/generate" --backend "$backend" --model models/tiny-llama-kjv-f16.gguf \
+        step "generate-$backend" 60 2 "$kit/ops" generate --backend "$backend" --model models/tiny-llama-kjv-f16.gguf \
             --prompt "And it came to pass" --temperature 0 --ids --max-tokens 32
     done
     # Under the level batch, rows have the bits that they have alone: of every op, and of 64 texts, whatever is beside them and however
@@ -63,7 +63,7 @@ run() {
     HIP_STANDIN_STRICT=1 step rows 300 1 "$kit/ops" test --backend rocm --rows
     for i in $(seq 64); do echo "Chapter $i of the book of the $((i * i))"; done >"$kit/prompts.txt"
     texts() { # arguments of batch
-        timeout 60 "$kit/batch" --backend rocm --dtype f16 --model models/tiny-llama-kjv-f16.gguf --prompts "$kit/prompts.txt" --temperature 0 \
+        timeout 60 "$kit/ops" batch --backend rocm --dtype f16 --model models/tiny-llama-kjv-f16.gguf --prompts "$kit/prompts.txt" --temperature 0 \
             --determinism batch --max-tokens 24 "$@" | sort
     }
     texts_alike() {

@@ -74,22 +74,24 @@ def compile_with_fault(argv):
 
 # ---- the two nets ------------------------------------------------------------------------------------------------
 
-UNARY = "sigmoid,silu,gelu,gelu_erf,tanh,erf,exp,log,sin,cos,sqrt,recip,floor,ceil,round,neg,abs,relu,sqr,sign,affine"
+UNARY = "sigmoid,silu,gelu,gelu_erf,tanh,erf,exp,expm1,log,log1p,sin,cos,sqrt,recip,floor,ceil,round,trunc,neg,abs,relu,sqr,sign,affine"
 ATTENTION = "attention,attention_varlen,attention_paged"
 CONV = "conv1d,conv2d,conv_transpose1d,conv_transpose2d"
 # Family: the tests of kernels/tests that run it, and the ops of the suite.
 FAMILIES = {
     "unary": ("elementwise::", UNARY), "binary": ("elementwise::,parametric::powers_of_two", "add,sub,mul,div,maximum,minimum,pow,swiglu,geglu"),
-    "compare": ("compare::", "eq,ne,lt,le,gt,ge"), "parametric": ("parametric::", "powf,clamp,elu"),
+    "bitwise": ("", "bitwise_and,bitwise_or,bitwise_xor,bitwise_not,shift_left,shift_right"),
+    "compare": ("compare::", "eq,ne,lt,le,gt,ge,logical_and,logical_or,logical_xor,logical_not"),
+    "parametric": ("parametric::", "powf,clamp,elu"),
     "norm": ("norm::", "rms_norm,layer_norm,add_rms_norm,group_norm,l2_norm,gated_rms_norm"),
     "softmax": ("softmax::", "softmax,log_softmax"),
-    "reduce": ("reductions::rows_and", "sum,mean,max,min,argmax,argmin"), "scan": ("reductions::sums_run", "cumsum"),
+    "reduce": ("reductions::rows_and", "sum,mean,max,min,argmax,argmin"), "scan": ("reductions::sums_run", "cumsum,cumprod"),
     "sort": ("reductions::rows_of", "sort,argsort,topk,scatter,scatter_add,index_add"),
     "batch_norm": ("", "batch_norm"), "pool": ("", "max_pool2d,avg_pool2d"),
     "upsample": ("", "upsample_nearest1d,upsample_nearest2d,upsample_bilinear2d"),
     "rope": ("rope::", "rope,rope_i,rope_thd"), "qk_norm_rope": ("", "qk_norm_rope,qk_norm_rope_cache_write"),
     "cache": ("", "cache_write,rope_cache_write,qk_norm_rope_cache_write"), "linear_attention": ("", "conv1d_update,gated_delta_rule"),
-    "copy": ("data_movement::copies,data_movement::where", "copy,fill,where"), "cast": ("cast::", "cast"),
+    "copy": ("data_movement::copies,data_movement::where", "copy,fill,where,arange"), "cast": ("cast::", "cast"),
     "index": ("data_movement::index,data_movement::negative", "index_select"),
     "scatter": ("scatter::", "gather,scatter,scatter_add,index_add"),
     "matmul": ("matmul::small_tiles,matmul::every_weight,matmul::large_tiles,matmul::few,matmul::aligned,matmul::batches", "matmul,linear"),

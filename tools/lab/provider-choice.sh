@@ -29,7 +29,7 @@ run() { # a name, then variables
     local name=$1
     shift
     echo "== $name"
-    env "$@" timeout 120 "$kit/generate" --backend rocm --dtype f16 --model "$kit/f16.gguf" --prompt-ids "$prompt" --temperature 0 \
+    env "$@" timeout 120 "$kit/ops" generate --backend rocm --dtype f16 --model "$kit/f16.gguf" --prompt-ids "$prompt" --temperature 0 \
         --warm-up --max-tokens 64 --json 2>&1 | tail -n 3 | cut -c1-600 | tee -a "$logs/generate.txt"
 }
 for tuned in off on; do

@@ -3,7 +3,17 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use ops_gguf::Mixture;
 use std::path::PathBuf;
 
-/// Check, time and explain transformer ops on this machine
+mod batch;
+mod embed;
+mod generate;
+mod text;
+
+pub(crate) use batch::BatchArgs;
+pub(crate) use embed::EmbedArgs;
+pub(crate) use generate::{GenerateArgs, Overflow, PROMPT};
+pub(crate) use text::{ChatArgs, ModelArgs, Rounding};
+
+/// Check, time and explain transformer ops on this machine, and run models with them
 #[derive(Debug, Parser)]
 #[command(name = "ops", version, after_help = EXAMPLES)]
 pub(crate) struct Cli {
@@ -15,6 +25,7 @@ pub(crate) struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
+  ops generate --model model.gguf --prompt 'Once upon a time'   continue a text with a model
   ops info                                     describe this build and machine
   ops check                                    check an AMD card and write a report to send
   ops test                                     check every op of the default backend
@@ -51,6 +62,8 @@ pub(crate) enum Choice {
     Cpu,
     /// The oracle: plain loops in f64
     Reference,
+    /// The CPU, each op compared with the reference as it runs (`generate`, `batch` and `embed`)
+    Checked,
     /// AMD GPUs
     Rocm,
 }
@@ -61,6 +74,7 @@ impl Choice {
         match self {
             Choice::Cpu => "cpu",
             Choice::Reference => "reference",
+            Choice::Checked => "checked",
             Choice::Rocm => "rocm",
         }
     }
@@ -68,6 +82,15 @@ impl Choice {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Generate text with a model
+    #[command(after_help = generate::EXAMPLES, after_long_help = generate::models_that_run())]
+    Generate(GenerateArgs),
+    /// Continue many texts at once with a model, over a paged cache
+    #[command(after_help = batch::EXAMPLES)]
+    Batch(BatchArgs),
+    /// Turn sentences into vectors with an encoder, such as BERT, or with a decoder that was trained for it
+    #[command(after_help = embed::EXAMPLES)]
+    Embed(EmbedArgs),
     /// Describe this build and this machine
     #[command(after_help = "Example:\n  ops info --json")]
     Info,

@@ -166,7 +166,7 @@ impl Purpose<'_> {
 /// The device cannot be opened, or there is no GPU of that name.
 pub(crate) fn open(choice: Choice, purpose: Purpose<'_>) -> Result<Box<dyn Engine>, Failure> {
     match choice {
-        Choice::Cpu | Choice::Reference => {
+        Choice::Cpu | Choice::Reference | Choice::Checked => {
             Ok(Box::new(host(choice, purpose.determinism()).map_err(Failure::Op)?))
         }
         Choice::Rocm => Ok(Box::new(Observed::new(Gpu::open(purpose)?))),

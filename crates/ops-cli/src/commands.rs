@@ -2,11 +2,15 @@
 use crate::args::{Choice, Cli, Command};
 use crate::backend::{Purpose, open};
 use crate::exit::{Failure, Outcome};
-use std::io::Write;
+use std::io::{BufReader, Write, stdin};
+use std::sync::atomic::AtomicBool;
 
+mod batch;
 mod bench;
 mod check;
+mod embed;
 mod explain;
+mod generate;
 mod gpus;
 mod info;
 mod quantize;
@@ -18,14 +22,23 @@ mod trace;
 mod tune;
 mod warm;
 
-/// Runs the command of the command line.
+/// Runs the command of the command line. `stop` is set when the user wants it to end after the step at hand.
 ///
 /// # Errors
 /// See [`Failure`].
-pub(crate) fn run(cli: &Cli, out: &mut dyn Write) -> Result<Outcome, Failure> {
+pub(crate) fn run(cli: &Cli, stop: &AtomicBool, out: &mut dyn Write) -> Result<Outcome, Failure> {
     let common = cli.common;
+    if common.backend == Choice::Checked
+        && !matches!(cli.command, Command::Generate(_) | Command::Batch(_) | Command::Embed(_))
+    {
+        let message = "--backend checked: only generate, batch and embed compare as they run; `ops test` compares every op";
+        return Err(Failure::Usage(message.to_owned()));
+    }
     let backend = |purpose| open(common.backend, purpose);
     match &cli.command {
+        Command::Generate(args) => generate::run(common, args, stop, out),
+        Command::Batch(args) => batch::run(common, args, Some(Box::new(BufReader::new(stdin()))), stop, out),
+        Command::Embed(args) => embed::run(common, args, &mut stdin(), out),
         // Lists all backends, including those that cannot be opened.
         Command::Info => info::run(common.json, out),
         // Opens devices in other processes only.

@@ -14,6 +14,8 @@ pub(crate) enum Outcome {
     CheckFailed,
     /// Some input could not be read, the rest was processed: exit status 2.
     Unreadable,
+    /// Ctrl-C ended it, in good order: exit status 130.
+    Interrupted,
 }
 
 /// Why a command stopped.
@@ -25,6 +27,8 @@ pub(crate) enum Failure {
     Write(String, io::Error),
     /// An op or a transfer failed unexpectedly.
     Op(ops_core::Error),
+    /// Running a model failed, or writing what came of it.
+    Model(Box<dyn std::error::Error>),
 }
 
 impl Outcome {
@@ -39,6 +43,7 @@ impl fmt::Display for Failure {
             Failure::Usage(message) => f.write_str(message),
             Failure::Write(what, e) => write!(f, "cannot write {what}: {e}"),
             Failure::Op(e) => e.fmt(f),
+            Failure::Model(e) => e.fmt(f),
         }
     }
 }
@@ -47,11 +52,23 @@ impl std::error::Error for Failure {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Failure::Write(_, e) => Some(e),
+            Failure::Model(e) => Some(&**e),
             Failure::Usage(_) | Failure::Op(_) => None,
         }
     }
 }
 
+impl From<Box<dyn std::error::Error>> for Failure {
+    fn from(error: Box<dyn std::error::Error>) -> Self {
+        match error.downcast::<ops_models::Error>().map(|error| *error) {
+            Ok(ops_models::Error::Op(error)) => Failure::Op(error),
+            Ok(error) => Failure::Model(error.into()),
+            Err(error) => {
+                error.downcast::<ops_core::Error>().map_or_else(Failure::Model, |e| Failure::Op(*e))
+            }
+        }
+    }
+}
 impl From<String> for Failure {
     fn from(message: String) -> Self {
         Failure::Usage(message)
@@ -86,6 +103,7 @@ pub(crate) fn end(result: Result<Outcome, Failure>) -> ExitCode {
     match result {
         Ok(Outcome::Fine) => ExitCode::SUCCESS,
         Ok(Outcome::CheckFailed) | Err(Failure::Op(_)) => ExitCode::from(1),
+        Ok(Outcome::Interrupted) => ExitCode::from(130),
         Ok(Outcome::Unreadable) | Err(_) => ExitCode::from(2),
     }
 }

@@ -1,4 +1,4 @@
-//! The `ops` command: check, time and explain the ops of a backend.
+//! The `ops` command: check, time and explain the ops of a backend, and run models with them.
 //!
 //! Modules form layers. Each uses only those above it in this table:
 //!
@@ -11,6 +11,7 @@
 //! | [`problem`] | a problem on a backend of any type, as an object |
 //! | [`backend`] | the backends of this build, as objects |
 //! | [`bench`](mod@bench) | timing a problem against the ceilings |
+//! | [`text`] | models that read and write text, on a backend and in an element type chosen at run time |
 //! | [`commands`] | one module for each command |
 #![deny(unsafe_code)]
 
@@ -23,18 +24,26 @@ mod commands;
 mod exit;
 mod output;
 mod problem;
+mod text;
 mod timing;
 mod units;
 
 use clap::Parser;
 use std::io::{BufWriter, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 fn main() -> ExitCode {
     let cli = args::Cli::parse();
     let mut out = BufWriter::new(std::io::stdout().lock());
-    let started = ops_command::start(None).map_err(|error| exit::Failure::Usage(error.to_string()));
-    let result = started.and_then(|()| commands::run(&cli, &mut out));
+    // The first Ctrl-C ends these after the step at hand.
+    let stop = Arc::new(AtomicBool::new(false));
+    let stops = matches!(cli.command, args::Command::Generate(_) | args::Command::Batch(_));
+    ops_gguf::panics::hide_caught();
+    let started = ops_command::start(stops.then_some(&stop));
+    let started = started.map_err(|error| exit::Failure::Usage(error.to_string()));
+    let result = started.and_then(|()| commands::run(&cli, &stop, &mut out));
     let result = result.and_then(|outcome| Ok(out.flush().map(|()| outcome)?));
     exit::end(result)
 }

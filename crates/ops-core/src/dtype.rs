@@ -21,7 +21,7 @@ mod wide;
 pub use block::{BlockInfo, ErrorBudget};
 pub use float8::F8E4M3;
 pub use half::{bf16, f16};
-pub use num::{Float, Index, Mask, Num};
+pub use num::{Float, Index, Integer, Mask, Num};
 pub use wide::Wide;
 
 /// Passes the scalar types of this crate to a macro: floats, integers, others. Block formats are values, not
@@ -254,7 +254,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// One number. This trait is sealed, as are [`Num`], [`Float`], [`Index`] and [`Mask`], because backends list the types.
+/// One number. This trait is sealed, as are [`Num`], [`Float`], [`Integer`], [`Index`] and [`Mask`], because backends list the types.
 ///
 /// Casts in the whole workspace are `B::from_wide(a.to_wide())`. Float to integer truncates toward zero and saturates, and NaN
 /// gives 0. Integer to integer wraps. Everything else rounds once, to nearest even; [`F8E4M3`] saturates to ±448.

@@ -61,6 +61,7 @@ fn options_that_print_differently_hash_differently() {
     distinct(&UnaryFn::ALL.map(Unary::<f32>::of));
     distinct(&BinaryFn::ALL.map(Binary::<f32>::of));
     distinct(&CompareFn::ALL.map(Compare::<f32>::of));
+    distinct(&BitwiseFn::ALL.map(Bitwise::<i32>::of));
     distinct(&[Parametric::<f32>::powf(2.0), Parametric::powf(-2.0), Parametric::elu(2.0)]);
     distinct(&[Parametric::clamp(0.0f32, 1.0), Parametric::clamp(1.0, 0.0), Parametric::clamp(-0.0, 1.0)]);
     distinct(&[Parametric::clamp(0, 1), Parametric::clamp(1, 0), Parametric::clamp(0, -1)]);
@@ -74,7 +75,7 @@ fn options_that_print_differently_hash_differently() {
     distinct(&axes.map(|axes| Reduce::<f32>::of(ReduceFn::Sum, axes)));
     distinct(&ReduceFn::ALL.map(|f| Reduce::<f32>::of(f, -1)));
     distinct(&[ArgReduce::<f32>::max(0), ArgReduce::max(1), ArgReduce::min(0)]);
-    distinct(&[CumSum::<f32>::axis(0), CumSum::axis(1)]);
+    distinct(&[Scan::<f32>::of(ScanFn::Sum, 0), Scan::of(ScanFn::Sum, 1), Scan::of(ScanFn::Prod, 0)]);
     distinct(&[Sort::<f32>::axis(0), Sort::axis(1), Sort::axis(0).descending()]);
     distinct(&[ArgSort::<f32>::axis(0), ArgSort::axis(1), ArgSort::axis(0).descending()]);
     distinct(&[TopK::<f32>::of(1), TopK::of(2)]);
@@ -108,6 +109,7 @@ fn options_that_print_differently_hash_differently() {
     distinct(&[Conv::<f32>::from(Conv1d::new()), Conv2d::new().into(), ConvTranspose1d::new().into()]);
     let up = ConvTranspose2d::new().stride(2);
     distinct(&[up, up.output_padding(1), up.output_padding([1, 0])].map(Conv::<f32>::from));
+    distinct(&[Arange::<i32>::new(0, 1), Arange::new(1, 0), Arange::new(0, 2)]);
     distinct(&[Fill::new(0.0f32), Fill::new(-0.0), Fill::new(1.0)]);
     let forms = [RopeForm::Half, RopeForm::Interleaved, RopeForm::HalfThd];
     distinct(&forms.map(Rope::<f32>::new));

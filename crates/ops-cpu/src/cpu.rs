@@ -13,6 +13,7 @@ mod activation;
 mod angles;
 mod attention;
 mod batch_norm;
+mod bitwise;
 mod cache;
 mod cast;
 mod compare;

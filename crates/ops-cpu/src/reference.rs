@@ -8,6 +8,7 @@ use ops_core::{Determinism, Layout};
 mod activation;
 mod attention;
 mod batch_norm;
+mod bitwise;
 mod cache;
 mod cast;
 mod compare;

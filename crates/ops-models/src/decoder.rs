@@ -25,6 +25,7 @@ mod recurrent;
 mod state;
 
 pub use continuation::{Continuation, Continues};
+pub(crate) use drawn::Draw;
 pub use drawn::{Drawn, most_likely};
 pub use further::FurtherState;
 pub use pages::{PagedRow, PagedStep, Pages};
@@ -202,25 +203,56 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         counters: &[i64],
         sample: Sample<f32>,
     ) -> Result<Vec<Drawn>> {
+        self.next_batch(b, rows, &Draw::alike(sample, counters, rows.len())?)
+    }
+
+    /// [`sample_batch`](Self::sample_batch), with each token drawn in its own way.
+    pub(crate) fn next_batch(
+        &self,
+        b: &B,
+        rows: &mut [Row<'_, B::Space, T>],
+        draws: &[Draw<'_>],
+    ) -> Result<Vec<Drawn>> {
         if rows.is_empty() {
             return Ok(Vec::new());
         }
-        let draws = self.drawn(b, &self.last_hidden(b, rows)?, counters, sample)?;
-        draws.read(b, rows.iter().map(|(state, _)| state.len() - 1))
+        let h = self.last_hidden(b, rows)?;
+        let positions: Vec<usize> = rows.iter().map(|(state, _)| state.len() - 1).collect();
+        self.drawn(b, &h, draws, &positions)
     }
 
-    /// The token drawn after each row of the last layer's output.
+    /// The token drawn after each row of the last layer's output. `positions` are those of the tokens before them.
     fn drawn(
         &self,
         b: &B,
         h: &TensorOf<B, T>,
-        counters: &[i64],
-        sample: Sample<f32>,
-    ) -> Result<Draws<B::Space>> {
-        let logits = self.capped(b, self.logits_on(b, h.as_ref())?)?;
-        let mut draws = Draws::new(b, counters.len())?;
-        draws.draw(b, &logits, b.tensor(&[counters.len()], counters)?.as_ref(), sample)?;
-        Ok(draws)
+        draws: &[Draw<'_>],
+        positions: &[usize],
+    ) -> Result<Vec<Drawn>> {
+        let mut logits = self.capped(b, self.logits_on(b, h.as_ref())?)?;
+        if draws.iter().any(|draw| draw.change.is_some()) {
+            let mut host = logits.to_vec(b)?;
+            for (row, draw) in host.chunks_mut(self.vocabulary().max(1)).zip(draws) {
+                if let Some(change) = &draw.change {
+                    change(row);
+                }
+            }
+            logits = b.tensor(logits.dims(), &host)?;
+        }
+        let (mut all, mut start) = (Vec::with_capacity(draws.len()), 0);
+        // Usually one call: all texts are drawn alike.
+        for alike in draws.chunk_by(|one, other| one.op == other.op) {
+            let counters: Vec<i64> = alike.iter().map(|draw| draw.counter).collect();
+            let rows = match alike.len() == draws.len() {
+                true => logits.as_ref(),
+                false => logits.as_ref().narrow(0, start, alike.len())?,
+            };
+            let mut drawn = Draws::new(b, alike.len())?;
+            drawn.draw(b, rows, b.tensor(&[alike.len()], &counters)?.as_ref(), alike[0].op)?;
+            all.extend(drawn.read(b, positions.iter().copied().skip(start))?);
+            start += alike.len();
+        }
+        Ok(all)
     }
 
     /// The logits with the softcap.

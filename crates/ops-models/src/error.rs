@@ -110,6 +110,45 @@ pub enum Error {
         /// Maximum number of tokens in a text.
         max: usize,
     },
+    /// A prompt is empty, or longer than the context.
+    #[error("the prompt has {got} tokens, wanted 1 to {max}")]
+    Prompt {
+        /// The number of tokens given.
+        got: usize,
+        /// Maximum number of tokens in a text.
+        max: usize,
+    },
+    /// A prompt has a token that the model does not know.
+    #[error("the prompt has token {id}, but the model has {vocabulary} tokens")]
+    PromptId {
+        /// The token.
+        id: u32,
+        /// Number of tokens in the vocabulary.
+        vocabulary: usize,
+    },
+    /// An option of generation is out of its range.
+    #[error("option `{name}`: got {got}, wanted {wanted}")]
+    Option {
+        /// The option.
+        name: &'static str,
+        /// Its value.
+        got: String,
+        /// What would be accepted.
+        wanted: String,
+    },
+    /// A text was given to a model that has no tokenizer.
+    #[error(
+        "the prompt is a text, but the model was made without a tokenizer: give token ids, or a tokenizer to `TextModel::new`"
+    )]
+    NoTokenizer,
+    /// A conversation cannot be rendered.
+    #[error("{what}: {reason}")]
+    Chat {
+        /// The template or the messages, with the file if there is one.
+        what: String,
+        /// What is wrong, and what was wanted.
+        reason: String,
+    },
     /// No token can be drawn.
     #[error(transparent)]
     Nan(#[from] NanLogit),

@@ -19,7 +19,7 @@ pub(crate) mod options;
 pub(crate) mod origin;
 pub(crate) mod parts;
 pub(crate) mod rope;
-mod tensors;
+pub(crate) mod tensors;
 mod tokenizer;
 
 /// The kinds of decoder that folders may hold, as `model_type` in `config.json` names them.

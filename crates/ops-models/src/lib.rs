@@ -16,6 +16,9 @@
 //! A model never runs without a part of it: a key with an effect that this crate does not have, or a tensor that nothing reads, is an
 //! error that names it.
 //!
+//! `TextModel` is a decoder with its tokenizer, and continues texts (feature `tokenizer`); `Chat` turns a conversation into a prompt, by
+//! the model's template (feature `chat`). Both features are on by default. [`SafeTensors`] reads weights of your own.
+//!
 //! ```no_run
 //! use ops_gguf::Gguf;
 //! use ops_models::Decoder;
@@ -61,6 +64,13 @@
 //! step: projections run over all of them, `rope_cache_write` writes keys and values to their slots, and `attention_paged` reads blocks
 //! in place. Models with recurrent layers are refused, because their state is not in blocks.
 //!
+//! # Generation
+//!
+//! `generate/text.rs` turns ids into text and decides when a text ends, `generate/options.rs` says how a token is drawn. A `Generation`
+//! adds a state of its own, and a `Batch` pages and a schedule: which texts take part in a step, and which gives up its blocks when they
+//! run out. The schedule knows numbers of tokens only, so it is tested without a model. What `sample` cannot do (penalties, bias,
+//! `min_p`) changes the logits on the host before it: one definition of drawing, for the price of a copy.
+//!
 //! # Encoder
 //!
 //! Texts of a batch are concatenated without padding: `attention_varlen` keeps them apart, or `attention` if all have one length. The
@@ -82,16 +92,23 @@
 //! models, `folder/images.rs` extracts the text model.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "chat")]
+mod chat;
 mod config;
 mod decoder;
 mod encoder;
 mod error;
 mod families;
 mod folder;
+#[cfg(feature = "tokenizer")]
+mod generate;
 mod keys;
 mod pieces;
+mod safe_tensors;
 mod warnings;
 
+#[cfg(feature = "chat")]
+pub use chat::Chat;
 pub use config::{Activation, Config, Experts, HeadShape, Latent, NormKind, QueryGrowth, Recurrent, Window};
 pub use decoder::{
     Continuation, Continues, Decoder, Drawn, FurtherState, PagedRow, PagedStep, Pages, Row, Snapshot, State,
@@ -104,4 +121,10 @@ pub use folder::{
     ModelKind, OpenOptions, encoder_families, files, folder_families, model_kinds, open, open_with,
     tokenizer_metadata,
 };
+#[cfg(feature = "tokenizer")]
+pub use generate::{
+    Batch, BatchEvent, BatchOptions, BatchStats, Finish, GenerateOptions, Generation, Overflow, Prompt,
+    TextModel, Token,
+};
+pub use safe_tensors::{SafeTensor, SafeTensors};
 pub use warnings::warnings;

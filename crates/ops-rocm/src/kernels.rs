@@ -4,6 +4,7 @@ mod count;
 mod disk;
 mod embedded;
 mod evict;
+mod foreign;
 mod helper;
 mod identity;
 mod launch;
@@ -21,6 +22,7 @@ use crate::error::failed;
 use crate::hip::{self, Compiler, Device, Function, Gfx, Module, Source};
 use crate::sync::Mutex;
 use disk::Disk;
+use foreign::Foreign;
 use helper::Worker;
 use ops_core::Result;
 use ops_kernels::{Instance, Unit};
@@ -87,6 +89,7 @@ pub(crate) struct Kernels {
     /// By index of their instance in the table.
     functions: Box<[OnceLock<Function>]>,
     units: Mutex<HashMap<Unit, Arc<Mutex<Option<Module>>>>>,
+    foreign: Foreign,
 }
 
 impl Kernels {
@@ -119,6 +122,7 @@ impl Kernels {
             limit,
             functions: ops_kernels::instances().iter().map(|_| OnceLock::new()).collect(),
             units: Mutex::default(),
+            foreign: Foreign::default(),
         })
     }
 

@@ -24,7 +24,8 @@ use ops_core::ops::{
     MatMul, Parametric, Quantize, RmsNorm, Rope, RopeForm, RopeInplace, Softmax, TensorCopy, Unary, UnaryFn,
     Where,
 };
-use ops_core::ops::{ArgReduce, ArgSort, CumSum, Reduce, ReduceFn, Sort, TopK};
+use ops_core::ops::{Arange, Bitwise, BitwiseFn, BitwiseNot, LogicalNot};
+use ops_core::ops::{ArgReduce, ArgSort, Reduce, ReduceFn, Scan, ScanFn, Sort, TopK};
 use ops_core::ops::{BatchNorm, Pool2d, PoolFn, Upsample, Windows};
 use ops_core::ops::{CacheWrite, QkNormRopeCacheWrite, RopeCacheWrite, RopeOrder};
 use ops_core::ops::{CombineExperts, LinearExperts, Random, RouterTopK, Sample};
@@ -32,7 +33,7 @@ use ops_core::ops::{Conv, ConvAxis, ConvForm};
 use ops_core::ops::{Conv1dUpdate, GatedDeltaRule, QkNormRope};
 use ops_core::ops::{GatedRmsNorm, L2Norm, LinearSwiglu, SwigluClamped};
 use ops_core::ops::{Gather, IndexAdd, Scatter, ScatterAdd};
-use ops_core::{Element, Float, Num, Op, Scalar};
+use ops_core::{Element, Float, Integer, Num, Op, Scalar};
 use parts::ByParts;
 use rocblas::RocBlas;
 
@@ -76,7 +77,10 @@ const FORMS: [RopeForm; 3] = [RopeForm::Half, RopeForm::Interleaved, RopeForm::H
 lists! {
     [T: Num] Unary<T>: Hip, MiOpen; UnaryFn::ALL.map(Unary::<f32>::of);
     [T: Num] Binary<T>: Hip; BinaryFn::ALL.map(Binary::<f32>::of);
+    [T: Integer] Bitwise<T>: Hip; BitwiseFn::ALL.map(Bitwise::<i32>::of);
+    [T: Integer] BitwiseNot<T>: Hip; [BitwiseNot::<i32>::OP];
     [T: Scalar] Compare<T>: Hip; CompareFn::ALL.map(Compare::<f32>::of);
+    [T: Scalar] LogicalNot<T>: Hip; [LogicalNot::<f32>::OP];
     [T: Num] Parametric<T>: Hip; [Parametric::<f32>::powf(1.0), Parametric::clamp(0.0, 0.0), Parametric::elu(1.0)];
     [T: Float] Glu<T>: Hip; [GluFn::Swiglu, GluFn::Geglu].map(Glu::<f32>::of);
     [T: Num] Affine<T>: Hip; [Affine::<f32>::new(1.0, 0.0)];
@@ -96,6 +100,7 @@ lists! {
     [T: Float] Softmax<T>: Hip, MiOpen; [Softmax::<f32>::axis(0), Softmax::axis(0).log()];
     [] TensorCopy: Hip; [TensorCopy];
     [T: Element] Fill<T>: Hip; [Fill::new(0.0f32)];
+    [T: Num] Arange<T>: Hip; [Arange::<f32>::new(0, 1)];
     [] Where: Hip; [Where];
     [T: Scalar] Cast<T>: Hip; [Cast::<f32>::OP];
     [] IndexSelect: Hip; [IndexSelect::axis(0)];
@@ -112,7 +117,7 @@ lists! {
     [T: Float] Conv<T>: Hip, MiOpen; ConvForm::ALL.map(|form| Conv::<f32>::new(form, [ConvAxis::PLAIN; 2], 1));
     [T: Num] Reduce<T>: Hip; ReduceFn::ALL.map(|f| Reduce::<f32>::of(f, -1));
     [T: Num] ArgReduce<T>: Hip; [ArgReduce::<f32>::max(-1), ArgReduce::min(-1)];
-    [T: Num] CumSum<T>: Hip; [CumSum::<f32>::axis(-1)];
+    [T: Num] Scan<T>: Hip; ScanFn::ALL.map(|f| Scan::<f32>::of(f, -1));
     [T: Num] Sort<T>: Hip; [Sort::<f32>::axis(-1)];
     [T: Num] ArgSort<T>: Hip; [ArgSort::<f32>::axis(-1)];
     [T: Num] TopK<T>: Hip; [TopK::<f32>::of(1)];
@@ -156,10 +161,13 @@ mod tests {
             ("maximum", "hip"),
             ("geglu", "hip"),
             ("ne", "hip"),
+            ("logical_not", "hip"),
+            ("shift_right", "hip"),
             ("dequantize", "hip"),
             ("mean", "hip"),
             ("argmin", "hip"),
             ("cumsum", "hip"),
+            ("cumprod", "hip"),
             ("topk", "hip"),
             ("batch_norm", "hip,miopen"),
             ("avg_pool2d", "hip,miopen"),

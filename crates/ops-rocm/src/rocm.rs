@@ -1,7 +1,7 @@
 //! The backend: a queue on an AMD GPU.
 use crate::Result;
 use crate::choice::{Decision, Decisions, Measurement, Policy, Target};
-use crate::hip::{Device, DeviceInfo, Hip, MemoryStats, Stream};
+use crate::hip::{Device, DeviceInfo, Function, Hip, MemoryStats, Source, Stream};
 use crate::index_names::IndexNames;
 use crate::kernels::{CacheFolder, Kernels};
 use crate::tuned;
@@ -123,6 +123,19 @@ impl Rocm {
     /// As [`keep_tuning`](Self::keep_tuning).
     pub fn keep_measurements(&self, rows: impl IntoIterator<Item = Measurement>) -> Result<PathBuf> {
         tuned::store_providers(&CacheFolder::Standard, self.device().info(), self.target(), rows)
+    }
+
+    /// A kernel of your own: compiles the source for this device when it is used first, and finds the function.
+    ///
+    /// Sources are told apart by name and text, and are compiled by hipRTC in this process, with `-O3`, C++17, and
+    /// `OPS_WAVE` defined as the wave size. Besides its own headers, a source may include those of this project's kernels:
+    /// one that uses `OPS_KERNEL` and the functions of `ops_platform.h` also runs on the stand-in for ROCm, so its tests
+    /// need no GPU. The example `custom_kernel` shows an op with such a kernel.
+    ///
+    /// # Errors
+    /// The compiler's log, a name that the source does not have, or errors from HIP.
+    pub fn kernel(&self, source: Source<'_>, name: &str) -> Result<Function> {
+        self.kernels().foreign(source, name)
     }
 
     /// Whether this queue records its launches and measured orders of providers could choose ones that cannot be recorded.

@@ -1,4 +1,4 @@
-//! Elementwise comparisons of numbers of any type.
+//! Elementwise relations of numbers of any type: comparisons, and functions of truth values.
 
 use std::marker::PhantomData;
 
@@ -6,7 +6,7 @@ use crate::error::{Error, same_len};
 use crate::isa::Isa;
 use crate::simd::{Simd, VectorFn};
 
-/// A comparison. Those with NaN are false, except for [`Compare::Ne`].
+/// A relation. Comparisons with NaN are false, except for [`Compare::Ne`]. As a truth value, a number other than 0 is true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Compare {
     /// a = b
@@ -21,11 +21,30 @@ pub enum Compare {
     Gt,
     /// a ≥ b
     Ge,
+    /// Both are true.
+    And,
+    /// Either is true.
+    Or,
+    /// Exactly one is true.
+    Xor,
+    /// Neither is true.
+    Nor,
 }
 
 impl Compare {
-    /// All comparisons.
-    pub const ALL: [Self; 6] = [Self::Eq, Self::Ne, Self::Lt, Self::Le, Self::Gt, Self::Ge];
+    /// All relations.
+    pub const ALL: [Self; 10] = [
+        Self::Eq,
+        Self::Ne,
+        Self::Lt,
+        Self::Le,
+        Self::Gt,
+        Self::Ge,
+        Self::And,
+        Self::Or,
+        Self::Xor,
+        Self::Nor,
+    ];
 }
 
 /// The type of the numbers to compare.
@@ -55,12 +74,12 @@ pub enum Number {
     F64,
 }
 
-/// y\[i\] = 1 where the comparison of a\[i\] with b\[i\] holds, otherwise 0. `a` and `b` are the bytes of the numbers.
+/// y\[i\] = 1 where the relation of a\[i\] and b\[i\] holds, otherwise 0. `a` and `b` are the bytes of the numbers.
 ///
 /// # Errors
 /// [`Error::Length`] when `a` or `b` does not have a number for each element of `y`.
 pub fn compare(isa: Isa, op: Compare, number: Number, a: &[u8], b: &[u8], y: &mut [u8]) -> Result<(), Error> {
-    // Three loops serve six comparisons.
+    // Six loops serve ten relations.
     let (relation, a, b, negated) = match op {
         Compare::Eq => (Relation::Equal, a, b, false),
         Compare::Ne => (Relation::Equal, a, b, true),
@@ -68,6 +87,10 @@ pub fn compare(isa: Isa, op: Compare, number: Number, a: &[u8], b: &[u8], y: &mu
         Compare::Gt => (Relation::Less, b, a, false),
         Compare::Le => (Relation::LessOrEqual, a, b, false),
         Compare::Ge => (Relation::LessOrEqual, b, a, false),
+        Compare::And => (Relation::And, a, b, false),
+        Compare::Or => (Relation::Or, a, b, false),
+        Compare::Xor => (Relation::Xor, a, b, false),
+        Compare::Nor => (Relation::Or, a, b, true),
     };
     match number {
         Number::U8 => by_relation::<u8, 1>(isa, relation, a, b, y, negated),
@@ -90,6 +113,9 @@ enum Relation {
     Equal,
     Less,
     LessOrEqual,
+    And,
+    Or,
+    Xor,
 }
 
 fn by_relation<T: Order<N>, const N: usize>(
@@ -108,6 +134,9 @@ fn by_relation<T: Order<N>, const N: usize>(
         Relation::Equal => isa.run(Each { a, b, y, flip, of: PhantomData::<Equal<T>> }),
         Relation::Less => isa.run(Each { a, b, y, flip, of: PhantomData::<Less<T>> }),
         Relation::LessOrEqual => isa.run(Each { a, b, y, flip, of: PhantomData::<LessOrEqual<T>> }),
+        Relation::And => isa.run(Each { a, b, y, flip, of: PhantomData::<And<T>> }),
+        Relation::Or => isa.run(Each { a, b, y, flip, of: PhantomData::<Or<T>> }),
+        Relation::Xor => isa.run(Each { a, b, y, flip, of: PhantomData::<Xor<T>> }),
     }
     Ok(())
 }
@@ -117,6 +146,7 @@ trait Order<const N: usize> {
     fn equal(a: [u8; N], b: [u8; N]) -> bool;
     fn less(a: [u8; N], b: [u8; N]) -> bool;
     fn less_or_equal(a: [u8; N], b: [u8; N]) -> bool;
+    fn is_true(x: [u8; N]) -> bool;
 }
 
 macro_rules! native {
@@ -133,6 +163,10 @@ macro_rules! native {
             #[inline(always)]
             fn less_or_equal(a: [u8; $N], b: [u8; $N]) -> bool {
                 <$T>::from_ne_bytes(a) <= <$T>::from_ne_bytes(b)
+            }
+            #[inline(always)]
+            fn is_true(x: [u8; $N]) -> bool {
+                <$T>::from_ne_bytes(x) != <$T>::default()
             }
         }
     )+};
@@ -175,6 +209,10 @@ macro_rules! small {
             fn less_or_equal(a: [u8; $N], b: [u8; $N]) -> bool {
                 (Self::key(a) <= Self::key(b)) & Self::ordered(a, b)
             }
+            #[inline(always)]
+            fn is_true(x: [u8; $N]) -> bool {
+                Self::magnitude(x) != 0
+            }
         }
     )+};
 }
@@ -187,6 +225,9 @@ trait Test<const N: usize> {
 struct Equal<T>(PhantomData<T>);
 struct Less<T>(PhantomData<T>);
 struct LessOrEqual<T>(PhantomData<T>);
+struct And<T>(PhantomData<T>);
+struct Or<T>(PhantomData<T>);
+struct Xor<T>(PhantomData<T>);
 
 impl<T: Order<N>, const N: usize> Test<N> for Equal<T> {
     #[inline(always)]
@@ -204,6 +245,24 @@ impl<T: Order<N>, const N: usize> Test<N> for LessOrEqual<T> {
     #[inline(always)]
     fn test(a: [u8; N], b: [u8; N]) -> bool {
         T::less_or_equal(a, b)
+    }
+}
+impl<T: Order<N>, const N: usize> Test<N> for And<T> {
+    #[inline(always)]
+    fn test(a: [u8; N], b: [u8; N]) -> bool {
+        T::is_true(a) & T::is_true(b)
+    }
+}
+impl<T: Order<N>, const N: usize> Test<N> for Or<T> {
+    #[inline(always)]
+    fn test(a: [u8; N], b: [u8; N]) -> bool {
+        T::is_true(a) | T::is_true(b)
+    }
+}
+impl<T: Order<N>, const N: usize> Test<N> for Xor<T> {
+    #[inline(always)]
+    fn test(a: [u8; N], b: [u8; N]) -> bool {
+        T::is_true(a) ^ T::is_true(b)
     }
 }
 

@@ -4,6 +4,7 @@
 //! | function | fused | not fused |
 //! |---|---:|---:|
 //! | [`exp`], [`log`] | 1.1 | 1.1 |
+//! | [`expm1`], [`log1p`] | 2 | 2 |
 //! | [`sin`], [`cos`] | 2 | 2 |
 //! | [`tanh`] | 3 | 3 |
 //! | [`erf`] | 2.5 | 3 |
@@ -32,9 +33,9 @@ pub(crate) mod trig;
 
 pub use activation::{gelu, gelu_erf, sigmoid, silu};
 pub use erf::erf;
-pub use exp::exp;
+pub use exp::{exp, expm1};
 pub(crate) use exp::{exp_down, exp_minus_one};
-pub use log::log;
+pub use log::{log, log1p};
 pub use pow::pow;
 pub use tanh::tanh;
 pub use trig::{cos, sin};

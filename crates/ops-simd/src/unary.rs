@@ -32,12 +32,18 @@ pub enum Unary {
     Ceil,
     /// Rounds to the nearest integer, halves away from zero.
     Round,
+    /// Rounds towards zero to an integer.
+    Trunc,
     /// −1, 0 or 1; 0 for NaN.
     Sign,
     /// eˣ
     Exp,
+    /// eˣ − 1
+    Expm1,
     /// ln x
     Log,
+    /// ln(1 + x)
+    Log1p,
     /// sin x
     Sin,
     /// cos x
@@ -58,7 +64,7 @@ pub enum Unary {
 
 impl Unary {
     /// All functions.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 23] = [
         Self::Abs,
         Self::Neg,
         Self::Sqr,
@@ -68,9 +74,12 @@ impl Unary {
         Self::Floor,
         Self::Ceil,
         Self::Round,
+        Self::Trunc,
         Self::Sign,
         Self::Exp,
+        Self::Expm1,
         Self::Log,
+        Self::Log1p,
         Self::Sin,
         Self::Cos,
         Self::Tanh,
@@ -93,9 +102,12 @@ impl Unary {
             Self::Floor => "floor",
             Self::Ceil => "ceil",
             Self::Round => "round",
+            Self::Trunc => "trunc",
             Self::Sign => "sign",
             Self::Exp => "exp",
+            Self::Expm1 => "expm1",
             Self::Log => "log",
+            Self::Log1p => "log1p",
             Self::Sin => "sin",
             Self::Cos => "cos",
             Self::Tanh => "tanh",
@@ -181,9 +193,12 @@ fn select<V: Visitor>(op: Unary, v: V) {
         Unary::Floor => v.visit(Floor),
         Unary::Ceil => v.visit(Ceil),
         Unary::Round => v.visit(Round),
+        Unary::Trunc => v.visit(Trunc),
         Unary::Sign => v.visit(Sign),
         Unary::Exp => v.visit(Exp),
+        Unary::Expm1 => v.visit(Expm1),
         Unary::Log => v.visit(Log),
+        Unary::Log1p => v.visit(Log1p),
         Unary::Sin => v.visit(Sin),
         Unary::Cos => v.visit(Cos),
         Unary::Tanh => v.visit(Tanh),
@@ -195,215 +210,50 @@ fn select<V: Visitor>(op: Unary, v: V) {
     }
 }
 
-#[derive(Clone, Copy)]
-struct Abs;
-
-impl Map<1> for Abs {
-    #[inline(always)]
-    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
-        s.abs(x)
-    }
+/// Declares functions of a vector `x`, with their values; `Log [LONG]` sets this constant of [`Map`].
+macro_rules! maps {
+    ($s:ident, $x:ident; $($Name:ident $([$CONST:ident])?: $value:expr;)+) => {$(
+        #[derive(Clone, Copy)]
+        struct $Name;
+        impl Map<1> for $Name {
+            $(const $CONST: bool = true;)?
+            #[inline(always)]
+            fn eval<S: Simd, T: Element>(self, $s: S, [$x]: [S::F; 1]) -> S::F {
+                $value
+            }
+        }
+    )+};
 }
-
-#[derive(Clone, Copy)]
-struct Neg;
-
-impl Map<1> for Neg {
-    #[inline(always)]
-    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
-        s.neg(x)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Sqr;
-
-impl Map<1> for Sqr {
-    #[inline(always)]
-    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
-        s.mul(x, x)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Sqrt;
-
-impl Map<1> for Sqrt {
-    #[inline(always)]
-    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
-        s.sqrt(x)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Recip;
-
-impl Map<1> for Recip {
-    #[inline(always)]
-    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
-        s.div(s.splat(1.0), x)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Relu;
-
-impl Map<1> for Relu {
-    #[inline(always)]
-    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
-        s.maximum(x, s.splat(0.0))
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Floor;
-
-impl Map<1> for Floor {
-    #[inline(always)]
-    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
-        s.floor(x)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Ceil;
-
-impl Map<1> for Ceil {
-    #[inline(always)]
-    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
-        s.ceil(x)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Round;
-
-impl Map<1> for Round {
-    #[inline(always)]
-    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
+maps! {
+    s, x;
+    Abs: s.abs(x);
+    Neg: s.neg(x);
+    Sqr: s.mul(x, x);
+    Sqrt: s.sqrt(x);
+    Recip: s.div(s.splat(1.0), x);
+    Relu: s.maximum(x, s.splat(0.0));
+    Floor: s.floor(x);
+    Ceil: s.ceil(x);
+    Round: {
         // Adding slightly less than a half and truncating never rounds a number below a half up.
         let near = s.add(s.abs(x), s.splat(0.499_999_97));
         s.with_sign_of(s.floor(near), x)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Sign;
-
-impl Map<1> for Sign {
-    #[inline(always)]
-    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
+    };
+    Trunc: s.with_sign_of(s.floor(s.abs(x)), x);
+    Sign: {
         let unit = s.with_sign_of(s.splat(1.0), x);
         s.select(s.lt(s.splat(0.0), s.abs(x)), unit, s.splat(0.0))
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Exp;
-
-impl Map<1> for Exp {
-    const APPROXIMATE: bool = true;
-    #[inline(always)]
-    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
-        math::exp::<S, T>(s, x)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Log;
-
-impl Map<1> for Log {
-    const LONG: bool = true;
-    #[inline(always)]
-    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
-        math::log(s, x)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Sin;
-
-impl Map<1> for Sin {
-    const LONG: bool = true;
-    #[inline(always)]
-    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
-        math::sin(s, x)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Cos;
-
-impl Map<1> for Cos {
-    const LONG: bool = true;
-    #[inline(always)]
-    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
-        math::cos(s, x)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Tanh;
-
-impl Map<1> for Tanh {
-    const LONG: bool = true;
-    #[inline(always)]
-    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
-        math::tanh(s, x)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Erf;
-
-impl Map<1> for Erf {
-    const LONG: bool = true;
-    #[inline(always)]
-    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
-        math::erf(s, x)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Sigmoid;
-
-impl Map<1> for Sigmoid {
-    const APPROXIMATE: bool = true;
-    #[inline(always)]
-    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
-        math::sigmoid::<S, T>(s, x)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Silu;
-
-impl Map<1> for Silu {
-    const APPROXIMATE: bool = true;
-    #[inline(always)]
-    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
-        math::silu::<S, T>(s, x)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Gelu;
-
-impl Map<1> for Gelu {
-    const APPROXIMATE: bool = true;
-    #[inline(always)]
-    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
-        math::gelu::<S, T>(s, x)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct GeluErf;
-
-impl Map<1> for GeluErf {
-    const APPROXIMATE: bool = true;
-    #[inline(always)]
-    fn eval<S: Simd, T: Element>(self, s: S, [x]: [S::F; 1]) -> S::F {
-        math::gelu_erf::<S, T>(s, x)
-    }
+    };
+    Exp [APPROXIMATE]: math::exp::<S, T>(s, x);
+    Expm1 [LONG]: math::expm1(s, x);
+    Log [LONG]: math::log(s, x);
+    Log1p [LONG]: math::log1p(s, x);
+    Sin [LONG]: math::sin(s, x);
+    Cos [LONG]: math::cos(s, x);
+    Tanh [LONG]: math::tanh(s, x);
+    Erf [LONG]: math::erf(s, x);
+    Sigmoid [APPROXIMATE]: math::sigmoid::<S, T>(s, x);
+    Silu [APPROXIMATE]: math::silu::<S, T>(s, x);
+    Gelu [APPROXIMATE]: math::gelu::<S, T>(s, x);
+    GeluErf [APPROXIMATE]: math::gelu_erf::<S, T>(s, x);
 }

@@ -40,6 +40,7 @@ fn exact(op: Unary, x: f32) -> Option<f32> {
         Unary::Floor => x.floor(),
         Unary::Ceil => x.ceil(),
         Unary::Round => x.round(),
+        Unary::Trunc => x.trunc(),
         Unary::Sign => {
             if x > 0.0 {
                 1.0

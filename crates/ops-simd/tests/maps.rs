@@ -1,4 +1,4 @@
-//! Comparisons, powers and functions with parameters, on every instruction set.
+//! Relations, powers and functions with parameters, on every instruction set.
 
 mod common;
 
@@ -10,7 +10,9 @@ use std::cmp::Ordering;
 const SPECIAL: [f32; 13] =
     [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 0.0, -0.0, 1.0, -1.0, 0.5, 2.0, -2.0, 3.0, -3.0, 2.5];
 
-fn holds(op: Compare, order: Option<Ordering>) -> bool {
+fn holds<T: bytemuck::Pod + PartialOrd>(op: Compare, a: T, b: T) -> bool {
+    let order = a.partial_cmp(&b);
+    let [p, q] = [a, b].map(|v| v != bytemuck::Zeroable::zeroed());
     match op {
         Compare::Eq => order == Some(Ordering::Equal),
         Compare::Ne => order != Some(Ordering::Equal),
@@ -18,10 +20,14 @@ fn holds(op: Compare, order: Option<Ordering>) -> bool {
         Compare::Le => order.is_some_and(Ordering::is_le),
         Compare::Gt => order == Some(Ordering::Greater),
         Compare::Ge => order.is_some_and(Ordering::is_ge),
+        Compare::And => p && q,
+        Compare::Or => p || q,
+        Compare::Xor => p != q,
+        Compare::Nor => !p && !q,
     }
 }
 
-/// Every comparison of these values, which are few, so that many are equal.
+/// Every relation of these values, which are few, so that many are equal.
 fn comparisons<T: bytemuck::Pod + PartialOrd + std::fmt::Debug>(number: Number, values: &[T]) {
     each_isa(|isa| {
         for op in Compare::ALL {
@@ -32,7 +38,7 @@ fn comparisons<T: bytemuck::Pod + PartialOrd + std::fmt::Debug>(number: Number, 
                 let mut y = vec![7; n];
                 compare(isa, op, number, bytemuck::cast_slice(&a), bytemuck::cast_slice(&b), &mut y).unwrap();
                 for i in 0..n {
-                    let want = u8::from(holds(op, a[i].partial_cmp(&b[i])));
+                    let want = u8::from(holds(op, a[i], b[i]));
                     assert_eq!(y[i], want, "{isa} {op:?} {number:?} {:?} {:?}", a[i], b[i]);
                 }
             }
@@ -71,7 +77,7 @@ fn every_pair_of_8_bit_floats() {
             let mut y = y.clone();
             compare(isa, op, Number::F8E4M3, &a, &b, &mut y).unwrap();
             for i in 0..a.len() {
-                let want = holds(op, value(a[i]).partial_cmp(&value(b[i])));
+                let want = holds(op, value(a[i]), value(b[i]));
                 assert_eq!(y[i], u8::from(want), "{isa} {op:?} {} {}", a[i], b[i]);
             }
         }

@@ -66,7 +66,9 @@ fn cases() -> Vec<Case> {
     };
     vec![
         case(Unary::Exp, f64::exp, 1.1, 1.1),
+        case(Unary::Expm1, f64::exp_m1, 2.0, 2.0),
         case(Unary::Log, f64::ln, 1.1, 1.1),
+        case(Unary::Log1p, f64::ln_1p, 2.0, 2.0),
         case(Unary::Tanh, f64::tanh, 3.0, 3.0),
         case(Unary::Erf, libm::erf, 2.5, 3.0),
         case(Unary::Sin, f64::sin, 2.0, 2.0),
@@ -132,6 +134,12 @@ fn sampled() {
 #[ignore = "every f32: some minutes"]
 fn exhaustive_exp_and_log() {
     check(1, |op| matches!(op, Unary::Exp | Unary::Log));
+}
+
+#[test]
+#[ignore = "every f32: some minutes"]
+fn exhaustive_differences_from_one() {
+    check(1, |op| matches!(op, Unary::Expm1 | Unary::Log1p));
 }
 
 #[test]

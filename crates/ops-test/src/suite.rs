@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 mod activation;
 mod attention;
 mod batch_norm;
+mod bitwise;
 mod blocks;
 mod cache;
 mod cast;
@@ -108,6 +109,7 @@ fn run_cases(mut suite: Suite<'_>) {
     activation::cases(&mut suite);
     elementwise::cases(&mut suite);
     parametric::cases(&mut suite);
+    bitwise::cases(&mut suite);
     compare::cases(&mut suite);
     copy::cases(&mut suite);
     where_::cases(&mut suite);

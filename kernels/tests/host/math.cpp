@@ -1,6 +1,7 @@
 // Prints, for every elementary function of the kernels, its largest error in ulp over random arguments
 // against long double: one line each, `name type ulp`.
 #define OPS_WAVE 32
+#include "ops_near.h"
 #include "ops_trig.h"
 
 #include <math.h>
@@ -55,6 +56,10 @@ void measure(const char* name, F f, G truth, A low, A high) {
 
 int main() {
     BOTH(exp, expl(x), -110.0f, 90.0f, -750.0, 712.0)
+    BOTH(expm1, expm1l(x), -110.0f, 90.0f, -750.0, 712.0)
+    BOTH(expm1, expm1l(x), -1.0f, 1.0f, -1.0, 1.0)
+    BOTH(log1p, log1pl(x), -1.0f, 1.0f, -1.0, 1.0)
+    BOTH(log1p, log1pl(x), -1.0f, 3e38f, -1.0, 1e308)
     BOTH(log, logl(x), 0.0f, 10.0f, 0.0, 10.0)
     BOTH(log, logl(x), 0.0f, 3e38f, 0.0, 1e308)
     BOTH(tanh, tanhl(x), -12.0f, 12.0f, -25.0, 25.0)

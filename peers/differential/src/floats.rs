@@ -195,7 +195,9 @@ const OTHERS: [FloatOp; 17] = [
 ];
 
 pub(crate) fn compare(report: &mut Report, rounds: u64, seed: u64) {
-    for op in UnaryFn::ALL.map(Unary).into_iter().chain(OTHERS) {
+    let only_here = [UnaryFn::Expm1, UnaryFn::Log1p, UnaryFn::Trunc];
+    let unary = UnaryFn::ALL.into_iter().filter(|f| !only_here.contains(f)).map(Unary);
+    for op in unary.chain(OTHERS) {
         for round in 0..rounds {
             let mut random = Random::new(seed * 1_000_003 + round * 31 + op.name().len() as u64);
             once::<f32>(report, op, &mut random, 2e-5);

@@ -44,6 +44,22 @@ pub(super) fn mutants() -> Vec<Mutant> {
         wrong::<u8>("compared as signed", CompareFn::Le, |a, b| a as i8 <= b as i8),
         wrong::<i8>("the difference overflows", CompareFn::Lt, |a, b| a.wrapping_sub(b) < 0),
         wrong::<i32>("less or equal", CompareFn::Lt, |a, b| a <= b),
+        wrong::<f32>("NaN is false", CompareFn::LogicalAnd, |a, b| a.abs() > 0.0 && b.abs() > 0.0),
+        wrong::<f16>("−0 is true", CompareFn::LogicalOr, |a, b| a.to_bits() | b.to_bits() != 0),
+        wrong::<i32>("bits instead of truth values", CompareFn::LogicalAnd, |a, b| a & b != 0),
+        wrong::<i64>("bits instead of truth values", CompareFn::LogicalXor, |a, b| a ^ b != 0),
+        wrong::<i64>("truth values of the lower half", CompareFn::LogicalOr, |a, b| (a | b) as i32 != 0),
+        wrong::<F8E4M3>("positive numbers are true", CompareFn::LogicalXor, |a, b| {
+            (a.to_f64() > 0.0) != (b.to_f64() > 0.0)
+        }),
+        Mutant::instead::<LogicalNot<f32>>("NaN is false", "logical_not", DType::F32, |_, o| {
+            let x = values(&o["x"]);
+            set(&mut o["y"], x.into_iter().map(|v| if v.abs() > 0.0 { 0.0 } else { 1.0 }));
+        }),
+        Mutant::instead::<LogicalNot<i8>>("only 1 is true", "logical_not", DType::I8, |_, o| {
+            let x = values(&o["x"]);
+            set(&mut o["y"], x.into_iter().map(|v| if v == 1.0 { 0.0 } else { 1.0 }));
+        }),
         Mutant::after::<Compare<f32>>("all bits set where true", "gt", DType::F32, |_, o| {
             edit::<u8>(&mut o["y"], |_, v| v.wrapping_neg());
         }),

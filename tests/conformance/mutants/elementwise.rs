@@ -2,7 +2,7 @@
 use super::backend::Mutant;
 use super::tools::*;
 use rocm_ops::ops::*;
-use rocm_ops::{DType, F8E4M3, Scalar, f16};
+use rocm_ops::{DType, F8E4M3, Num, Scalar, f16};
 
 const F32: DType = DType::F32;
 const F16: DType = DType::F16;
@@ -42,6 +42,11 @@ fn functions() -> Vec<Mutant> {
         }),
         function("truncated", UnaryFn::Floor, f64::trunc),
         function("truncated", UnaryFn::Ceil, f64::trunc),
+        function("rounded down", UnaryFn::Trunc, f64::floor),
+        function("rounded to nearest", UnaryFn::Trunc, f64::round),
+        function("one is added first", UnaryFn::Log1p, |x| single(1.0 + x).ln()),
+        function("one is subtracted last", UnaryFn::Expm1, |x| single(x.exp()) - 1.0),
+        function("the linear term alone", UnaryFn::Expm1, |x| if x.abs() < 1e-3 { x } else { x.exp_m1() }),
         function("angle reduced in f32", UnaryFn::Sin, |x| {
             let turn = std::f32::consts::TAU;
             f64::from((x as f32 - (x as f32 / turn).round() * turn).sin())
@@ -186,6 +191,14 @@ fn casts() -> Vec<Mutant> {
     ]
 }
 
+/// Another definition of numbers in steps.
+fn steps<T: Num>(name: &'static str, wrong: fn(f64, f64, f64) -> f64) -> Mutant {
+    Mutant::instead::<Arange<T>>(name, "arange", T::DTYPE, move |op, o| {
+        let (start, step, n) = (op.start.to_f64(), op.step.to_f64(), o["y"].layout().len());
+        set(&mut o["y"], (0..n).map(|i| wrong(i as f64, start, step)).collect::<Vec<_>>());
+    })
+}
+
 fn moves() -> Vec<Mutant> {
     vec![
         Mutant::before::<TensorCopy>("x read without its strides", "copy", F32, |_, o| {
@@ -217,6 +230,13 @@ fn moves() -> Vec<Mutant> {
             let len = o["y"].layout().len();
             edit::<f16>(&mut o["y"], |i, v| if i + 1 == len { f16::from_f32(-7.0) } else { v });
         }),
+        steps::<f32>("rounded to f32 first", |i, start, step| single(start) + single(i * single(step))),
+        steps::<f64>("the product rounded by itself", |i, start, step| start + i * step),
+        steps::<f16>("added up", |i, start, step| (0..i as usize).fold(start, |sum, _| half(sum + step))),
+        steps::<f32>("from the step on", |i, start, step| (i + 1.0).mul_add(step, start)),
+        steps::<i8>("saturated", |i, start, step| start + i * step),
+        steps::<i64>("through f64", |i, start, step| i.mul_add(step, start)),
+        Mutant::overrun("arange", DType::I16),
         Mutant::declines("neg", F32),
         Mutant::declines_late("abs", F32),
     ]

@@ -1,4 +1,4 @@
-//! Wrong running sums and wrong orders.
+//! Wrong running sums and products, and wrong orders.
 use super::backend::Mutant;
 use super::tools::*;
 use rocm_ops::ops::*;
@@ -17,7 +17,16 @@ fn lines(x: &AnyTensor<Host>, axis: isize) -> Vec<Vec<usize>> {
 
 /// Another definition of a line's running sums.
 fn sums<T: Num>(name: &'static str, wrong: fn(&[f64]) -> Vec<f64>) -> Mutant {
-    Mutant::instead::<CumSum<T>>(name, "cumsum", T::DTYPE, move |op, o| {
+    scan::<T>(name, ScanFn::Sum, wrong)
+}
+
+/// Another definition of a line's running products.
+fn products<T: Num>(name: &'static str, wrong: fn(&[f64]) -> Vec<f64>) -> Mutant {
+    scan::<T>(name, ScanFn::Prod, wrong)
+}
+
+fn scan<T: Num>(name: &'static str, f: ScanFn, wrong: fn(&[f64]) -> Vec<f64>) -> Mutant {
+    Mutant::instead::<Scan<T>>(name, f.name(), T::DTYPE, move |op, o| {
         let x = values(&o["x"]);
         let mut y = vec![0.0; x.len()];
         for line in lines(&o["x"], op.axis) {
@@ -33,6 +42,15 @@ fn running(x: &[f64], round: fn(f64) -> f64) -> Vec<f64> {
     let step = |v: &f64| {
         sum = round(sum + v);
         sum
+    };
+    x.iter().map(step).collect()
+}
+
+fn multiplied(x: &[f64], round: fn(f64) -> f64) -> Vec<f64> {
+    let mut product = 1.0;
+    let step = |v: &f64| {
+        product = round(product * v);
+        product
     };
     x.iter().map(step).collect()
 }
@@ -74,8 +92,27 @@ pub(super) fn mutants() -> Vec<Mutant> {
         }),
         sums::<i8>("saturated", |x| running(x, |v| v.clamp(-128.0, 127.0))),
         sums::<f64>("f64 through f32", |x| running(x, single)),
-        Mutant::before::<CumSum<f32>>("along the last axis", "cumsum", F32, |op, _| *op = CumSum::axis(-1)),
+        Mutant::before::<Scan<f32>>("along the last axis", "cumsum", F32, |op, _| {
+            *op = Scan::of(op.function(), -1);
+        }),
         Mutant::overrun("cumsum", F32),
+        products::<f16>("accumulated in f16", |x| multiplied(x, half)),
+        products::<bf16>("accumulated in bf16", |x| multiplied(x, brain)),
+        products::<f32>("without the element itself", |x| {
+            multiplied(x, |v| v).iter().zip(x).map(|(p, v)| p / v).collect()
+        }),
+        products::<f32>("a carry lost every 4096 elements", |x| {
+            x.chunks(4096).flat_map(|x| multiplied(x, |v| v)).collect()
+        }),
+        products::<i8>("saturated", |x| multiplied(x, |v| v.clamp(-128.0, 127.0))),
+        products::<f64>("f64 through f32", |x| multiplied(x, single)),
+        products::<f32>("by logarithms, which negative numbers lack", |x| {
+            running(&x.iter().map(|v| v.ln()).collect::<Vec<_>>(), |v| v).into_iter().map(f64::exp).collect()
+        }),
+        Mutant::before::<Scan<i32>>("a sum", "cumprod", DType::I32, |op, _| {
+            *op = Scan::of(ScanFn::Sum, op.axis);
+        }),
+        Mutant::overrun("cumprod", F32),
         order::<f32>("not stable", |x, descending| {
             let mut order = sorted(x, descending, compare);
             for i in 1..order.len() {

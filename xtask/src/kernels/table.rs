@@ -68,6 +68,7 @@ const fn grid(family: Family) -> Grid {
     let (blocks, most) = match family {
         Family::Unary
         | Family::Binary
+        | Family::Bitwise
         | Family::Compare
         | Family::Parametric
         | Family::Copy

@@ -195,6 +195,7 @@ fn products(name: &str) -> Option<Facts> {
         "sample" => Facts { cut: "n", sweep: Sweep::Vocabulary, ..facts(0.0) },
         // A number depends on its place in the whole, so there is no part to check.
         "random_uniform" | "random_normal" => Facts { cut: "", ..facts(0.0) },
+        "arange" => Facts { cut: "", ..facts(2.0) },
         "conv1d_update" => {
             // Four products and sums, as in models.
             let defaults = &[("w", "4"), ("s", "3")];
@@ -252,7 +253,7 @@ fn reductions(name: &str) -> Option<Facts> {
         "sum" | "mean" | "max" | "min" | "prod" | "argmax" | "argmin" => {
             Facts { contract: "x[..,n] -> y[..]", flops: Flops::EachRead(1.0), ..facts(0.0) }
         }
-        "cumsum" => facts(1.0),
+        "cumsum" | "cumprod" => facts(1.0),
         // The number of comparisons depends on the sorting method, so none are counted.
         "sort" | "argsort" | "topk" => facts(0.0),
         _ => return None,

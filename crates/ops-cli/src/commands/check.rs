@@ -3,11 +3,11 @@ use crate::args::{CheckArgs, CheckStep, Common};
 use crate::catalogue::{entries, find_op};
 use crate::exit::{Failure, Outcome};
 use crate::output::Progress;
+use crate::text::bundled_model;
 use child::Ended;
 use report::{Report, State, Step};
 use serde_json::Value;
 use std::io::Write;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 mod child;
@@ -181,7 +181,7 @@ impl Check<'_> {
 
     /// Compares the tokens that the card generates with those of the CPU.
     fn tokens(&mut self) -> Result<(), Failure> {
-        let Some(model) = self.args.model.clone().or_else(bundled_model) else {
+        let Some(model) = self.args.model.clone().or_else(|| bundled_model("tiny-llama-kjv-f16.gguf")) else {
             self.report.steps.push(Step::not_run("tokens", "there is no model: give one with --model"));
             return Ok(());
         };
@@ -229,12 +229,4 @@ impl Check<'_> {
 
 fn words(line: &str) -> Vec<String> {
     line.split(' ').map(str::to_owned).collect()
-}
-
-/// The model that comes with this program: beside it, or in the repository.
-fn bundled_model() -> Option<PathBuf> {
-    const NAME: &str = "models/tiny-llama-kjv-f16.gguf";
-    let program = std::env::current_exe().ok()?;
-    let beside = program.ancestors().skip(1).map(|folder| folder.join(NAME));
-    beside.chain([PathBuf::from(NAME)]).find(|file| file.is_file())
 }

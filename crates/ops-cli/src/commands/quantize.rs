@@ -26,7 +26,7 @@ pub(super) fn run(common: Common, args: &QuantizeArgs, out: &mut dyn Write) -> R
     let quantizer = Quantizer::open(&args.input, args.mixture).map_err(usage)?;
     if !args.dry_run {
         match common.backend {
-            Choice::Cpu => write(&quantizer, &Cpu::new(), common, args)?,
+            Choice::Cpu | Choice::Checked => write(&quantizer, &Cpu::new(), common, args)?,
             Choice::Reference => write(&quantizer, &Reference::new(), common, args)?,
             Choice::Rocm => write(&quantizer, &Rocm::new().map_err(Failure::from)?, common, args)?,
         }

@@ -82,12 +82,14 @@ fn ids(text: &str) -> Result<Vec<u32>, Failure> {
 mod tests {
     use crate::args::Cli;
     use clap::Parser;
+    use std::sync::atomic::AtomicBool;
 
     fn printed(words: &[&str]) -> Result<String, String> {
         let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/folders/llama");
         let cli = Cli::try_parse_from([&["ops", "tokenize", model][..], words].concat()).unwrap();
         let mut out = Vec::new();
-        crate::commands::run(&cli, &mut out).map_err(|failure| failure.to_string())?;
+        crate::commands::run(&cli, &AtomicBool::default(), &mut out)
+            .map_err(|failure| failure.to_string())?;
         Ok(String::from_utf8(out).unwrap())
     }
 

@@ -78,7 +78,7 @@ impl Options for ModelOptions<'_> {
     }
     fn axis(&self, _: &'static str) -> Result<Option<isize>, Failure> {
         // Ops without a default axis use the last one.
-        let last = ["argmax", "argmin", "cumsum", "gather", "scatter", "scatter_add"];
+        let last = ["argmax", "argmin", "cumsum", "cumprod", "gather", "scatter", "scatter_add"];
         Ok(last.contains(&self.0.entry.name).then_some(-1))
     }
     fn counts(&self, name: &'static str) -> Result<Option<Vec<usize>>, Failure> {

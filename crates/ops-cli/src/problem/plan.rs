@@ -68,7 +68,7 @@ pub(super) fn fill<'s>(entry: &Entry, operand: &str, shape: impl Fn(&str) -> Opt
     let first = |table| shape(table).and_then(|dims| dims.first().copied()).unwrap_or(1);
     let last = |table| shape(table).and_then(|dims| dims.last().copied()).unwrap_or(1);
     match (entry.name, operand) {
-        ("log" | "sqrt" | "recip" | "powf", _) | ("div", "b") | ("pow", "a") => Fill::Positive,
+        ("log" | "log1p" | "sqrt" | "recip" | "powf", _) | ("div", "b") | ("pow", "a") => Fill::Positive,
         ("batch_norm", "var") => Fill::Positive,
         ("router_topk", "logits") => Fill::Ranked,
         (_, "cond") => Fill::Flag,

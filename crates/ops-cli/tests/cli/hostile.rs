@@ -197,10 +197,14 @@ fn a_closed_pipe_hides_no_failed_check() {
     let right = silu_of_zeros("unread-right.safetensors", "silu", [0.0, 0.0]);
     let wrong = silu_of_zeros("unread-wrong.safetensors", "silu", [0.0, 1.0]);
     let (right, wrong) = (right.to_str().unwrap(), wrong.to_str().unwrap());
-    let cases: [(&[&str], i32); 6] = [
+    let cases: [(&[&str], i32); 10] = [
         (&["info"], 0),
         (&["--help"], 0),
         (&["explain", "softmax", "--dtype", "f32", "--shape", "2,3"], 0),
+        (&["generate", "--max-tokens", "3"], 0),
+        (&["generate", "--ids"], 0),
+        (&["generate", "--json", "--max-tokens", "1"], 0),
+        (&["generate", "--top1"], 0),
         (&["replay", right], 0),
         (&["replay", wrong], 1),
         (&["replay", wrong, right], 1),

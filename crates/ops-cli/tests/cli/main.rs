@@ -76,7 +76,10 @@ fn help_teaches_by_example() {
     let top = ops(&["--help"]);
     assert_eq!(top.code, 0);
     assert!(top.stdout.contains("Exit status: 0 fine, 1 a check failed, 2 bad usage or unreadable input"));
-    for command in ["info", "check", "test", "bench", "explain", "replay", "trace", "support", "tune"] {
+    for command in [
+        "generate", "batch", "embed", "info", "check", "test", "bench", "explain", "replay", "trace",
+        "support", "tune",
+    ] {
         assert!(top.stdout.contains(command));
         let help = ops(&[command, "--help"]);
         assert_eq!(help.code, 0);
@@ -93,6 +96,8 @@ fn bad_usage_ends_with_2() {
         &["explain"],
         &["replay"],
         &["info", "--backend", "tpu"],
+        &["test", "--backend", "checked"],
+        &["generate", "--min-p", "2"],
         &["bench", "--x"],
     ] {
         let run = ops(args);

@@ -1,5 +1,6 @@
 //! Arithmetic, accumulators and indices.
 use super::{Scalar, Wide, bf16, f16};
+use core::ops::{BitAnd, BitOr, BitXor, Not};
 
 /// A number with arithmetic, by the rules of all ops. Integers wrap, `x / 0` is 0 and `MIN / -1` is `MIN`. Floats round once,
 /// and NaN propagates through maximum, minimum and relu.
@@ -31,6 +32,16 @@ pub trait Num: Scalar {
     fn sign(self) -> Self;
     /// `mul * self + add`; integers are computed in `f64` and cast back.
     fn affine(self, mul: f64, add: f64) -> Self;
+}
+
+/// An integer, whose bits can be combined and shifted. Negative numbers are in two's complement.
+pub trait Integer:
+    Num + Eq + BitAnd<Output = Self> + BitOr<Output = Self> + BitXor<Output = Self> + Not<Output = Self>
+{
+    /// `self · 2^by`, wrapping. 0 if `by` is negative or at least the number of bits.
+    fn shift_left(self, by: Self) -> Self;
+    /// `⌊self / 2^by⌋`. If `by` is negative or at least the number of bits: 0, or −1 of a negative number.
+    fn shift_right(self, by: Self) -> Self;
 }
 
 /// A floating-point element.
@@ -126,6 +137,15 @@ macro_rules! num_int {
             #[inline] fn sign(self) -> Self { let $n = self; $sign }
             #[inline] fn affine(self, mul: f64, add: f64) -> Self { (self as f64 * mul + add) as $t }
         }
+        impl Integer for $t {
+            #[inline] fn shift_left(self, by: Self) -> Self {
+                // Negative numbers become large ones.
+                if (by as u64) < u64::from(Self::BITS) { self << by } else { 0 }
+            }
+            #[inline] fn shift_right(self, by: Self) -> Self {
+                if (by as u64) < u64::from(Self::BITS) { self >> by } else { self >> (Self::BITS - 1) >> 1 }
+            }
+        }
     )+};
 }
 num_int! {
@@ -205,6 +225,15 @@ mod tests {
         assert_eq!(Num::neg(1u32), u32::MAX);
         assert_eq!((Num::pow(3i8, 5), Num::pow(2u8, 8), Num::pow(0i32, 0)), (-13, 0, 1));
         assert_eq!((Num::pow(-1i32, -3), Num::pow(-1i64, i64::MIN), Num::pow(2i16, -1)), (-1, 1, 0));
+    }
+
+    #[test]
+    fn shifts_are_defined_for_every_number_of_places() {
+        assert_eq!([0, 7, 8, 255].map(|by| 0x81u8.shift_left(by)), [0x81, 0x80, 0, 0]);
+        assert_eq!([0, 7, 8, 255].map(|by| 0x81u8.shift_right(by)), [0x81, 1, 0, 0]);
+        assert_eq!([0, 6, 7, 8, -1, i8::MIN].map(|by| (-127i8).shift_right(by)), [-127, -2, -1, -1, -1, -1]);
+        assert_eq!([1, 63, 64, -1].map(|by| 3i64.shift_left(by)), [6, i64::MIN, 0, 0]);
+        assert_eq!([1, 63, 64, -1].map(|by| i64::MAX.shift_right(by)), [i64::MAX / 2, 0, 0, 0]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Numbers of any type.
+use super::Scalar;
 
-/// A number wide enough to hold any [`Scalar`](super::Scalar) without loss.
+/// A number wide enough to hold any [`Scalar`] without loss.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Wide {
     /// The value of any integer type.
@@ -24,5 +25,11 @@ impl Wide {
             (Wide::Float(a), Wide::Float(b)) => a == b || (a.is_nan() && b.is_nan()),
             _ => self == other,
         }
+    }
+}
+
+impl<T: Scalar> From<T> for Wide {
+    fn from(value: T) -> Self {
+        value.to_wide()
     }
 }

@@ -78,7 +78,9 @@ pub trait ActivationMethods: Backend {
         tanh tanh_into Tanh: 0.0 => 0.0,
         erf erf_into Erf: 0.0 => 0.0,
         exp exp_into Exp: 0.0 => 1.0,
+        expm1 expm1_into Expm1: 1e-20 => 1e-20,
         log log_into Log: 1.0 => 0.0,
+        log1p log1p_into Log1p: 1e-20 => 1e-20,
         sin sin_into Sin: 0.0 => 0.0,
         cos cos_into Cos: 0.0 => 1.0,
         sqrt sqrt_into Sqrt: 4.0 => 2.0,
@@ -86,6 +88,7 @@ pub trait ActivationMethods: Backend {
         floor floor_into Floor: 1.5 => 1.0,
         ceil ceil_into Ceil: 1.5 => 2.0,
         round round_into Round: 1.75 => 2.0,
+        trunc trunc_into Trunc: -1.75 => -1.0,
     }
 
     methods! {

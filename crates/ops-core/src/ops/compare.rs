@@ -1,7 +1,6 @@
-//! Comparisons of two tensors, element by element.
+//! Comparisons of two tensors, element by element, and functions of truth values.
 use super::broadcast;
-use super::declare::family;
-use super::declare::ops;
+use super::declare::{family, methods, methods_of_two, ops};
 use crate::error::About;
 use crate::{
     AsView, AsViewMut, Backend, DType, Execute, Op, Operands, Result, Scalar, TensorOf, Tolerance, Wide,
@@ -9,7 +8,7 @@ use crate::{
 use core::cmp::Ordering;
 use core::hash::Hash;
 
-/// A comparison of two elements.
+/// A relation of two elements: a comparison, or a function of two truth values. A number other than 0 is true, so NaN is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CompareFn {
@@ -25,11 +24,19 @@ pub enum CompareFn {
     Gt,
     /// `a ≥ b`
     Ge,
+    /// Both are true.
+    LogicalAnd,
+    /// Either is true.
+    LogicalOr,
+    /// Exactly one is true.
+    LogicalXor,
 }
 impl CompareFn {
-    /// All comparisons.
-    pub const ALL: [CompareFn; 6] =
-        [CompareFn::Eq, CompareFn::Ne, CompareFn::Lt, CompareFn::Le, CompareFn::Gt, CompareFn::Ge];
+    /// All relations.
+    pub const ALL: [CompareFn; 9] = {
+        use CompareFn::*;
+        [Eq, Ne, Lt, Le, Gt, Ge, LogicalAnd, LogicalOr, LogicalXor]
+    };
 
     /// The name of the op.
     pub const fn name(self) -> &'static str {
@@ -40,6 +47,9 @@ impl CompareFn {
             CompareFn::Le => "le",
             CompareFn::Gt => "gt",
             CompareFn::Ge => "ge",
+            CompareFn::LogicalAnd => "logical_and",
+            CompareFn::LogicalOr => "logical_or",
+            CompareFn::LogicalXor => "logical_xor",
         }
     }
 
@@ -49,6 +59,7 @@ impl CompareFn {
             (Wide::Int(a), Wide::Int(b)) => Some(a.cmp(&b)),
             (a, b) => a.to_f64().partial_cmp(&b.to_f64()),
         };
+        let [p, q] = [a, b].map(|v| v.to_f64() != 0.0);
         match self {
             CompareFn::Eq => order == Some(Ordering::Equal),
             CompareFn::Ne => order != Some(Ordering::Equal),
@@ -56,14 +67,18 @@ impl CompareFn {
             CompareFn::Le => order.is_some_and(Ordering::is_le),
             CompareFn::Gt => order == Some(Ordering::Greater),
             CompareFn::Ge => order.is_some_and(Ordering::is_ge),
+            CompareFn::LogicalAnd => p & q,
+            CompareFn::LogicalOr => p | q,
+            CompareFn::LogicalXor => p ^ q,
         }
     }
 }
 
 ops! {
-    /// `y = 1` where the comparison of `a` with `b` holds, otherwise 0.
+    /// `y = 1` where the relation of `a` and `b` holds, otherwise 0.
     ///
-    /// Floats are compared by the rules of IEEE 754: −0 equals 0, and every comparison with NaN is 0, except `ne`, which is 1.
+    /// Floats are compared by the rules of IEEE 754: −0 equals 0, and every comparison with NaN is 0, except `ne`, which is 1. As
+    /// truth values, −0 and 0 are false, and NaN is true.
     ///
     /// Operands: `a` and `b` of equal extents and any scalar type (the methods of [`CompareOps`] broadcast); `y` of u8, like `a`.
     pub struct Compare<T: Scalar> {}
@@ -71,9 +86,16 @@ ops! {
     /// Compares by `f`.
     fn of;
     operands compare { a: in T [..], b: in T [..], y: out u8 [..] }
+
+    /// `y = 1` where `x` is 0, otherwise 0. −0 is 0, and NaN is not.
+    ///
+    /// Operands: `x` of any shape and scalar type; `y` of u8, like `x`.
+    pub struct LogicalNot<T: Scalar> {}
+    const OP;
+    operands logical_not { x: in T [..], y: out u8 [..] }
 }
 impl<T> Compare<T> {
-    /// The comparison that this op makes.
+    /// The relation that this op tests.
     pub fn function(&self) -> CompareFn {
         self.f
     }
@@ -87,53 +109,15 @@ impl<T: Scalar> Op for Compare<T> {
     }
 }
 
-/// Writes the methods of comparisons: `compare_methods!(lt lt_into Lt: 1, 0, 0)`. The values are those of the doc example,
-/// which compares 1, 2 and 3 with 2.
-macro_rules! compare_methods {
-    ($Ops:ident<$T:ident: $Bound:path>; $($name:ident $into:ident $f:ident: $y:literal),+ $(,)?) => {$(
-        #[doc = concat!("[`CompareFn::", stringify!($f), "`] of two tensors that broadcast together.")]
-        ///
-        /// # Errors
-        /// [`Error::Broadcast`](crate::Error::Broadcast) and any error that the backend reports.
-        ///
-        /// ```
-        /// # use ops_core::{Backend, ops::*};
-        /// # let b = ops_cpu::Cpu::new();
-        /// let (x, two) = (b.tensor(&[3], &[1.0f32, 2.0, 3.0])?, b.tensor(&[1], &[2.0])?);
-        #[doc = concat!("assert_eq!(b.", stringify!($name), "(&x, &two)?.to_vec(&b)?, ", $y, ");")]
-        /// # Ok::<(), ops_core::Error>(())
-        /// ```
-        fn $name<$T: $Bound>(
-            &self,
-            a: impl AsView<Self::Space, $T>,
-            b: impl AsView<Self::Space, $T>,
-        ) -> Result<TensorOf<Self, u8>>
-        where
-            Self: $Ops<$T>,
-        {
-            self.compare(a, b, CompareFn::$f)
-        }
-        #[doc = concat!("[`", stringify!($name), "`](Self::", stringify!($name), ") into `y`. Broadcasts both to its extents.")]
-        ///
-        /// # Errors
-        #[doc = concat!("As [`", stringify!($name), "`](Self::", stringify!($name), ").")]
-        fn $into<$T: $Bound>(
-            &self,
-            a: impl AsView<Self::Space, $T>,
-            b: impl AsView<Self::Space, $T>,
-            y: impl AsViewMut<Self::Space, u8>,
-        ) -> Result<()>
-        where
-            Self: $Ops<$T>,
-        {
-            self.compare_into(a, b, y, CompareFn::$f)
-        }
-    )+};
+impl<T: Scalar> Op for LogicalNot<T> {
+    fn tolerance(&self, _: &'static str, _: DType, _: &dyn Operands) -> Tolerance {
+        Tolerance::Exact
+    }
 }
 
 family! {
-    /// Comparisons of any scalar type. The results are u8, as [`WhereOps`](super::WhereOps) takes them.
-    pub trait CompareOps<T: Scalar>: Execute<Compare<T>>;
+    /// Comparisons and truth values of any scalar type. The results are u8, as [`WhereOps`](super::WhereOps) takes them.
+    pub trait CompareOps<T: Scalar>: Execute<Compare<T>>, Execute<LogicalNot<T>>;
     methods CompareMethods;
 }
 
@@ -183,13 +167,25 @@ pub trait CompareMethods: Backend {
         let b = b.view().broadcast(y.dims()).about(f.name(), "b")?;
         self.run(&Compare::of(f), args::compare::Args { a: a.shorten(), b: b.shorten(), y: y.reborrow() })
     }
-    compare_methods! {
+    methods_of_two! {
+        CompareOps<T: Scalar>, CompareFn, compare compare_into -> u8, [3];
+        eq eq_into Eq: [1.0, 2.0, 3.0], [2.0] => [0, 1, 0],
+        ne ne_into Ne: [1.0, 2.0, 3.0], [2.0] => [1, 0, 1],
+        lt lt_into Lt: [1.0, 2.0, 3.0], [2.0] => [1, 0, 0],
+        le le_into Le: [1.0, 2.0, 3.0], [2.0] => [1, 1, 0],
+        gt gt_into Gt: [1.0, 2.0, 3.0], [2.0] => [0, 0, 1],
+        ge ge_into Ge: [1.0, 2.0, 3.0], [2.0] => [0, 1, 1],
+        logical_and logical_and_into LogicalAnd: [0, 1, 2], [1] => [0, 1, 1],
+        logical_or logical_or_into LogicalOr: [0, 1, 2], [0] => [0, 1, 1],
+        logical_xor logical_xor_into LogicalXor: [0, 1, 2], [1] => [1, 0, 0],
+    }
+
+    methods! {
         CompareOps<T: Scalar>;
-        eq eq_into Eq: "[0, 1, 0]",
-        ne ne_into Ne: "[1, 0, 1]",
-        lt lt_into Lt: "[1, 0, 0]",
-        le le_into Le: "[1, 1, 0]",
-        gt gt_into Gt: "[0, 0, 1]",
-        ge ge_into Ge: "[0, 1, 1]",
+        /// [`LogicalNot`]: 1 where `x` is 0, otherwise 0.
+        example
+        /// let x = b.tensor(&[4], &[0.0f32, -0.0, 0.5, f32::NAN])?;
+        /// assert_eq!(b.logical_not(&x)?.to_vec(&b)?, [1, 1, 0, 0]);
+        fn logical_not, logical_not_into(x: in T; y: u8) = logical_not(LogicalNot::OP);
     }
 }

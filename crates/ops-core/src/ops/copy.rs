@@ -9,6 +9,11 @@ use crate::{
 };
 use core::hash::{Hash, Hasher};
 
+pub(super) mod arange;
+mod cat;
+
+pub use arange::*;
+
 pub(in crate::ops) mod args {
     use super::*;
     operands!(pub mod copy: TensorCopy { x: in any, y: out any });
@@ -151,6 +156,92 @@ pub trait CopyMethods: Backend {
         Self: CopyOps,
     {
         self.run(&TensorCopy, args::copy::Args { x: x.view().any(), y: y.view_mut().any() })
+    }
+    /// Tensors one after another along `axis`: `y` has the extents of each, and along `axis` the sum of their extents.
+    ///
+    /// The tensors may have any strides, and no elements. Each is copied by [`TensorCopy`].
+    ///
+    /// # Errors
+    /// No tensors; tensors whose extents differ in another axis, the first of which is named; an axis that does not exist; and any error
+    /// that the backend reports.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let (x, z) = (b.tensor(&[2, 1], &[1, 2])?, b.tensor(&[2, 2], &[3, 4, 5, 6])?);
+    /// assert_eq!(b.cat(&[&x, &z, &x], 1)?.to_vec(&b)?, [1, 3, 4, 1, 2, 5, 6, 2]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn cat<T: Element>(
+        &self,
+        tensors: &[impl AsView<Self::Space, T>],
+        axis: isize,
+    ) -> Result<TensorOf<Self, T>>
+    where
+        Self: CopyOps,
+    {
+        let views: Vec<_> = tensors.iter().map(AsView::view).collect();
+        let mut y = self.empty(cat::shape("cat", &views, axis)?)?;
+        cat::join(self, "cat", &views, y.as_mut(), axis)?;
+        Ok(y)
+    }
+    /// [`cat`](Self::cat) into `y`.
+    ///
+    /// # Errors
+    /// As [`cat`](Self::cat), and for an output of another shape.
+    fn cat_into<T: Element>(
+        &self,
+        tensors: &[impl AsView<Self::Space, T>],
+        mut y: impl AsViewMut<Self::Space, T>,
+        axis: isize,
+    ) -> Result<()>
+    where
+        Self: CopyOps,
+    {
+        let views: Vec<_> = tensors.iter().map(AsView::view).collect();
+        cat::join(self, "cat", &views, y.view_mut(), axis)
+    }
+    /// Tensors of equal extents side by side along a new axis, which comes before `axis` of each: `y[.., i, ..]` is tensor `i`.
+    ///
+    /// # Errors
+    /// As [`cat`](Self::cat); all extents must be equal. A result of more than [`MAX_RANK`](crate::MAX_RANK) axes.
+    ///
+    /// ```
+    /// # use ops_core::{Backend, ops::*};
+    /// # let b = ops_cpu::Cpu::new();
+    /// let (x, z) = (b.tensor(&[2], &[1, 2])?, b.tensor(&[2], &[3, 4])?);
+    /// assert_eq!(b.stack(&[&x, &z], 0)?.to_vec(&b)?, [1, 2, 3, 4]);
+    /// assert_eq!(b.stack(&[&x, &z], 1)?.to_vec(&b)?, [1, 3, 2, 4]);
+    /// # Ok::<(), ops_core::Error>(())
+    /// ```
+    fn stack<T: Element>(
+        &self,
+        tensors: &[impl AsView<Self::Space, T>],
+        axis: isize,
+    ) -> Result<TensorOf<Self, T>>
+    where
+        Self: CopyOps,
+    {
+        let views = cat::unsqueezed(tensors, axis)?;
+        let mut y = self.empty(cat::shape("stack", &views, axis)?)?;
+        cat::join(self, "stack", &views, y.as_mut(), axis)?;
+        Ok(y)
+    }
+    /// [`stack`](Self::stack) into `y`.
+    ///
+    /// # Errors
+    /// As [`stack`](Self::stack), and for an output of another shape.
+    fn stack_into<T: Element>(
+        &self,
+        tensors: &[impl AsView<Self::Space, T>],
+        mut y: impl AsViewMut<Self::Space, T>,
+        axis: isize,
+    ) -> Result<()>
+    where
+        Self: CopyOps,
+    {
+        let views = cat::unsqueezed(tensors, axis)?;
+        cat::join(self, "stack", &views, y.view_mut(), axis)
     }
 }
 

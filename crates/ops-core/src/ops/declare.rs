@@ -298,6 +298,62 @@ macro_rules! methods {
 }
 pub(super) use methods;
 
+/// Writes the methods of functions of two tensors that broadcast together, one pair for each function:
+///
+/// ```text
+/// ElementwiseOps<T: Num>, BinaryFn, binary binary_into -> T, [2];
+/// add add_into Add: [6, 8], [2] => [8, 10],
+/// ```
+///
+/// After the family come the type of the functions, the methods that take any of them, and the type of the results. The values appear
+/// in the example: a tensor of the extents before the rows, another one, and the result.
+macro_rules! methods_of_two {
+    (
+        $Ops:ident<$T:ident: $Bound:path>, $Fn:ident, $call:ident $call_into:ident -> $Y:ty, $dims:tt;
+        $($name:ident $into:ident $f:ident: $a:tt, $b:tt => $y:tt),+ $(,)?
+    ) => {$(
+        #[doc = concat!("[`", stringify!($Fn), "::", stringify!($f), "`] of two tensors that broadcast together.")]
+        ///
+        /// # Errors
+        /// [`Error::Broadcast`](crate::Error::Broadcast) and any error that the backend reports.
+        ///
+        /// ```
+        /// # use ops_core::{Backend, ops::*};
+        /// # let b = ops_cpu::Cpu::new();
+        #[doc = concat!("let x = b.tensor(&", stringify!($dims), ", &", stringify!($a), ")?;")]
+        #[doc = concat!("let z = b.tensor(&[1], &", stringify!($b), ")?;")]
+        #[doc = concat!("assert_eq!(b.", stringify!($name), "(&x, &z)?.to_vec(&b)?, ", stringify!($y), ");")]
+        /// # Ok::<(), ops_core::Error>(())
+        /// ```
+        fn $name<$T: $Bound>(
+            &self,
+            a: impl $crate::AsView<Self::Space, $T>,
+            b: impl $crate::AsView<Self::Space, $T>,
+        ) -> $crate::Result<$crate::TensorOf<Self, $Y>>
+        where
+            Self: $Ops<$T>,
+        {
+            self.$call(a, b, $Fn::$f)
+        }
+        #[doc = concat!("[`", stringify!($name), "`](Self::", stringify!($name), ") into `y`. Broadcasts both to its extents.")]
+        ///
+        /// # Errors
+        #[doc = concat!("As [`", stringify!($name), "`](Self::", stringify!($name), ").")]
+        fn $into<$T: $Bound>(
+            &self,
+            a: impl $crate::AsView<Self::Space, $T>,
+            b: impl $crate::AsView<Self::Space, $T>,
+            y: impl $crate::AsViewMut<Self::Space, $Y>,
+        ) -> $crate::Result<()>
+        where
+            Self: $Ops<$T>,
+        {
+            self.$call_into(a, b, y, $Fn::$f)
+        }
+    )+};
+}
+pub(super) use methods_of_two;
+
 /// Runs a call to whose inputs the shape rule has been applied: `outputs` is its result. All other checks of a call are
 /// made here, also those of the memory that the backend itself allocated.
 #[inline(always)]

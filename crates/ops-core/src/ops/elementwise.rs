@@ -1,7 +1,7 @@
 //! Elementwise arithmetic.
 use super::activation::unary_methods;
 use super::broadcast;
-use super::declare::{family, methods, ops};
+use super::declare::{family, methods, methods_of_two, ops};
 use crate::error::About;
 use crate::{AsView, AsViewMut, Backend, DType, Execute, Num, Op, Operands, Result, TensorOf, Tolerance};
 use core::hash::Hash;
@@ -107,50 +107,6 @@ impl<T: Num> Op for Affine<T> {}
 
 impl<T: Num> Op for AffineInplace<T> {}
 
-/// Writes the methods of binary functions: `binary_methods!(add add_into Add: 6, 2 => 8)`. The values appear in the doc example.
-macro_rules! binary_methods {
-    ($Ops:ident<$T:ident: $Bound:path>; $($name:ident $into:ident $f:ident: $a:literal, $b:literal => $y:literal),+ $(,)?) => {$(
-        #[doc = concat!("[`BinaryFn::", stringify!($f), "`] of two tensors that broadcast together.")]
-        ///
-        /// # Errors
-        /// [`Error::Broadcast`](crate::Error::Broadcast) and any error that the backend reports.
-        ///
-        /// ```
-        /// # use ops_core::{Backend, ops::*};
-        /// # let b = ops_cpu::Cpu::new();
-        #[doc = concat!("let x = b.tensor(&[2], &[", stringify!($a), "; 2])?;")]
-        #[doc = concat!("let z = b.tensor(&[1], &[", stringify!($b), "])?;")]
-        #[doc = concat!("assert_eq!(b.", stringify!($name), "(&x, &z)?.to_vec(&b)?, [", stringify!($y), "; 2]);")]
-        /// # Ok::<(), ops_core::Error>(())
-        /// ```
-        fn $name<$T: $Bound>(
-            &self,
-            a: impl AsView<Self::Space, $T>,
-            b: impl AsView<Self::Space, $T>,
-        ) -> Result<TensorOf<Self, $T>>
-        where
-            Self: $Ops<$T>,
-        {
-            self.binary(a, b, BinaryFn::$f)
-        }
-        #[doc = concat!("[`", stringify!($name), "`](Self::", stringify!($name), ") into `y`. Broadcasts both to its extents.")]
-        ///
-        /// # Errors
-        #[doc = concat!("As [`", stringify!($name), "`](Self::", stringify!($name), ").")]
-        fn $into<$T: $Bound>(
-            &self,
-            a: impl AsView<Self::Space, $T>,
-            b: impl AsView<Self::Space, $T>,
-            y: impl AsViewMut<Self::Space, $T>,
-        ) -> Result<()>
-        where
-            Self: $Ops<$T>,
-        {
-            self.binary_into(a, b, y, BinaryFn::$f)
-        }
-    )+};
-}
-
 family! {
     /// Arithmetic on any number type.
     pub trait ElementwiseOps<T: Num>: Execute<Binary<T>>, Execute<Unary<T>>, Execute<Affine<T>>, Execute<AffineInplace<T>>;
@@ -204,15 +160,15 @@ pub trait ElementwiseMethods: Backend {
         let b = b.view().broadcast(y.dims()).about(f.name(), "b")?;
         self.run(&Binary::of(f), args::binary::Args { a: a.shorten(), b: b.shorten(), y: y.reborrow() })
     }
-    binary_methods! {
-        ElementwiseOps<T: Num>;
-        add add_into Add: 6, 2 => 8,
-        sub sub_into Sub: 6, 2 => 4,
-        mul mul_into Mul: 6, 2 => 12,
-        div div_into Div: 6, 2 => 3,
-        maximum maximum_into Maximum: 6, 2 => 6,
-        minimum minimum_into Minimum: 6, 2 => 2,
-        pow pow_into Pow: 6, 2 => 36,
+    methods_of_two! {
+        ElementwiseOps<T: Num>, BinaryFn, binary binary_into -> T, [2];
+        add add_into Add: [6, 8], [2] => [8, 10],
+        sub sub_into Sub: [6, 8], [2] => [4, 6],
+        mul mul_into Mul: [6, 8], [2] => [12, 16],
+        div div_into Div: [6, 8], [2] => [3, 4],
+        maximum maximum_into Maximum: [6, 8], [2] => [6, 8],
+        minimum minimum_into Minimum: [6, 8], [2] => [2, 2],
+        pow pow_into Pow: [6, 8], [2] => [36, 64],
     }
     unary_methods! {
         ElementwiseOps<T: Num>;

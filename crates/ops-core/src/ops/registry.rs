@@ -14,7 +14,7 @@ mod names;
 #[macro_use]
 mod types;
 
-use names::{BINARY, COMPARE, CONV, Name, PARAMETRIC, POOL, REDUCE, UNARY, UPSAMPLE};
+use names::{BINARY, BITWISE, COMPARE, CONV, Name, PARAMETRIC, POOL, REDUCE, SCAN, UNARY, UPSAMPLE};
 
 pub use super::options::{Options, Refused};
 pub use crate::option::{OptionValue, Window};
@@ -31,7 +31,7 @@ impl<T: Scalar, B: OpsOnElements + FillOps<T> + CastOps<T> + CompareOps<T>> OpsO
 /// Ops on floats.
 #[rustfmt::skip]
 pub trait OpsOnFloats<T: Float>:
-    OpsOnScalars<T> + ElementwiseOps<T> + ParametricOps<T> + ActivationOps<T> + NormOps<T> + SoftmaxOps<T> + RopeOps<T> + MatMulOps<T>
+    OpsOnScalars<T> + ArangeOps<T> + ElementwiseOps<T> + ParametricOps<T> + ActivationOps<T> + NormOps<T> + SoftmaxOps<T> + RopeOps<T> + MatMulOps<T>
     + LinearOps<T> + AttentionOps<T> + RaggedAttentionOps<T> + EmbeddingOps<T>
     + ReduceOps<T> + ScanOps<T> + SortOps<T> + ScatterAddOps<T>
     + BatchNormOps<T> + PoolOps<T> + UpsampleOps<T>
@@ -42,7 +42,7 @@ pub trait OpsOnFloats<T: Float>:
 }
 #[rustfmt::skip]
 impl<T: Float, B> OpsOnFloats<T> for B where
-    B: OpsOnScalars<T> + ElementwiseOps<T> + ParametricOps<T> + ActivationOps<T> + NormOps<T> + SoftmaxOps<T> + RopeOps<T> + MatMulOps<T>
+    B: OpsOnScalars<T> + ArangeOps<T> + ElementwiseOps<T> + ParametricOps<T> + ActivationOps<T> + NormOps<T> + SoftmaxOps<T> + RopeOps<T> + MatMulOps<T>
         + LinearOps<T> + AttentionOps<T> + RaggedAttentionOps<T> + EmbeddingOps<T>
     + ReduceOps<T> + ScanOps<T> + SortOps<T> + ScatterAddOps<T>
     + BatchNormOps<T> + PoolOps<T> + UpsampleOps<T>
@@ -61,7 +61,7 @@ macro_rules! all_ops {
         pub trait AllOps:
             QuantOps + OpsOnElements
             $(+ OpsOnFloats<$f>)+
-            $(+ OpsOnScalars<$i> + ElementwiseOps<$i> + ParametricOps<$i>)+
+            $(+ OpsOnScalars<$i> + ArangeOps<$i> + ElementwiseOps<$i> + ParametricOps<$i> + BitwiseOps<$i>)+
             $(+ ReduceOps<$i> + ScanOps<$i> + SortOps<$i> + ScatterAddOps<$i>)+
             $(+ OpsOnScalars<$s>)+
         {
@@ -69,7 +69,7 @@ macro_rules! all_ops {
         impl<B> AllOps for B where
             B: QuantOps + OpsOnElements
                 $(+ OpsOnFloats<$f>)+
-                $(+ OpsOnScalars<$i> + ElementwiseOps<$i> + ParametricOps<$i>)+
+                $(+ OpsOnScalars<$i> + ArangeOps<$i> + ElementwiseOps<$i> + ParametricOps<$i> + BitwiseOps<$i>)+
                 $(+ ReduceOps<$i> + ScanOps<$i> + SortOps<$i> + ScatterAddOps<$i>)+
                 $(+ OpsOnScalars<$s>)+
         {
@@ -121,6 +121,7 @@ impl<V: Copy> Name<V> {
 #[rustfmt::skip]
 macro_rules! group {
     (floats) => { Group::Floats };
+    (integers) => { Group::Integers };
     (numbers) => { Group::Numbers };
     (scalars) => { Group::Scalars };
     (any) => { Group::Elements };
@@ -222,7 +223,10 @@ registry! {
     unary: Unary<T>, numbers, UNARY;
     glu: Glu<T>, floats, [Name::of("swiglu", GluFn::Swiglu), Name::of("geglu", GluFn::Geglu)];
     binary: Binary<T>, numbers, BINARY;
+    bitwise: Bitwise<T>, integers, BITWISE;
+    bitwise_not: BitwiseNot<T>, integers;
     compare: Compare<T>, scalars, COMPARE;
+    logical_not: LogicalNot<T>, scalars;
     parametric: Parametric<T>, numbers, PARAMETRIC;
     affine: Affine<T>, numbers;
     affine_inplace: AffineInplace<T>, numbers;
@@ -235,11 +239,12 @@ registry! {
     cast: Cast<T>, scalars;
     copy: TensorCopy, any;
     fill: Fill<T>, scalars;
+    arange: Arange<T>, numbers;
     where_: Where, any, [Name::of("where", ())];
     index_select: IndexSelect, any, [Name::of("index_select", ()).without("table")];
     reduce: Reduce<T>, numbers, REDUCE;
     arg_reduce: ArgReduce<T>, numbers, [Name::of("argmax", false), Name::of("argmin", true)];
-    cumsum: CumSum<T>, numbers;
+    scan: Scan<T>, numbers, SCAN;
     sort: Sort<T>, numbers;
     argsort: ArgSort<T>, numbers;
     conv: Conv<T>, floats, CONV;

@@ -1,16 +1,16 @@
-//! Copies and fills.
+//! Copies, fills and numbers in steps.
 //!
 //! Copied row by row, a transposed tensor reads one element of each cache line, and returns to the line after it has left the
 //! cache. Here tiles are read and written in whole cache lines.
 use super::Cpu;
 use super::rows::{for_each_part, row_position};
 use super::runs::map_runs;
-use super::vectors::TaskResult;
-use crate::host::raw::{Raw, RawMut};
+use super::vectors::{TaskResult, unsupported_dtype};
+use crate::host::raw::{Raw, RawMut, on_num};
 use crate::{Host, Kernel};
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
-use ops_core::ops::{Fill, TensorCopy};
-use ops_core::{Call, Element, Layout, Result};
+use ops_core::ops::{Arange, Fill, TensorCopy};
+use ops_core::{Call, Element, Layout, Num, Result};
 
 /// Bytes of a tile's row in the input: four cache lines, as reading single lines from many pages is slow.
 const LINE: usize = 256;
@@ -99,6 +99,27 @@ fn fill(y: RawMut<'_>, value: &[u8]) -> Result<()> {
     })
 }
 
+/// Numbers of a row that one task writes.
+const PART: usize = 4096;
+
+fn arange(op: Arange<f32>, y: RawMut<'_>) -> Result<()> {
+    let (n, dtype) = (y.layout.last(), y.dtype);
+    for_each_part("arange", y, PART, 4, &|_, (row, start), y| {
+        let first = row as u64 * n as u64 + start as u64;
+        on_num!(dtype, T => {
+            let op = op.of_type::<T>();
+            (first..).zip(cast_slice_mut::<u8, T>(y)).for_each(|(i, y)| *y = op.at(i));
+            Ok(())
+        }, else Err(unsupported_dtype(dtype)))
+    })
+}
+
+impl<T: Num> Kernel<Arange<T>> for Cpu {
+    fn compute(&self, call: Call<'_, '_, Arange<T>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
+        arange(op.of_type(), RawMut::of(&mut a.y))
+    }
+}
 impl Kernel<TensorCopy> for Cpu {
     fn compute(&self, call: Call<'_, '_, TensorCopy, Host>) -> Result<()> {
         let (_, a) = call.into_parts();

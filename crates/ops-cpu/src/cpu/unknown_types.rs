@@ -1,9 +1,10 @@
 //! Kernels refuse element types that they do not support, and never return `Ok` over an unwritten output.
 use super::{
-    activation, attention, cast, compare, conv, elementwise, index, matmul, norm, parametric, rope, softmax,
+    activation, attention, bitwise, cast, compare, conv, elementwise, index, matmul, norm, parametric, rope,
+    softmax,
 };
 use crate::host::raw::{Raw, RawMut};
-use ops_core::ops::{BinaryFn, CompareFn, Conv, Conv2d, GluFn, ParametricFn, RopeForm, UnaryFn};
+use ops_core::ops::{BinaryFn, BitwiseFn, CompareFn, Conv, Conv2d, GluFn, ParametricFn, RopeForm, UnaryFn};
 use ops_core::quant::Q8_0;
 use ops_core::{DType, Layout, Result};
 
@@ -62,6 +63,12 @@ fn kernels_refuse_what_they_have_no_code_for() {
     }
     let y = |y: RawMut<'_>| compare::compare(CompareFn::Lt, read(BLOCKS, &[2, 8]), read(BLOCKS, &[2, 8]), y);
     expect_refused("lt", DType::U8, &[2, 8], y);
+    expect_refused("logical_not", DType::U8, &[2, 8], |y| compare::logical_not(read(BLOCKS, &[2, 8]), y));
+    for dtype in [DType::F32, BLOCKS] {
+        let x = read(dtype, &[2, 8]);
+        expect_refused("bitwise_or", dtype, &[2, 8], |y| bitwise::bitwise(BitwiseFn::Or, x, x, y));
+        expect_refused("bitwise_not", dtype, &[2, 8], |y| bitwise::bitwise_not(x, y));
+    }
     expect_refused("cast", BLOCKS, &[2, 8], |y| cast::cast(read(DType::F32, &[2, 8]), y));
     expect_refused("cast", DType::F32, &[2, 8], |y| cast::cast(read(BLOCKS, &[2, 8]), y));
     expect_refused("quantize", DType::F32, &[2, 1], |y| {

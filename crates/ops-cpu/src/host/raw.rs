@@ -34,6 +34,13 @@ macro_rules! on_num {
     };
 }
 
+/// Like [`on_num`], for integers.
+macro_rules! on_integer {
+    ($dtype:expr, $T:ident => $body:expr, else $otherwise:expr) => {
+        ops_core::with_type!(integers, $dtype, $T => $body, _ => $otherwise)
+    };
+}
+
 /// Like [`on_num`], for the float types that ops compute in.
 macro_rules! on_float {
     ($dtype:expr, $T:ident => $body:expr, else $otherwise:expr) => {
@@ -47,7 +54,7 @@ macro_rules! on_scalar {
         ops_core::with_type!(scalars, $dtype, $T => $body, _ => $otherwise)
     };
 }
-pub(crate) use {on_float, on_num, on_scalar};
+pub(crate) use {on_float, on_integer, on_num, on_scalar};
 
 /// Panics because a kernel got elements that are not numbers. [`Scalar`] is sealed, so no op's rule admits them.
 #[cold]

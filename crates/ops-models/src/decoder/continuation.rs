@@ -201,7 +201,7 @@ impl<'s, T: Float, B: Continues<T>> Continuation<'s, T, B> {
         b.index_select_into(&plan.counters, &plan.row, &mut plan.counter, row)?;
         let logits = self.model.logits_paged(b, self.pages, step)?;
         let counter = plan.counter.as_ref().reshape(&[texts])?;
-        self.draws.draw(b, &logits, counter, self.sample)?;
+        self.draws.draw(b, logits.as_ref(), counter, self.sample)?;
         b.copy_into(self.draws.ids()?, &mut step.ids)?;
         let next = b.add(&plan.row, &plan.one)?;
         Ok(b.copy_into(&next, &mut plan.row)?)

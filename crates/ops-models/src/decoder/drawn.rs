@@ -3,10 +3,37 @@ use crate::{NanLogit, Result};
 use ops_core::ops::{
     ElementwiseMethods, ElementwiseOps, IndexMethods, IndexOps, Sample, SamplingMethods, SamplingOps,
 };
-use ops_core::{Backend, DType, Error, Layout, Space, Tensor, TensorMut, TensorOf, TensorRef};
+use ops_core::{Backend, DType, Error, Layout, Space, Tensor, TensorMut, TensorRef};
 
 /// The token drawn for a text of a step, or why there is none.
 pub type Drawn = core::result::Result<u32, NanLogit>;
+
+/// Changes logits in place.
+type Change<'d> = Box<dyn Fn(&mut [f32]) + 'd>;
+
+/// How the next token of a text is drawn.
+pub(crate) struct Draw<'d> {
+    pub(crate) op: Sample<f32>,
+    /// How many tokens the text has drawn.
+    pub(crate) counter: i64,
+    /// Changes the logits first. They are then copied to the host and back.
+    pub(crate) change: Option<Change<'d>>,
+}
+
+impl Draw<'_> {
+    /// One for each of `texts` texts, which all draw alike.
+    pub(super) fn alike(op: Sample<f32>, counters: &[i64], texts: usize) -> Result<Vec<Self>> {
+        if counters.len() != texts {
+            let got = counters.len().to_string();
+            return Err(crate::Error::Option {
+                name: "counters",
+                got,
+                wanted: format!("{texts}, one per text"),
+            });
+        }
+        Ok(counters.iter().map(|counter| Draw { op, counter: *counter, change: None }).collect())
+    }
+}
 
 /// The id of the largest of the logits after the token at `position`; the lowest id if several are equal.
 ///
@@ -40,7 +67,7 @@ impl<S: Space> Draws<S> {
     pub(super) fn draw<B>(
         &mut self,
         b: &B,
-        logits: &TensorOf<B, f32>,
+        logits: TensorRef<'_, S, f32>,
         counter: TensorRef<'_, S, i64>,
         sample: Sample<f32>,
     ) -> Result<()>
@@ -98,7 +125,7 @@ mod tests {
         let want = [nan(10, 2), nan(11, 0), Ok(1), nan(13, 0), Ok(0)];
         for sample in [Sample::greedy(), Sample::temperature(1e-3), Sample::temperature(1e-2).seed(7)] {
             let mut draws = Draws::new(&b, 5).unwrap();
-            draws.draw(&b, &logits, counters.as_ref(), sample).unwrap();
+            draws.draw(&b, logits.as_ref(), counters.as_ref(), sample).unwrap();
             assert_eq!(draws.read(&b, 10..).unwrap(), want, "{sample:?}");
         }
         for ((position, row), want) in (10..).zip(ROWS).zip(want) {

@@ -1,6 +1,6 @@
 //! Steps of many texts whose keys and values are in the blocks of a shared cache.
 use super::recurrent::{Memory, Remembered};
-use super::{Decoder, Drawn, state};
+use super::{Decoder, Draw, Drawn, state};
 use crate::{Config, Error, HeadShape, Result};
 use ops_core::model::{
     Blocks, CacheRotation, MemoriesOfPart, MemoriesOfStep, PagedCache, Sequence, Transformer,
@@ -276,6 +276,17 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         counters: &[i64],
         sample: Sample<f32>,
     ) -> Result<Vec<Drawn>> {
+        self.next_paged(b, pages, rows, &Draw::alike(sample, counters, rows.len())?)
+    }
+
+    /// [`sample_paged`](Self::sample_paged), with each token drawn in its own way.
+    pub(crate) fn next_paged(
+        &self,
+        b: &B,
+        pages: &mut Pages<B::Space, T>,
+        rows: &mut [PagedRow<'_>],
+        draws: &[Draw<'_>],
+    ) -> Result<Vec<Drawn>> {
         if rows.is_empty() {
             return Ok(Vec::new());
         }
@@ -283,7 +294,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         let positions: Vec<usize> =
             rows.iter().map(|(text, tokens)| (text.len() + tokens.len()).saturating_sub(1)).collect();
         self.with_step(b, pages, rows, |pages, step| {
-            self.drawn(b, &self.paged_hidden(b, pages, step)?, counters, sample)?.read(b, positions)
+            self.drawn(b, &self.paged_hidden(b, pages, step)?, draws, &positions)
         })
     }
 

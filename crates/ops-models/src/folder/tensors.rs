@@ -64,34 +64,46 @@ pub(super) fn add(
     };
     all.rope_factors()?;
     for (file, listed) in files(folder)? {
-        let bytes = read(&file)?;
-        if let Some(kind) = ForeignFile::of(&bytes).filter(|kind| !kind.is_safetensors()) {
-            return Err(wrong(&file, "contents", kind.name, format!("a safetensors file; {}", kind.remedy)));
-        }
-        let (header, about) = SafeTensors::read_metadata(&bytes)
-            .map_err(|e| wrong(&file, "contents", e, "a whole safetensors file"))?;
-        let start = 8 + header; // after the header's length and the header
-        if let Some(name) = listed.iter().find(|name| about.info(name).is_none()) {
-            return Err(wrong(
-                &file,
-                format!("tensor {name}"),
-                "nothing",
-                format!("the tensor, which {INDEX} places here"),
-            ));
-        }
-        for name in about.offset_keys() {
-            let Some(info) = about.info(&name) else { continue };
+        for Stored { name, dtype, dims, piece } in stored(&file, &read(&file)?, &listed)? {
             let text = if translated.has_images { images::text_tensor(&name) } else { Some(name) };
             let bare = translated.embeds && translated.folder.encoder.is_none();
             let text = text.map(|name| if bare { in_decoder(name) } else { name });
             let Some(name) = text else { continue };
-            let (from, to) = info.data_offsets;
-            let piece = (bytes.clone(), start + from..start + to);
-            all.tensor(&file, &name, (info.dtype, &info.shape), piece)?;
+            all.tensor(&file, &name, (dtype, &dims), piece)?;
         }
     }
     dense(&mut all, read)?;
     all.finish(folder)
+}
+
+/// A tensor as a safetensors file has it.
+#[derive(Clone)]
+pub(crate) struct Stored {
+    pub(crate) name: String,
+    pub(crate) dtype: Dtype,
+    pub(crate) dims: Vec<usize>,
+    pub(crate) piece: Piece,
+}
+
+/// The tensors of a safetensors file, which must have those that are `listed`.
+pub(crate) fn stored(file: &Path, bytes: &Bytes, listed: &[String]) -> Result<Vec<Stored>> {
+    if let Some(kind) = ForeignFile::of(bytes).filter(|kind| !kind.is_safetensors()) {
+        return Err(wrong(file, "contents", kind.name, format!("a safetensors file; {}", kind.remedy)));
+    }
+    let (header, about) = SafeTensors::read_metadata(bytes)
+        .map_err(|e| wrong(file, "contents", e, "a whole safetensors file"))?;
+    let start = 8 + header; // after the header's length and the header
+    if let Some(name) = listed.iter().find(|name| about.info(name).is_none()) {
+        let wanted = format!("the tensor, which {INDEX} places here");
+        return Err(wrong(file, format!("tensor {name}"), "nothing", wanted));
+    }
+    let all = about.offset_keys().into_iter().filter_map(|name| {
+        let info = about.info(&name)?;
+        let (from, to) = info.data_offsets;
+        let piece = (bytes.clone(), start + from..start + to);
+        Some(Stored { dtype: info.dtype, dims: info.shape.clone(), name, piece })
+    });
+    Ok(all.collect())
 }
 
 /// The name of a tensor in a model with an output matrix, of which models that embed leave out the beginning.
@@ -104,11 +116,7 @@ fn in_decoder(name: String) -> String {
 fn dense(all: &mut Collection<'_>, read: Read<'_>) -> Result<()> {
     for (i, folder) in all.translated.dense.iter().enumerate() {
         let file = folder.join(SINGLE);
-        let bytes = read(&file)?;
-        let (header, about) = SafeTensors::read_metadata(&bytes)
-            .map_err(|e| wrong(&file, "contents", e, "a whole safetensors file"))?;
-        for name in about.offset_keys() {
-            let Some(info) = about.info(&name) else { continue };
+        for Stored { name, dtype, dims, piece } in stored(&file, &read(&file)?, &[])? {
             let what = || format!("tensor {name}");
             let Some(kind) = name.strip_prefix("linear.").filter(|kind| ["weight", "bias"].contains(kind))
             else {
@@ -119,18 +127,16 @@ fn dense(all: &mut Collection<'_>, read: Read<'_>) -> Result<()> {
                     "linear.weight or linear.bias",
                 ));
             };
-            let ty = float_type(info.dtype)
-                .ok_or_else(|| wrong(&file, what(), format!("type {:?}", info.dtype), FLOATS))?;
-            let (from, to) = info.data_offsets;
-            let piece = (bytes.clone(), 8 + header + from..8 + header + to);
+            let ty =
+                float_type(dtype).ok_or_else(|| wrong(&file, what(), format!("type {dtype:?}"), FLOATS))?;
             let ours = format!("{}.{kind}", dense_name(i));
             all.names.insert(ours.clone(), (name.clone(), file.clone()));
-            if info.shape.len() == 1 {
+            if dims.len() == 1 {
                 let widened = widened(ty, &piece.0[piece.1], |value| value);
                 let whole = 0..widened.len();
-                all.model.tensor(&ours, GgmlType::F32, &info.shape, &[(widened.into(), whole)])?;
+                all.model.tensor(&ours, GgmlType::F32, &dims, &[(widened.into(), whole)])?;
             } else {
-                all.model.tensor(&ours, ty, &info.shape, &[piece])?;
+                all.model.tensor(&ours, ty, &dims, &[piece])?;
             }
         }
     }
@@ -138,7 +144,7 @@ fn dense(all: &mut Collection<'_>, read: Read<'_>) -> Result<()> {
 }
 
 /// The files, and the tensors that each contains according to the index.
-pub(super) fn files(folder: &Path) -> Result<BTreeMap<PathBuf, Vec<String>>> {
+pub(crate) fn files(folder: &Path) -> Result<BTreeMap<PathBuf, Vec<String>>> {
     let path = folder.join(INDEX);
     let Some(index) = Options::read(&path)? else {
         let single = folder.join(SINGLE);

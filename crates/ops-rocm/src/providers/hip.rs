@@ -6,6 +6,7 @@ mod affine;
 mod attention;
 mod batch_norm;
 pub(crate) mod bind;
+mod bitwise;
 mod cache;
 mod cast;
 mod compare;

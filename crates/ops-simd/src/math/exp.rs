@@ -1,4 +1,4 @@
-//! The exponential.
+//! The exponential, and eˣ − 1.
 
 use super::poly;
 use crate::element::Element;
@@ -52,6 +52,19 @@ fn reduce<S: Simd>(s: S, x: S::F) -> (S::F, S::F) {
     let n = s.round_even(s.mul(x, s.splat(std::f32::consts::LOG2_E)));
     let r = s.neg_mul_add(n, s.splat(LN2_HI), x);
     (s.neg_mul_add(n, s.splat(LN2_LO), r), n)
+}
+
+/// eˣ − 1, precise near 0; keeps the sign of zero.
+#[inline(always)]
+pub fn expm1<S: Simd>(s: S, x: S::F) -> S::F {
+    // Beyond these bounds the result rounds to −1 or is ∞. NaN passes through as the second operand.
+    let (r, n) = reduce(s, s.max_raw(s.splat(-30.0), s.min_raw(s.splat(89.0), x)));
+    let p = s.mul_add(s.mul(r, r), poly(s, r, EXP), r);
+    // Half the result, since the power of the largest one would be infinite.
+    let half = s.scale_pow2(s.splat(0.5), n);
+    let y = s.mul_add(p, half, s.sub(half, s.splat(0.5)));
+    // From here on down it is x, which halving may round.
+    s.select(s.lt(s.abs(x), s.splat(f32::EPSILON / 8.0)), x, s.add(y, y))
 }
 
 /// eˣ − 1, precise near 0, for |x| ≤ 80.

@@ -1,4 +1,4 @@
-//! The natural logarithm.
+//! The natural logarithm, and ln(1 + x).
 
 use super::exp::{LN2_HI, LN2_LO};
 use super::poly;
@@ -22,6 +22,21 @@ const LOG: [f32; 9] = [
 pub fn log<S: Simd>(s: S, x: S::F) -> S::F {
     let normal = s.both(s.le(s.splat(f32::MIN_POSITIVE), x), s.lt(x, s.splat(f32::INFINITY)));
     if s.all(normal) { log_normal(s, x, s.splat(0.0)) } else { log_any(s, x) }
+}
+
+/// ln(1 + x), precise near 0; keeps the sign of zero. −∞ at −1, NaN below.
+#[inline(always)]
+pub fn log1p<S: Simd>(s: S, x: S::F) -> S::F {
+    let one = s.splat(1.0);
+    let sum = s.add(one, x);
+    // The rounding error of the sum. Subtracting the larger operand first makes it exact.
+    let lost = s.select(s.lt(x, one), s.sub(x, s.sub(sum, one)), s.sub(one, s.sub(sum, x)));
+    let near = s.neg_mul_add(s.mul(s.splat(0.5), x), x, x);
+    let log = log(s, sum);
+    let positive = s.both(s.lt(s.splat(0.0), sum), s.lt(sum, s.splat(f32::INFINITY)));
+    let far = s.select(positive, s.add(log, s.div(lost, sum)), log);
+    // Below 2⁻¹², what the next term of the series adds is rounded off.
+    s.select(s.lt(s.abs(x), s.splat(1.0 / 4096.0)), near, far)
 }
 
 #[inline(always)]

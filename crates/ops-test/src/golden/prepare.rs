@@ -4,7 +4,7 @@ use super::file::{File, Tensor};
 use crate::judge::Want;
 use crate::{Array, CallError, Case, Operand, Params};
 use ops_core::ops::registry::{self, Entry, Refused};
-use ops_core::ops::{BinaryFn, CompareFn};
+use ops_core::ops::{BinaryFn, BitwiseFn, CompareFn};
 use ops_core::{DType, Layout, Role};
 
 /// Guard elements before and after an output, which must not change; a multiple of any vector length.
@@ -225,6 +225,7 @@ fn broadcast(case: &mut Case) -> Result<(), CallError> {
             Ok(())
         }
         op if BinaryFn::ALL.iter().any(|f| f.name() == op) => to_output(case, &["a", "b"], "y"),
+        op if BitwiseFn::ALL.iter().any(|f| f.name() == op) => to_output(case, &["a", "b"], "y"),
         op if CompareFn::ALL.iter().any(|f| f.name() == op) => to_output(case, &["a", "b"], "y"),
         _ => Ok(()),
     }

@@ -226,11 +226,38 @@ fn generated_cases() -> impl Iterator<Item = CaseBuilder> {
         CaseBuilder::new("random_normal", "f32", json!({"seed": 0}))
             .f64("out.y", &[2], &[1.1202434188318223, -0.44632233830327483])
             .meta("limit.y", 1e-13),
+        CaseBuilder::new("cumprod", "f32", json!({"axis": 0}))
+            .f32("in.x", &[3], &[2.0, -0.5, 3.0])
+            .f64("out.y", &[3], &[2.0, -1.0, -3.0])
+            .meta("limit.y", 1e-10),
+        CaseBuilder::new("arange", "f32", json!({"start": 0.1, "step": 0.1}))
+            .f64("out.y", &[2], &[f64::from(0.1f32), f64::from(0.2f32)])
+            .meta("limit.y", "exact"),
         rope("rope_inplace"),
         rope("rope_i_inplace"),
         rope("rope_thd_inplace"),
     ];
-    UnaryFn::ALL.into_iter().map(unary_case).chain(others)
+    UnaryFn::ALL.into_iter().map(unary_case).chain(others).chain(cases_of_bits())
+}
+
+/// Bitwise functions, and functions of truth values.
+fn cases_of_bits() -> impl Iterator<Item = CaseBuilder> {
+    use safetensors::Dtype::{I32, U8};
+    let bytes = |v: i32| v.to_le_bytes().to_vec();
+    let integers = ["bitwise_and", "bitwise_or", "bitwise_xor", "shift_left", "shift_right"];
+    let integers = integers.into_iter().zip([2, 7, 5, 48, 0]).map(move |(op, y)| {
+        let case = CaseBuilder::new(op, "i32", json!({})).raw("in.a", I32, &[1], bytes(6));
+        case.raw("in.b", I32, &[1], bytes(3)).raw("out.y", I32, &[1], bytes(y))
+    });
+    let not = CaseBuilder::new("bitwise_not", "i32", json!({})).raw("in.x", I32, &[1], bytes(6));
+    let not = not.raw("out.y", I32, &[1], bytes(-7));
+    let truths = [("logical_and", 0), ("logical_or", 1), ("logical_xor", 1)].into_iter().map(|(op, y)| {
+        let case = CaseBuilder::new(op, "f32", json!({})).f32("in.a", &[1], &[2.0]).f32("in.b", &[1], &[0.0]);
+        case.raw("out.y", U8, &[1], vec![y])
+    });
+    let false_ = CaseBuilder::new("logical_not", "f32", json!({})).f32("in.x", &[1], &[2.0]);
+    let false_ = false_.raw("out.y", U8, &[1], vec![0]);
+    integers.chain([not, false_]).chain(truths).map(|case| case.meta("limit.y", "exact"))
 }
 
 /// A function of one number, with the result that the replay should give.

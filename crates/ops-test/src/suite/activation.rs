@@ -30,6 +30,7 @@ pub(super) fn cases(s: &mut Suite<'_>) {
 fn domain(f: UnaryFn) -> Distribution {
     match f {
         UnaryFn::Log | UnaryFn::Sqrt => Distribution::Positive,
+        UnaryFn::Log1p => Distribution::Between(-0.9, 9.0),
         UnaryFn::Recip => Distribution::Nonzero,
         _ => Distribution::Normal(0.0, 3.0),
     }

@@ -1,4 +1,4 @@
-//! Comparisons, in every scalar type.
+//! Comparisons and truth values, in every scalar type.
 use super::data::{Random, values_of};
 use super::draft::CaseBuilder;
 use super::placement::{IN, OUT, Placement};
@@ -14,6 +14,33 @@ pub(super) fn cases(s: &mut Suite<'_>) {
             relation(s, f.name(), dtype);
         }
     }
+    for dtype in s.asked("logical_not", SCALARS) {
+        negation(s, dtype);
+    }
+}
+
+fn negation(s: &mut Suite<'_>, dtype: DType) {
+    let corners = corners(dtype);
+    let draft = |dims: &[usize], (x, y): (Placement, Placement)| {
+        let values = some(&corners, dims.iter().product(), "right");
+        CaseBuilder::new("logical_not", dtype).given("x", &values, dims, x).write_as("y", DType::U8, dims, y)
+    };
+    let plain = (Placement::Plain, Placement::Plain);
+    for n in LENGTHS {
+        s.run(draft(&[n], plain));
+    }
+    for dims in [&[][..], &[3, 65], &[2, 3, 129], &[0], &[3, 0], &[2, 1, 3, 2, 2, 5]] {
+        s.run(draft(dims, plain));
+    }
+    for x in IN {
+        s.run(draft(&[3, 4, 33], (x, Placement::Plain)));
+    }
+    for y in OUT {
+        s.run(draft(&[3, 4, 33], (Placement::Transposed, y)));
+    }
+    let n = [corners.len()];
+    let draft = CaseBuilder::new("logical_not", dtype).given("x", &corners, &n, Placement::Plain);
+    s.run(draft.write_as("y", DType::U8, &n, Placement::Plain).note("corner values"));
 }
 
 /// Numbers to compare: few distinct ones, so that many pairs are equal, and the corners of the type.

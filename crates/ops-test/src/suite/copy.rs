@@ -1,9 +1,9 @@
-//! Copies and fills: scalars and blocks of every size with its own code path, and every pair of
+//! Copies, fills and numbers in steps: scalars and blocks of every size with its own code path, and every pair of
 //! layouts.
 use super::data::Distribution;
 use super::draft::CaseBuilder;
 use super::placement::{IN, OUT, Placement};
-use super::{LENGTHS, Suite};
+use super::{FLOATS, INTEGERS, LENGTHS, Suite};
 use crate::types::{SCALARS, moved_block_types};
 use ops_core::DType;
 
@@ -21,6 +21,40 @@ pub(super) fn cases(s: &mut Suite<'_>) {
             fill(s, dtype);
         }
     }
+    for dtype in s.asked("arange", FLOATS.into_iter().chain(INTEGERS)) {
+        arange(s, dtype);
+    }
+}
+
+/// Starts and steps: usual ones; sums that f64 rounds; numbers that a type, or all, cannot represent; and wrapping.
+fn arange(s: &mut Suite<'_>, dtype: DType) {
+    let json = |v: &str| serde_json::from_str::<serde_json::Value>(v).unwrap_or_else(|_| v.into());
+    let integers =
+        [("0", "1"), ("5", "-3"), ("100", "7"), ("9223372036854775800", "9007199254740993"), ("-1", "0")];
+    let floats = [
+        ("0.1", "0.1"),
+        ("-1e3", "0.3"),
+        ("1e-3", "1e-9"),
+        ("65500", "0.5"),
+        ("1e300", "-1e298"),
+        ("inf", "1"),
+        ("0", "inf"),
+        ("nan", "1"),
+    ];
+    let floats = floats.into_iter().filter(|_| dtype.is_float());
+    for (start, step) in integers.into_iter().chain(floats) {
+        let draft = |dims: &[usize], y| {
+            let draft = CaseBuilder::new("arange", dtype).param("start", json(start));
+            draft.param("step", json(step)).write("y", dims, y)
+        };
+        for dims in [&[][..], &[1], &[65], &[4097], &[0], &[3, 0], &[2, 3, 129], &[3, 70_001]] {
+            s.run(draft(dims, Placement::Plain));
+        }
+        for y in OUT {
+            s.run(draft(&[3, 4, 33], y));
+        }
+    }
+    s.run(CaseBuilder::new("arange", dtype).write("y", &[300], Placement::Plain).note("as default"));
 }
 
 fn copy(s: &mut Suite<'_>, dtype: DType) {

@@ -64,8 +64,11 @@ fn functions(s: &mut Suite<'_>, dtype: DType) {
         ("round", [0.5, 1.5, 2.5, -0.5, -2.5], [1.0, 2.0, 3.0, -1.0, -3.0]),
         ("floor", [0.5, -0.5, 2.0, NAN, -INF], [0.0, -1.0, 2.0, NAN, -INF]),
         ("ceil", [0.5, -0.5, 2.0, NAN, INF], [1.0, 0.0, 2.0, NAN, INF]),
+        ("trunc", [0.5, -1.5, 2.0, NAN, -INF], [0.0, -1.0, 2.0, NAN, -INF]),
         ("recip", [0.0, -0.0, 0.5, INF, NAN], [INF, -INF, 2.0, 0.0, NAN]),
         ("log", [0.0, 1.0, -1.0, INF, NAN], [-INF, 0.0, NAN, INF, NAN]),
+        ("log1p", [0.0, -1.0, -2.0, INF, NAN], [0.0, -INF, NAN, INF, NAN]),
+        ("expm1", [0.0, -INF, 2000.0, INF, NAN], [0.0, -1.0, INF, INF, NAN]),
         ("sqrt", [0.0, 4.0, -1.0, INF, NAN], [0.0, 2.0, NAN, INF, NAN]),
         ("exp", [0.0, -INF, 2000.0, INF, NAN], [1.0, 0.0, INF, INF, NAN]),
         ("sigmoid", [0.0, -INF, 2000.0, INF, NAN], [0.5, 0.0, 1.0, 1.0, NAN]),
@@ -104,6 +107,9 @@ fn relations(s: &mut Suite<'_>, dtype: DType) {
         ("le", [0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 0.0]),
         ("gt", [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]),
         ("ge", [0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0]),
+        ("logical_and", [1.0, 1.0, 1.0, 1.0, 0.0, 1.0, 1.0]),
+        ("logical_or", [1.0, 1.0, 1.0, 1.0, 0.0, 1.0, 1.0]),
+        ("logical_xor", [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]),
     ] {
         let known = Known::new(s, op, dtype).read("a", &[7], &a).read("b", &[7], &b);
         let want = Want { name: "y".into(), values: values_of(DType::U8, &y), tolerance: Tolerance::Exact };

@@ -12,6 +12,7 @@ use ops_core::{DType, Layout, Op, Operand, Operands, Role, Tolerance};
 
 mod attention;
 mod batch_norm;
+mod bitwise;
 mod cache;
 mod cast;
 mod compare;
@@ -62,6 +63,7 @@ const OF_ANY: &[Family] = &[
     (scan::OPS, scan::wants),
     (sort::OPS, sort::wants),
     (compare::OPS, compare::wants),
+    (bitwise::OPS, bitwise::wants),
     (parametric::OPS, parametric::wants),
     (batch_norm::OPS, batch_norm::wants),
     (pool::OPS, pool::wants),

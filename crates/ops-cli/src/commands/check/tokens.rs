@@ -19,7 +19,7 @@ pub(super) fn run(backend: Choice, args: &CheckArgs, out: &mut dyn Write) -> Res
     let gguf = ops_models::open(model).map_err(failed)?;
     let ids = match backend {
         Choice::Rocm => greedy(&Rocm::new()?, &gguf),
-        Choice::Cpu | Choice::Reference => greedy(&Cpu::new(), &gguf),
+        Choice::Cpu | Choice::Reference | Choice::Checked => greedy(&Cpu::new(), &gguf),
     };
     json_line(&json!({ "ids": ids? }), out)?;
     Ok(Outcome::Fine)

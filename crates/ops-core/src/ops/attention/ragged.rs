@@ -33,7 +33,6 @@ pub trait RaggedAttentionMethods: Backend {
     /// let (q, k) = (b.zeros::<f32>(&[2, 1, 2])?, b.zeros(&[3, 1, 2])?);
     /// let v = b.tensor(&[3, 1, 1], &[1.0f32, 3.0, 7.0])?;
     /// let starts = (b.tensor(&[3], &[0u32, 1, 2])?, b.tensor(&[3], &[0u32, 2, 3])?);
-    /// let starts = &starts;
     /// let o = b.attention_varlen(&q, &k, &v, starts, AttentionExtras::new(), Attention::causal())?;
     /// assert_eq!(o.to_vec(&b)?, [2.0, 7.0]);
     /// # Ok::<(), ops_core::Error>(())

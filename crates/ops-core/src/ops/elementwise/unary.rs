@@ -24,8 +24,12 @@ pub enum UnaryFn {
     Erf,
     /// `eˣ`
     Exp,
+    /// `eˣ − 1`, precise near 0.
+    Expm1,
     /// Natural logarithm.
     Log,
+    /// `ln(1 + x)`, precise near 0.
+    Log1p,
     /// Sine; `x` in radians.
     Sin,
     /// Cosine; `x` in radians.
@@ -48,15 +52,17 @@ pub enum UnaryFn {
     Ceil,
     /// The nearest integer; ties round away from zero.
     Round,
+    /// The integer without the fraction: rounds towards zero.
+    Trunc,
 }
 
 impl UnaryFn {
     /// All unary functions.
-    pub const ALL: [UnaryFn; 20] = {
+    pub const ALL: [UnaryFn; 23] = {
         use UnaryFn::*;
         [
-            Sigmoid, Silu, Relu, Gelu, GeluErf, Tanh, Erf, Exp, Log, Sin, Cos, Sqrt, Recip, Neg, Abs, Sqr,
-            Sign, Floor, Ceil, Round,
+            Sigmoid, Silu, Relu, Gelu, GeluErf, Tanh, Erf, Exp, Expm1, Log, Log1p, Sin, Cos, Sqrt, Recip,
+            Neg, Abs, Sqr, Sign, Floor, Ceil, Round, Trunc,
         ]
     };
 
@@ -71,7 +77,9 @@ impl UnaryFn {
             UnaryFn::Tanh => "tanh",
             UnaryFn::Erf => "erf",
             UnaryFn::Exp => "exp",
+            UnaryFn::Expm1 => "expm1",
             UnaryFn::Log => "log",
+            UnaryFn::Log1p => "log1p",
             UnaryFn::Sin => "sin",
             UnaryFn::Cos => "cos",
             UnaryFn::Sqrt => "sqrt",
@@ -83,6 +91,7 @@ impl UnaryFn {
             UnaryFn::Floor => "floor",
             UnaryFn::Ceil => "ceil",
             UnaryFn::Round => "round",
+            UnaryFn::Trunc => "trunc",
         }
     }
 
@@ -112,7 +121,9 @@ impl UnaryFn {
             UnaryFn::Tanh => x.tanh(),
             UnaryFn::Erf => libm::erf(x),
             UnaryFn::Exp => x.exp(),
+            UnaryFn::Expm1 => x.exp_m1(),
             UnaryFn::Log => x.ln(),
+            UnaryFn::Log1p => x.ln_1p(),
             UnaryFn::Sin => x.sin(),
             UnaryFn::Cos => x.cos(),
             UnaryFn::Sqrt => x.sqrt(),
@@ -132,13 +143,14 @@ impl UnaryFn {
             UnaryFn::Floor => x.floor(),
             UnaryFn::Ceil => x.ceil(),
             UnaryFn::Round => x.round(),
+            UnaryFn::Trunc => x.trunc(),
         }
     }
 
     /// Whether the function never rounds: its result is ± the operand, 0, or an integer.
     const fn is_exact(self) -> bool {
         use UnaryFn::*;
-        matches!(self, Neg | Abs | Relu | Sign | Floor | Ceil | Round)
+        matches!(self, Neg | Abs | Relu | Sign | Floor | Ceil | Round | Trunc)
     }
 }
 

@@ -2,7 +2,9 @@
 use super::types::Group;
 use crate::Wide;
 use crate::ops::options::Options;
-use crate::ops::{BinaryFn, CompareFn, ConvForm, ParametricFn, PoolFn, ReduceFn, UnaryFn, UpsampleFn};
+use crate::ops::{
+    BinaryFn, BitwiseFn, CompareFn, ConvForm, ParametricFn, PoolFn, ReduceFn, ScanFn, UnaryFn, UpsampleFn,
+};
 
 /// A name of an op, and the variant of the op that it means.
 #[derive(Clone, Copy)]
@@ -64,7 +66,9 @@ names! {
     UNARY: UnaryFn, only floats unless on_integers;
     BINARY: BinaryFn;
     COMPARE: CompareFn;
+    BITWISE: BitwiseFn;
     REDUCE: ReduceFn, only floats unless on_integers;
+    SCAN: ScanFn;
     POOL: PoolFn;
     CONV: ConvForm;
 }

@@ -1,7 +1,7 @@
-//! Copies and fills.
+//! Copies, fills and numbers in steps.
 use super::{Bound, HipOp, Problem};
-use ops_core::ops::{Fill, TensorCopy};
-use ops_core::{Element, Layout, Shape};
+use ops_core::ops::{Arange, Fill, TensorCopy};
+use ops_core::{Element, Layout, Num, Scalar, Shape, Wide};
 use ops_kernels::copy::{self, CopyArgs};
 use ops_kernels::{Plan, Refused};
 use std::mem::offset_of;
@@ -10,6 +10,14 @@ impl HipOp for TensorCopy {
     fn plan(&self, p: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused> {
         let (x, y) = (p.at(0), p.at(1));
         plan.add(copy::copy(x.dims(), x.view(), y.view(), p.device())?)
+    }
+}
+
+impl<T: Num> HipOp for Arange<T> {
+    fn plan(&self, p: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused> {
+        let bits = |v: Wide| if T::IS_FLOAT { v.to_f64().to_bits() } else { i64::from_wide(v) as u64 };
+        let y = p.at(0);
+        plan.add(copy::arange(y.dims(), y.view(), [self.start, self.step].map(bits), p.device())?)
     }
 }
 

@@ -12,7 +12,9 @@ pub(super) fn unary(op: &str) -> Option<fn(Double) -> Double> {
         "tanh" => Double::tanh,
         "erf" => erf,
         "exp" => Double::exp,
+        "expm1" => expm1,
         "log" => Double::ln,
+        "log1p" => log1p,
         "sin" => |x| sine(x, 0),
         // The cosine is the sine a quarter turn ahead.
         "cos" => |x| sine(x, 1),
@@ -21,6 +23,7 @@ pub(super) fn unary(op: &str) -> Option<fn(Double) -> Double> {
         "floor" => |x| of(x.nearest().floor()),
         "ceil" => |x| of(x.nearest().ceil()),
         "round" => |x| of(half_away(x.nearest())),
+        "trunc" => |x| of(x.nearest().trunc()),
         "neg" => |x| -x,
         "abs" => |x| of(x.nearest().abs()),
         "sqr" => Double::squared,
@@ -59,6 +62,23 @@ fn half_away(v: f64) -> f64 {
     // v − trunc(v) is exact, while adding a half to v would not be.
     let whole = v.trunc();
     if (v - whole).abs() >= 0.5 { whole + 1f64.copysign(v) } else { whole }
+}
+
+fn expm1(x: Double) -> Double {
+    match x.nearest().abs() {
+        // The series of e^x would lose bits of subnormal numbers.
+        size if size < 1e-100 => x,
+        size if size < 0.5 => x.exp_minus_one_near_zero(),
+        _ => x.exp() - Double::ONE,
+    }
+}
+
+/// Near 0, `x − x²/2 + x³/3 − …`.
+fn log1p(x: Double) -> Double {
+    if x.nearest().abs() < 1e-3 {
+        return x * INVERSE[1..=12].iter().rev().fold(Double::ZERO, |below, inverse| *inverse - x * below);
+    }
+    (Double::ONE + x).ln()
 }
 
 // At −∞ the gates are −∞ · 0: NaN, as in their formulas and in PyTorch.
@@ -290,6 +310,20 @@ mod tests {
     }
 
     #[test]
+    fn differences_from_one_agree_with_the_library_and_undo_each_other() {
+        let mut x = 1e-21f64;
+        while x < 700.0 {
+            for v in [x, -x.min(0.75)] {
+                let (e, log) = (at("expm1", v), at("log1p", v));
+                assert!((e.nearest() / v.exp_m1() - 1.0).abs() <= 4e-16, "{v:e}");
+                assert!((log.nearest() / v.ln_1p() - 1.0).abs() <= 4e-16, "{v:e}");
+                assert!(close(log1p(e), of(v), 1e-26), "{v:e}");
+            }
+            x *= 1.1;
+        }
+    }
+
+    #[test]
     fn gates_agree_with_their_definitions() {
         for i in -80..80 {
             let x = f64::from(i) * 0.11;
@@ -314,6 +348,13 @@ mod tests {
         for (x, y) in [(0.5, 1.0), (-0.5, -1.0), (2.5, 3.0), (0.499_999_999_999_999_94, 0.0), (inf, inf)] {
             assert_eq!(at("round", x).nearest(), y);
         }
+        for (x, y) in [(1.9, 1.0), (-1.9, -1.0), (2.0, 2.0), (-inf, -inf)] {
+            assert_eq!(at("trunc", x).nearest(), y);
+        }
+        assert_eq!((at("expm1", -inf).nearest(), at("expm1", inf).nearest()), (-1.0, inf));
+        assert_eq!((at("log1p", -1.0).nearest(), at("log1p", inf).nearest()), (-inf, inf));
+        assert!(at("log1p", -2.0).nearest().is_nan() && at("expm1", nan).nearest().is_nan());
+        assert_eq!((at("expm1", -5e-324).nearest(), at("log1p", 5e-324).nearest()), (-5e-324, 5e-324));
         assert!(at("relu", nan).nearest().is_nan() && at("sin", inf).nearest().is_nan());
         assert_eq!((at("sign", nan).nearest(), at("sign", -3.0).nearest()), (0.0, -1.0));
         assert_eq!((at("erf", inf).nearest(), at("erf", -inf).nearest()), (1.0, -1.0));

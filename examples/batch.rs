@@ -1,0 +1,32 @@
+//! Continues several texts at once, which share one cache: `cargo run --release --example batch`.
+use rocm_ops::Cpu;
+use rocm_ops::models::{self, BatchEvent, BatchOptions, GenerateOptions, TextModel};
+use std::error::Error;
+
+const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/tiny-llama-kjv-q8_0.gguf");
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let (cpu, file) = (Cpu::new(), models::open(MODEL)?);
+    let model = TextModel::<f32, _>::load(&cpu, &file, 512)?;
+    // Few enough blocks that texts wait for each other.
+    let size = BatchOptions { blocks: 24, block_size: 8, ..Default::default() };
+    let mut batch = model.batch(&cpu, size)?;
+    let mut texts = vec![String::new()];
+    for prompt in include_str!("prompts.txt").lines() {
+        let options = GenerateOptions { max_tokens: 16, stop: vec!["\n".into()], ..Default::default() };
+        batch.add(prompt, options)?; // numbered from 1
+        texts.push(prompt.to_owned());
+    }
+    while !batch.is_idle() {
+        for event in batch.step() {
+            match event {
+                BatchEvent::Token { text, token } => texts[text] += &token.text,
+                BatchEvent::Finished { text, reason } => println!("[{text}] {} ({:?})", texts[text], reason?),
+                _ => {}
+            }
+        }
+    }
+    let stats = batch.stats();
+    println!("{} steps, {} tokens, {} preemptions", stats.steps, stats.generated, stats.preemptions);
+    Ok(())
+}
