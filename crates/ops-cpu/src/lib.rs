@@ -7,7 +7,7 @@
 //! Both compute in [`Host`] memory, so they share tensors, and any slice can be viewed as a tensor:
 //!
 //! ```
-//! use ops_core::ops::{NormOps, RmsNorm};
+//! use ops_core::ops::NormMethods;
 //! use ops_cpu::{Cpu, Host};
 //!
 //! # fn main() -> ops_core::Result<()> {

@@ -32,7 +32,7 @@ pub trait RaggedAttentionMethods: Backend {
     /// // Two sequences of one query each, the first with two keys, the second with one. All keys count the same.
     /// let (q, k) = (b.zeros::<f32>(&[2, 1, 2])?, b.zeros(&[3, 1, 2])?);
     /// let v = b.tensor(&[3, 1, 1], &[1.0f32, 3.0, 7.0])?;
-    /// let starts = (b.tensor(&[3], &[0u32, 1, 2])?, b.tensor(&[3], &[0u32, 2, 3])?);
+    /// let starts = Starts { queries: b.tensor([3], &[0u32, 1, 2])?, keys: b.tensor([3], &[0u32, 2, 3])? };
     /// let o = b.attention_varlen(&q, &k, &v, starts, AttentionExtras::new(), Attention::causal())?;
     /// assert_eq!(o.to_vec(&b)?, [2.0, 7.0]);
     /// # Ok::<(), ops_core::Error>(())
