@@ -7,7 +7,7 @@
 //! Both compute in [`Host`] memory, so they share tensors, and any slice can be viewed as a tensor:
 //!
 //! ```
-//! use rocm_ops::ops::{NormOps, RmsNorm};
+//! use rocm_ops::ops::NormMethods;
 //! use rocm_ops::{Cpu, Host};
 //!
 //! # fn main() -> rocm_ops::Result<()> {
