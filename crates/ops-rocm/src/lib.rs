@@ -8,7 +8,7 @@
 //! [`Decision`].
 //!
 //! ```no_run
-//! # use rocm_ops::{Layout, DType, ops::{Softmax, SoftmaxOps}, Backend}; use rocm_ops::backend::{Operand, Operands, Role};
+//! use rocm_ops::prelude::*;
 //! use rocm_ops::rocm::{Policy, Rocm};
 //!
 //! let gpu = Rocm::builder().policy(Policy::new().order("softmax", ["miopen", "hip"])).build()?;

@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// [`explain`](Rocm::explain) and [`decisions`](Rocm::decisions).
 ///
 /// ```no_run
-/// use rocm_ops::{Backend, ops::{NormOps, RmsNorm}};
+/// use rocm_ops::prelude::*;
 /// use rocm_ops::rocm::Rocm;
 ///
 /// let gpu = Rocm::new()?;
