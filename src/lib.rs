@@ -54,6 +54,10 @@ pub use ops_rocm::{self as rocm, Decision, Policy, ProviderId, Rocm};
 #[doc = include_str!("../docs/run-your-model.md")]
 struct RunYourModel;
 
+#[cfg(all(doctest, feature = "chat"))]
+#[doc = include_str!("../docs/five-tasks.md")]
+struct FiveTasks;
+
 // The README's code compiles and runs.
 #[cfg(all(doctest, feature = "rocm"))]
 #[doc = include_str!("../README.md")]
