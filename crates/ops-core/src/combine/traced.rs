@@ -13,7 +13,8 @@ use std::sync::Arc;
 /// ```
 /// # use rocm_ops::Cpu;
 /// use rocm_ops::combine::{Traced, TracedCall, Recorder};
-/// use rocm_ops::{Backend, Result, ops::*}; use rocm_ops::backend::Operand;
+/// use rocm_ops::{Backend, Result, ops::*};
+/// use rocm_ops::backend::Operand;
 /// use std::sync::{Arc, Mutex};
 ///
 /// #[derive(Default)]
