@@ -2,9 +2,7 @@
 use super::broadcast;
 use super::declare::{family, methods, methods_of_two, ops};
 use crate::error::About;
-use crate::{
-    AsView, AsViewMut, Backend, DType, Execute, Integer, Op, Operands, Result, TensorOf, Tolerance, View,
-};
+use crate::{AsView, AsViewMut, Backend, DType, Execute, Integer, Op, Operands, Result, TensorOf, Tolerance};
 use core::hash::Hash;
 
 /// A function of the bits of two integers, which are in two's complement.
