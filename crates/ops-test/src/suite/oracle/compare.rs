@@ -22,6 +22,7 @@ pub(super) fn wants(case: &Case) -> Wants {
 fn is_true(v: Wide) -> bool {
     match v {
         Wide::Int(v) => v != 0,
+        // NaN differs from 0.
         Wide::Float(v) => v != 0.0,
     }
 }
