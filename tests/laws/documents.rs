@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_owned()
 }
-fn read(page: &str) -> String {
+pub(crate) fn read(page: &str) -> String {
     std::fs::read_to_string(root().join(page)).unwrap_or_else(|e| panic!("{page}: {e}"))
 }
 /// The names of the files in a folder with this ending.
-fn files(folder: &str, ending: &str) -> Vec<String> {
+pub(crate) fn files(folder: &str, ending: &str) -> Vec<String> {
     let entries = std::fs::read_dir(root().join(folder)).expect(folder).map(|e| e.expect(folder).file_name());
     entries.map(|name| name.into_string().expect("UTF-8")).filter(|name| name.ends_with(ending)).collect()
 }
@@ -79,7 +79,7 @@ fn families() -> String {
 }
 
 /// Checks that a page has this text between two others, or writes it there if `OPS_TEST_WRITE` is set.
-fn check_part(page: &str, begin: &str, end: &str, text: &str) {
+pub(crate) fn check_part(page: &str, begin: &str, end: &str, text: &str) {
     let whole = read(page);
     let (before, rest) = whole.split_once(begin).expect(begin);
     let (part, after) = rest.split_once(end).expect(end);

@@ -5,6 +5,7 @@ mod device;
 mod documents;
 mod everywhere;
 mod facade;
+mod front_page;
 mod model;
 mod names;
 mod packed;
