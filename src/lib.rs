@@ -37,9 +37,9 @@ pub mod prelude;
 pub use ops_core::{
     AnyMut, AnyOf, AnyRef, AnyTensor, AsAny, AsOptional, AsView, AsViewMut, Backend, BlockInfo, Checked,
     DType, Determinism, Either, Element, Error, ErrorBudget, F8E4M3, Fallback, Float, HostMemory, Index,
-    IntoShape, Layout, MAX_RANK, Mask, Mut, Num, OfCall, Positions, Reason, Ref, Replay, Result, Scalar,
-    Shape, Tensor, TensorMut, TensorOf, TensorRef, UnknownDeterminism, View, Wide, bf16, combine, f16, model,
-    ops, quant, replay,
+    Integer, IntoShape, Layout, MAX_RANK, Mask, Mut, Num, OfCall, Positions, Reason, Ref, Replay, Result,
+    Scalar, Shape, Tensor, TensorMut, TensorOf, TensorRef, UnknownDeterminism, View, Wide, bf16, combine,
+    f16, model, ops, quant, replay,
 };
 pub use ops_cpu::{Activations, Cpu, CpuBuilder, EitherHost, Host, HostBuffer, Reference};
 
@@ -53,6 +53,10 @@ pub use ops_rocm::{self as rocm, Decision, Policy, ProviderId, Rocm};
 #[cfg(all(doctest, feature = "chat"))]
 #[doc = include_str!("../docs/run-your-model.md")]
 struct RunYourModel;
+
+#[cfg(all(doctest, feature = "chat"))]
+#[doc = include_str!("../docs/five-tasks.md")]
+struct FiveTasks;
 
 // The README's code compiles and runs.
 #[cfg(all(doctest, feature = "rocm"))]

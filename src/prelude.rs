@@ -3,8 +3,8 @@
 //! ```
 //! use rocm_ops::prelude::*;
 //!
-//! fn normed<T: Float, B: NormOps<T>>(b: &B, x: &TensorOf<B, T>) -> Result<TensorOf<B, T>> {
-//!     b.rms_norm(x, &b.ones::<f32>(x.dims()[1])?, 1e-5)
+//! fn normed<T: Float, B: NormOps<T> + FillOps<T>>(b: &B, x: &TensorOf<B, T>) -> Result<TensorOf<B, T>> {
+//!     b.rms_norm(x, &b.ones::<T>(x.dims()[1])?, 1e-5)
 //! }
 //!
 //! let cpu = Cpu::new();

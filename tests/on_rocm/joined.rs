@@ -4,7 +4,7 @@ use rocm_ops::ops::*;
 use rocm_ops::quant::{BlockQ8_0, Encode};
 use rocm_ops::{Backend, Element, F8E4M3, Result, Scalar, TensorOf, bf16, f16};
 
-/// Numbers from `from` on, in every type.
+/// Numbers from `from` on. Those up to 16 exist in every type.
 fn counted<T: Scalar>(b: &Any, dims: &[usize], from: i32) -> TensorOf<Any, T> {
     let n = dims.iter().product::<usize>() as i32;
     b.tensor(dims, &(from..from + n).map(|v| T::from_f64(v.into())).collect::<Vec<_>>()).unwrap()
@@ -27,19 +27,19 @@ fn parts_follow_one_another_along_the_axis() {
         assert_eq!(read(b, &b.cat(&[&x], 0).unwrap()), [0, 1, 2, 3]);
 
         // Transposed, narrowed and repeated.
-        let (x, row) = (x.as_ref(), counted::<T>(b, &[1, 2], 20));
+        let (x, row) = (x.as_ref(), counted::<T>(b, &[1, 2], 14));
         let views = [
             x.transpose(0, 1).unwrap(),
             x.narrow(0, 1, 1).unwrap(),
             row.as_ref().broadcast(&[2, 2]).unwrap(),
         ];
-        assert_eq!(read(b, &b.cat(&views, 0).unwrap()), [0, 2, 1, 3, 2, 3, 20, 21, 20, 21]);
+        assert_eq!(read(b, &b.cat(&views, 0).unwrap()), [0, 2, 1, 3, 2, 3, 14, 15, 14, 15]);
 
         // Into a view, around which nothing changes.
-        let mut into = counted::<T>(b, &[2, 5], 50);
+        let mut into = counted::<T>(b, &[2, 5], 4);
         b.cat_into(&[x.narrow(1, 0, 1).unwrap(), y.as_ref()], into.as_mut().narrow(1, 2, 2).unwrap(), 1)
             .unwrap();
-        assert_eq!(read(b, &into), [50, 51, 0, 10, 54, 55, 56, 2, 11, 59]);
+        assert_eq!(read(b, &into), [4, 5, 0, 10, 8, 9, 10, 2, 11, 13]);
     }
     on_all("joined::parts_follow_one_another_along_the_axis", |b| {
         of_type::<u8>(b);

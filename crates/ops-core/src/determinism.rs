@@ -5,7 +5,7 @@ use std::str::FromStr;
 /// What a backend guarantees about the bits of a result. Each level includes those before it.
 ///
 /// ```
-/// use ops_core::Determinism;
+/// use rocm_ops::Determinism;
 ///
 /// assert!(Determinism::Run < Determinism::Batch && Determinism::Batch < Determinism::Exact);
 /// assert_eq!("batch".parse(), Ok(Determinism::Batch));

@@ -11,7 +11,7 @@
 //! the kernels gets, and write functions with a single bound:
 //!
 //! ```
-//! use ops_core::{Float, Result, TensorOf, model::{Transformer, Weight}, ops::*};
+//! use rocm_ops::{Float, Result, TensorOf, model::{Transformer, Weight}, ops::*};
 //!
 //! /// The feed-forward half of a decoder layer, on any backend, in any float type, with weights of any format.
 //! fn feed_forward<T: Float, B: Transformer<T>>(

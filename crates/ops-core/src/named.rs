@@ -10,7 +10,8 @@ use core::ops::{Index, IndexMut};
 /// call.
 ///
 /// ```
-/// # use ops_core::{Backend, Execute, NamedTensors, Result, ops::RmsNorm};
+/// # use rocm_ops::{Backend, Result, ops::RmsNorm};
+/// # use rocm_ops::backend::{Execute, NamedTensors};
 /// fn norm<B: Execute<RmsNorm<f32>>>(b: &B) -> Result<Vec<f32>> {
 ///     let mut tensors = NamedTensors::new()
 ///         .with("x", b.tensor(&[2, 4], &[1.0f32; 8])?)

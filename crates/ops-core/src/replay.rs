@@ -26,13 +26,13 @@ use crate::{Backend, Error, Reason, Result};
 /// program can fall back to running its calls one by one:
 ///
 /// ```
-/// use ops_core::{Backend, Error, Replay, ops::*};
-/// # use ops_cpu::Cpu;
+/// use rocm_ops::{Backend, Error, Replay, ops::*};
+/// # use rocm_ops::Cpu;
 ///
 /// let b = Cpu::new();
 /// let one = b.tensor(&[2], &[1.0_f32, 1.0])?;
 /// let (mut x, mut y) = (b.zeros::<f32>(&[2])?, b.zeros::<f32>(&[2])?);
-/// let mut step = || -> ops_core::Result<()> {
+/// let mut step = || -> rocm_ops::Result<()> {
 ///     b.add_into(&x, &one, &mut y)?;
 ///     b.copy_into(&y, &mut x)
 /// };

@@ -3,6 +3,19 @@ use crate::view::extents;
 use crate::{DType, Element, Error, IntoShape, Layout, Result, Space};
 
 /// A buffer and the layout of its elements.
+///
+/// The methods that view it in another way borrow it. For a view to write to, call [`as_mut`](Self::as_mut) first. `Display` prints
+/// the values.
+///
+/// ```
+/// use rocm_ops::prelude::*;
+/// let b = Cpu::new();
+/// let mut x = b.tensor([2, 3], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0])?;
+/// assert_eq!(x.transpose(0, 1)?.to_string(), "[[1.0 4.0]\n [2.0 5.0]\n [3.0 6.0]]");
+/// b.fill(x.as_mut().step(1, 2)?, 0.0)?;
+/// assert_eq!(x.to_vec(&b)?, [0.0, 2.0, 0.0, 0.0, 5.0, 0.0]);
+/// # Ok::<(), rocm_ops::Error>(())
+/// ```
 pub struct Tensor<S: Space, T: Element> {
     buffer: S::Buffer<T>,
     layout: Layout,

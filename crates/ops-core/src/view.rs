@@ -9,7 +9,7 @@ use crate::{
 /// the [`Layout`] and applies the result:
 ///
 /// ```
-/// use ops_core::{Result, View};
+/// use rocm_ops::{Result, View};
 ///
 /// /// Row `i`, without its axis.
 /// fn row<V: View>(x: V, i: usize) -> Result<V> {

@@ -54,13 +54,13 @@ mod where_;
 /// The fast CPU backend: threaded and vectorised.
 ///
 /// ```
-/// use ops_core::{Backend, ops::*};
-/// use ops_cpu::Cpu;
+/// use rocm_ops::{Backend, ops::*};
+/// use rocm_ops::Cpu;
 ///
 /// let cpu = Cpu::builder().threads(2).build()?;
 /// let x = cpu.tensor(&[3], &[1.0f32, 2.0, 3.0])?;
 /// assert_eq!(cpu.add(&x, &x)?.to_vec(&cpu)?, [2.0, 4.0, 6.0]);
-/// # Ok::<(), ops_core::Error>(())
+/// # Ok::<(), rocm_ops::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Cpu {
@@ -104,7 +104,7 @@ impl Cpu {
     /// Calls `f` with each of `parts`, on the threads that calls of this backend use. Panics of `f` reach the caller.
     ///
     /// ```
-    /// let cpu = ops_cpu::Cpu::new();
+    /// let cpu = rocm_ops::Cpu::new();
     /// let mut values = vec![0; 1000];
     /// let parts = values.chunks_mut(100).enumerate().collect();
     /// cpu.for_each_part(parts, |(i, part): (usize, &mut [usize])| part.fill(i));
@@ -125,11 +125,11 @@ impl Cpu {
     /// backends in host memory share the kept memory, at most 1 GiB.
     ///
     /// ```
-    /// use ops_core::Backend;
-    /// # let cpu = ops_cpu::Cpu::new();
+    /// use rocm_ops::Backend;
+    /// # let cpu = rocm_ops::Cpu::new();
     /// drop(cpu.zeros::<f32>(&[1000])?);
     /// println!("{} bytes given back", cpu.trim());
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     pub fn trim(&self) -> usize {
         crate::host::trim()
@@ -155,15 +155,15 @@ impl CpuBuilder {
     /// the other rows.
     ///
     /// ```
-    /// use ops_core::{Backend, Determinism, ops::*};
-    /// use ops_cpu::Cpu;
+    /// use rocm_ops::{Backend, Determinism, ops::*};
+    /// use rocm_ops::Cpu;
     ///
     /// let cpu = Cpu::builder().determinism(Determinism::Batch).build()?;
     /// let x = cpu.tensor(&[2, 3], &[0.1f32, 0.2, 0.3, 0.4, 0.5, 0.6])?;
     /// let weight = cpu.tensor(&[1, 3], &[1.0f32, 2.0, 3.0])?;
     /// let both = cpu.linear(&x, &weight)?.to_vec(&cpu)?;
     /// assert_eq!(cpu.linear(x.as_ref().narrow(0, 1, 1)?, &weight)?.to_vec(&cpu)?, both[1..]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     pub fn determinism(self, determinism: Determinism) -> Self {
         CpuBuilder { determinism, ..self }
@@ -172,8 +172,8 @@ impl CpuBuilder {
     /// [`Activations::Exact`], those packed for [`Activations::Rounded`] are unpacked in every call.
     ///
     /// ```
-    /// use ops_core::{Backend, DType, ops::*, quant::Q8_0};
-    /// use ops_cpu::{Activations, Cpu, Reference};
+    /// use rocm_ops::{Backend, DType, ops::*, quant::Q8_0};
+    /// use rocm_ops::{Activations, Cpu, Reference};
     ///
     /// let cpu = Cpu::builder().activations(Activations::Exact).build()?;
     /// let values: Vec<f32> = (0..64 * 32).map(|i| (i as f32 * 0.37).sin()).collect();
@@ -182,7 +182,7 @@ impl CpuBuilder {
     /// let got = cpu.linear(&x, &weight)?.to_vec(&cpu)?;
     /// let want = Reference::new().linear(&x, &weight)?.to_vec(&cpu)?;
     /// assert!(got.iter().zip(&want).all(|(got, want)| (got - want).abs() < 1e-5));
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     pub fn activations(self, activations: Activations) -> Self {
         CpuBuilder { activations, ..self }

@@ -12,14 +12,14 @@ use ops_core::{
 /// tensors do not belong to a side.
 ///
 /// ```
-/// use ops_core::{Backend, ops::*};
-/// use ops_cpu::{Cpu, EitherHost};
+/// use rocm_ops::{Backend, ops::*};
+/// use rocm_ops::{Cpu, EitherHost};
 ///
 /// for backend in [EitherHost::Cpu(Cpu::new()), EitherHost::Reference] {
 ///     let x = backend.tensor(&[2], &[1.0_f32, 2.0])?;
 ///     assert_eq!(backend.add(&x, &x)?.to_vec(&backend)?, [2.0, 4.0]);
 /// }
-/// # Ok::<(), ops_core::Error>(())
+/// # Ok::<(), rocm_ops::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub enum EitherHost {

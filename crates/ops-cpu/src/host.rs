@@ -33,12 +33,12 @@ impl Host {
     /// [`Error::Count`] if `shape` has another number of elements than the vector; as [`IntoShape::into_shape`].
     ///
     /// ```
-    /// # use ops_core::ops::*;
-    /// # use ops_cpu::{Cpu, Host};
+    /// # use rocm_ops::ops::*;
+    /// # use rocm_ops::{Cpu, Host};
     /// let mut x = Host::tensor(vec![1.0f32, 2.0, 3.0], 3)?;
     /// Cpu::new().affine_inplace(&mut x, 2.0, 1.0)?;
     /// assert_eq!(x.into_buffer().into_vec()?, [3.0, 5.0, 7.0]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     pub fn tensor<T: Element>(data: Vec<T>, shape: impl IntoShape) -> Result<Tensor<Host, T>> {
         let layout = layout_of(data.len(), shape)?;

@@ -7,10 +7,10 @@
 //! Both compute in [`Host`] memory, so they share tensors, and any slice can be viewed as a tensor:
 //!
 //! ```
-//! use ops_core::ops::{NormOps, RmsNorm};
-//! use ops_cpu::{Cpu, Host};
+//! use rocm_ops::ops::NormMethods;
+//! use rocm_ops::{Cpu, Host};
 //!
-//! # fn main() -> ops_core::Result<()> {
+//! # fn main() -> rocm_ops::Result<()> {
 //! let x = Host::view(&[3.0f32, 4.0], &[1, 2])?;
 //! let weight = Host::view(&[1.0f32, 2.0], &[2])?;
 //! let y = Cpu::new().rms_norm(x, weight, 0.0)?;

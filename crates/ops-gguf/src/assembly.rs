@@ -15,7 +15,7 @@ use crate::tensor::{MAX_RANK, TensorInfo};
 /// these contents, and no data is copied.
 ///
 /// ```
-/// use ops_gguf::{Assembly, Bytes, GgmlType, Metadata};
+/// use rocm_ops::gguf::{Assembly, Bytes, GgmlType, Metadata};
 ///
 /// let floats: Vec<u8> = [1.0_f32, 2.0, 3.0].iter().flat_map(|v| v.to_le_bytes()).collect();
 /// let bytes = Bytes::from(floats);
@@ -26,7 +26,7 @@ use crate::tensor::{MAX_RANK, TensorInfo};
 /// let gguf = model.finish()?;
 /// assert_eq!(gguf.tensor("w")?.view::<f32>()?[..], [2.0, 3.0]);
 /// assert_eq!(gguf.tensor("stacked")?.view::<f32>()?[..], [3.0, 1.0]);
-/// # Ok::<(), ops_gguf::Error>(())
+/// # Ok::<(), rocm_ops::gguf::Error>(())
 /// ```
 pub struct Assembly {
     metadata: Metadata,

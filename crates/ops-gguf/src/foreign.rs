@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 ///
 /// ```
 /// let pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n";
-/// assert!(ops_gguf::ForeignFile::of(pointer).unwrap().name.contains("Git LFS"));
-/// assert!(ops_gguf::ForeignFile::of(b"GGUF\x03\0\0\0").is_none());
+/// assert!(rocm_ops::gguf::ForeignFile::of(pointer).unwrap().name.contains("Git LFS"));
+/// assert!(rocm_ops::gguf::ForeignFile::of(b"GGUF\x03\0\0\0").is_none());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 /// unknown and its data is not accessible.
 ///
 /// ```
-/// use ops_gguf::GgmlType;
+/// use rocm_ops::gguf::GgmlType;
 ///
 /// assert_eq!(GgmlType::Q8_0.name(), Some("q8_0"));
 /// assert_eq!(GgmlType::from_name("q4_k"), Some(GgmlType::Q4_K));

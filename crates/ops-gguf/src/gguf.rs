@@ -18,7 +18,7 @@ use crate::tensor::{Tensor, TensorInfo};
 /// data range against all others. It does not access the tensors' data.
 ///
 /// ```no_run
-/// use ops_gguf::Gguf;
+/// use rocm_ops::gguf::Gguf;
 ///
 /// let gguf = Gguf::open("model.gguf")?;
 /// println!("{} with {} blocks", gguf.metadata().architecture()?, gguf.metadata().arch_u32("block_count")?);
@@ -28,7 +28,7 @@ use crate::tensor::{Tensor, TensorInfo};
 /// let norm = gguf.tensor("output_norm.weight")?.data::<f32>()?; // shares the memory
 /// drop(gguf);
 /// println!("{}", norm[0]);
-/// # Ok::<(), ops_gguf::Error>(())
+/// # Ok::<(), rocm_ops::gguf::Error>(())
 /// ```
 pub struct Gguf {
     front: Front,
@@ -72,13 +72,13 @@ impl Gguf {
     /// As [`Gguf::open`].
     ///
     /// ```compile_fail,E0133
-    /// let gguf = ops_gguf::Gguf::map("model.gguf")?; // `unsafe` is missing
-    /// # Ok::<(), ops_gguf::Error>(())
+    /// let gguf = rocm_ops::gguf::Gguf::map("model.gguf")?; // `unsafe` is missing
+    /// # Ok::<(), rocm_ops::gguf::Error>(())
     /// ```
     /// ```no_run
     /// // SAFETY: the file is installed with the program, and updates rename a new one over it.
-    /// let gguf = unsafe { ops_gguf::Gguf::map("/usr/share/models/model.gguf")? };
-    /// # Ok::<(), ops_gguf::Error>(())
+    /// let gguf = unsafe { rocm_ops::gguf::Gguf::map("/usr/share/models/model.gguf")? };
+    /// # Ok::<(), rocm_ops::gguf::Error>(())
     /// ```
     pub unsafe fn map(path: impl AsRef<Path>) -> Result<Self> {
         // SAFETY: the caller upholds the contract.

@@ -21,7 +21,7 @@
 //! for little-endian machines.
 //!
 //! ```
-//! use ops_gguf::{Gguf, GgmlType, Writer};
+//! use rocm_ops::gguf::{Gguf, GgmlType, Writer};
 //!
 //! # let path = std::env::temp_dir().join(format!("ops-gguf-doc-{}.gguf", std::process::id()));
 //! let mut writer = Writer::new();
@@ -38,7 +38,7 @@
 //! drop(gguf);
 //! assert_eq!(norm[..], [1.0, 2.0, 3.0, 4.0]);
 //! # std::fs::remove_file(&path).unwrap();
-//! # Ok::<(), ops_gguf::Error>(())
+//! # Ok::<(), rocm_ops::gguf::Error>(())
 //! ```
 
 #[cfg(target_endian = "big")]

@@ -18,7 +18,7 @@ mod value;
 /// fits, because writers use different widths.
 ///
 /// ```
-/// use ops_gguf::Metadata;
+/// use rocm_ops::gguf::Metadata;
 ///
 /// let mut meta = Metadata::new();
 /// meta.set("general.architecture", "llama")?;
@@ -30,7 +30,7 @@ mod value;
 /// assert_eq!(meta.find::<f32>("llama.rope.scaling.factor")?, None);
 /// let error = meta.u32("llama.rope.freq_base").unwrap_err();
 /// assert_eq!(error.to_string(), "metadata key `llama.rope.freq_base`: got f32 10000.0, wanted u32");
-/// # Ok::<(), ops_gguf::Error>(())
+/// # Ok::<(), rocm_ops::gguf::Error>(())
 /// ```
 #[derive(Clone, Default)]
 pub struct Metadata {

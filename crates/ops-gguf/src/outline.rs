@@ -17,11 +17,11 @@ const FIRST_READ: u64 = 1 << 20;
 /// tensor data, so the file may be larger than this machine's memory.
 ///
 /// ```no_run
-/// let outline = ops_gguf::Outline::open("model.gguf")?;
+/// let outline = rocm_ops::gguf::Outline::open("model.gguf")?;
 /// for tensor in outline.tensors() {
 ///     println!("{:40} {:6} {:?}", tensor.name(), tensor.ggml_type().to_string(), tensor.dims());
 /// }
-/// # Ok::<(), ops_gguf::Error>(())
+/// # Ok::<(), rocm_ops::gguf::Error>(())
 /// ```
 pub struct Outline {
     front: Front,

@@ -30,7 +30,7 @@ const PART: usize = 1 << 20;
 /// iq4_nl for q2_k, q3_k and iq4_xs. A row whose length is not a multiple of 32 becomes f16.
 ///
 /// ```
-/// use ops_gguf::{Gguf, GgmlType, Mixture, Quantizer, Writer};
+/// use rocm_ops::gguf::{Gguf, GgmlType, Mixture, Quantizer, Writer};
 ///
 /// # let folder = std::env::temp_dir();
 /// # let name = |what: &str| folder.join(format!("ops-gguf-quantizer-{what}-{}.gguf", std::process::id()));
@@ -43,7 +43,7 @@ const PART: usize = 1 << 20;
 /// body.commit()?;
 ///
 /// let quantizer = Quantizer::open(&from, Mixture::from_name("q4_k_m").unwrap())?;
-/// quantizer.write(&ops_cpu::Cpu::new(), &to, |_| ())?;
+/// quantizer.write(&rocm_ops::Cpu::new(), &to, |_| ())?;
 /// assert_eq!(Gguf::open(&to)?.tensor("blk.0.ffn_up.weight")?.ggml_type(), GgmlType::Q4_K);
 /// # std::fs::remove_file(&from)?;
 /// # std::fs::remove_file(&to)?;

@@ -37,13 +37,13 @@ mod vocab;
 ///
 /// ```
 /// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/tiny-llama-kjv-q8_0.gguf");
-/// let gguf = ops_gguf::Gguf::open(path)?;
+/// let gguf = rocm_ops::gguf::Gguf::open(path)?;
 /// let tokenizer = gguf.tokenizer()?;
 ///
 /// let ids = tokenizer.encode("In the beginning")?;
 /// assert_eq!(ids[0], tokenizer.bos().unwrap()); // the metadata asks for it
 /// assert_eq!(tokenizer.decode(&ids)?, "In the beginning");
-/// # Ok::<(), ops_gguf::Error>(())
+/// # Ok::<(), rocm_ops::gguf::Error>(())
 /// ```
 pub struct Tokenizer {
     vocab: Vocab,
@@ -95,7 +95,7 @@ struct SpecialIds {
 /// Options for encoding. By default, BOS and EOS follow the metadata, and control tokens are encoded as plain text.
 ///
 /// ```
-/// use ops_gguf::EncodeOptions;
+/// use rocm_ops::gguf::EncodeOptions;
 ///
 /// let middle_of_a_text = EncodeOptions { bos: Some(false), eos: Some(false), ..Default::default() };
 /// let rendered_chat = EncodeOptions { special: true, ..Default::default() };

@@ -12,9 +12,9 @@ use std::sync::Arc;
 /// on host memory uses the file's own memory where it can.
 ///
 /// ```
-/// use ops_core::{Backend, ops::*};
-/// use ops_cpu::Cpu;
-/// use ops_gguf::{Gguf, GgmlType, Weights, Writer};
+/// use rocm_ops::{Backend, ops::*};
+/// use rocm_ops::Cpu;
+/// use rocm_ops::gguf::{Gguf, GgmlType, Weights, Writer};
 ///
 /// # let path = std::env::temp_dir().join(format!("ops-gguf-weights-{}.gguf", std::process::id()));
 /// let mut writer = Writer::new();
@@ -70,9 +70,9 @@ impl<'g, B: Backend> Weights<'g, B> {
     /// extents count as rows.
     ///
     /// ```
-    /// # use ops_core::Backend;
-    /// # use ops_gguf::{Gguf, GgmlType, Weights, Writer};
-    /// # let cpu = ops_cpu::Cpu::new();
+    /// # use rocm_ops::Backend;
+    /// # use rocm_ops::gguf::{Gguf, GgmlType, Weights, Writer};
+    /// # let cpu = rocm_ops::Cpu::new();
     /// let mut writer = Writer::new();
     /// writer.tensor("blk.0.ffn_up_exps.weight", GgmlType::F32, &[2, 1, 3])?;
     /// let mut body = writer.write_to(Vec::new())?;
@@ -93,9 +93,9 @@ impl<'g, B: Backend> Weights<'g, B> {
     /// each head in a matrix that holds several parts head by head. More than one group is copied.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # use ops_gguf::{Gguf, GgmlType, Weights, Writer};
-    /// # let cpu = ops_cpu::Cpu::new();
+    /// # use rocm_ops::{Backend, ops::*};
+    /// # use rocm_ops::gguf::{Gguf, GgmlType, Weights, Writer};
+    /// # let cpu = rocm_ops::Cpu::new();
     /// // Query and gate of a head, then those of the next head.
     /// let mut writer = Writer::new();
     /// writer.tensor("blk.0.attn_q.weight", GgmlType::F32, &[4, 1])?;
@@ -137,9 +137,9 @@ impl<'g, B: Backend> Weights<'g, B> {
     /// gives the products with all of them.
     ///
     /// ```
-    /// # use ops_core::Backend;
-    /// # use ops_gguf::{Gguf, GgmlType, Weights, Writer};
-    /// # let cpu = ops_cpu::Cpu::new();
+    /// # use rocm_ops::Backend;
+    /// # use rocm_ops::gguf::{Gguf, GgmlType, Weights, Writer};
+    /// # let cpu = rocm_ops::Cpu::new();
     /// let mut writer = Writer::new();
     /// writer.tensor("blk.0.attn_q.weight", GgmlType::F32, &[1, 2])?.tensor("blk.0.attn_k.weight", GgmlType::F32, &[1, 2])?;
     /// let mut body = writer.write_to(Vec::new())?;
@@ -148,7 +148,7 @@ impl<'g, B: Backend> Weights<'g, B> {
     /// let gguf = Gguf::from_bytes(body.finish()?)?;
     /// let both = Weights::new(&cpu, &gguf).joined(&["blk.0.attn_q.weight", "blk.0.attn_k.weight"], [1, 2])?;
     /// assert_eq!(both.dims(), [2, 2]);
-    /// # Ok::<(), ops_gguf::Error>(())
+    /// # Ok::<(), rocm_ops::gguf::Error>(())
     /// ```
     ///
     /// # Errors

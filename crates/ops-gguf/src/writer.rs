@@ -29,7 +29,7 @@ const MAX_ALIGNMENT: usize = 1 << 16;
 /// memory.
 ///
 /// ```
-/// use ops_gguf::{Gguf, GgmlType, Writer};
+/// use rocm_ops::gguf::{Gguf, GgmlType, Writer};
 ///
 /// let mut writer = Writer::new();
 /// writer.set("general.architecture", "llama")?;
@@ -42,7 +42,7 @@ const MAX_ALIGNMENT: usize = 1 << 16;
 /// let tensor = gguf.tensor("token_embd.weight")?;
 /// assert_eq!(tensor.dims(), [2, 3]);
 /// assert_eq!(tensor.view::<f32>()?[4], 5.0);
-/// # Ok::<(), ops_gguf::Error>(())
+/// # Ok::<(), rocm_ops::gguf::Error>(())
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Writer {

@@ -17,16 +17,16 @@ mod tests;
 /// A conversation, which the model's own template turns into a prompt.
 ///
 /// ```no_run
-/// use ops_models::{Chat, GenerateOptions, TextModel};
+/// use rocm_ops::models::{Chat, GenerateOptions, TextModel};
 ///
-/// let (cpu, file) = (ops_cpu::Cpu::new(), ops_models::open("Qwen3-0.6B")?);
+/// let (cpu, file) = (rocm_ops::Cpu::new(), rocm_ops::models::open("Qwen3-0.6B")?);
 /// let model = TextModel::<f32, _>::load(&cpu, &file, 4096)?;
 /// let chat = Chat::new().message("system", "Be brief.").message("user", "Name three rivers.");
 /// let prompt = chat.tokens(&file.tokenizer()?)?;
 /// for token in model.generate(&cpu, &prompt, GenerateOptions::default())? {
 ///     print!("{}", token?.text);
 /// }
-/// # Ok::<(), ops_models::Error>(())
+/// # Ok::<(), rocm_ops::models::Error>(())
 /// ```
 ///
 /// The template comes with the model and is not trusted: it runs within limits of time and memory (`docs/run-your-model.md`).
@@ -49,9 +49,9 @@ impl Chat {
     /// with a role, a content, and what else the template reads, such as calls of tools.
     ///
     /// ```
-    /// let chat = ops_models::Chat::from_json(r#"[{"role": "user", "content": "Hi"}]"#)?;
-    /// assert!(ops_models::Chat::from_json("{}").is_err());
-    /// # Ok::<(), ops_models::Error>(())
+    /// let chat = rocm_ops::models::Chat::from_json(r#"[{"role": "user", "content": "Hi"}]"#)?;
+    /// assert!(rocm_ops::models::Chat::from_json("{}").is_err());
+    /// # Ok::<(), rocm_ops::models::Error>(())
     /// ```
     ///
     /// # Errors

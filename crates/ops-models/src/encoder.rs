@@ -35,13 +35,13 @@ pub(crate) fn dense_name(i: usize) -> String {
 /// All tokens have type 0, as in a single text.
 ///
 /// ```no_run
-/// use ops_models::Encoder;
+/// use rocm_ops::models::Encoder;
 ///
-/// let (cpu, model) = (ops_cpu::Cpu::new(), ops_models::open("all-MiniLM-L6-v2")?);
+/// let (cpu, model) = (rocm_ops::Cpu::new(), rocm_ops::models::open("all-MiniLM-L6-v2")?);
 /// let encoder = Encoder::<f32, _>::load(&cpu, &model)?;
 /// let embeddings = encoder.embed(&cpu, &[&[101, 7592, 102], &[101, 2088, 2651, 102]])?;
 /// assert_eq!(embeddings[0].len(), encoder.config().dim);
-/// # Ok::<(), ops_models::Error>(())
+/// # Ok::<(), rocm_ops::models::Error>(())
 /// ```
 pub struct Encoder<T: Float, B: Backend> {
     config: EncoderConfig,

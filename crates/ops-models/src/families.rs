@@ -76,7 +76,7 @@ static LIST: [Family; 23] = [
 /// The architectures supported by this crate, as GGUF files name them.
 ///
 /// ```
-/// assert!(ops_models::families().any(|name| name == "qwen3"));
+/// assert!(rocm_ops::models::families().any(|name| name == "qwen3"));
 /// ```
 pub fn families() -> impl Iterator<Item = &'static str> {
     LIST.iter().filter(|family| family.generates).map(|family| family.name)

@@ -25,7 +25,7 @@ mod tokenizer;
 /// The kinds of decoder that folders may hold, as `model_type` in `config.json` names them.
 ///
 /// ```
-/// assert!(ops_models::folder_families().any(|name| name == "qwen3_moe"));
+/// assert!(rocm_ops::models::folder_families().any(|name| name == "qwen3_moe"));
 /// ```
 pub fn folder_families() -> impl Iterator<Item = &'static str> {
     model_kinds().flat_map(|kind| kind.folders)
@@ -50,7 +50,7 @@ pub struct ModelKind {
 /// The kinds of decoder that this crate runs.
 ///
 /// ```
-/// let kind = ops_models::model_kinds().find(|kind| kind.architecture == "gemma3n").unwrap();
+/// let kind = rocm_ops::models::model_kinds().find(|kind| kind.architecture == "gemma3n").unwrap();
 /// assert_eq!(kind.folders, ["gemma3n_text", "gemma3n"]);
 /// ```
 pub fn model_kinds() -> impl Iterator<Item = ModelKind> {
@@ -69,11 +69,11 @@ pub fn model_kinds() -> impl Iterator<Item = ModelKind> {
 /// `tokenizer.json`. Files are read into memory.
 ///
 /// ```no_run
-/// use ops_models::Decoder;
+/// use rocm_ops::models::Decoder;
 ///
-/// let (cpu, model) = (ops_cpu::Cpu::new(), ops_models::open("Qwen3-0.6B")?);
+/// let (cpu, model) = (rocm_ops::Cpu::new(), rocm_ops::models::open("Qwen3-0.6B")?);
 /// let decoder = Decoder::<f32, _>::load(&cpu, &model, 512)?;
-/// # Ok::<(), ops_models::Error>(())
+/// # Ok::<(), rocm_ops::models::Error>(())
 /// ```
 ///
 /// # Errors
@@ -132,9 +132,9 @@ pub fn open_with(
 /// How a model is opened, for callers that need more than [`open`].
 ///
 /// ```no_run
-/// let model = ops_models::OpenOptions::new().allow_unknown_options(true).open("Qwen3-0.6B")?;
-/// ops_models::warnings(&model).iter().for_each(|warning| eprintln!("{warning}"));
-/// # Ok::<(), ops_models::Error>(())
+/// let model = rocm_ops::models::OpenOptions::new().allow_unknown_options(true).open("Qwen3-0.6B")?;
+/// rocm_ops::models::warnings(&model).iter().for_each(|warning| eprintln!("{warning}"));
+/// # Ok::<(), rocm_ops::models::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OpenOptions {

@@ -20,15 +20,15 @@ pub use text::{Finish, Token};
 /// A decoder with its tokenizer: text in, text out.
 ///
 /// ```no_run
-/// use ops_models::{GenerateOptions, TextModel};
+/// use rocm_ops::models::{GenerateOptions, TextModel};
 ///
-/// let (cpu, file) = (ops_cpu::Cpu::new(), ops_models::open("Qwen3-0.6B")?);
+/// let (cpu, file) = (rocm_ops::Cpu::new(), rocm_ops::models::open("Qwen3-0.6B")?);
 /// let model = TextModel::<f32, _>::load(&cpu, &file, 4096)?;
 /// let options = GenerateOptions { max_tokens: 64, stop: vec!["\n\n".into()], ..Default::default() };
 /// for token in model.generate(&cpu, "Once upon a time", options)? {
 ///     print!("{}", token?.text);
 /// }
-/// # Ok::<(), ops_models::Error>(())
+/// # Ok::<(), rocm_ops::models::Error>(())
 /// ```
 ///
 /// [`generate`](Self::generate) continues one text, [`Generation::step`] several at once, and [`batch`](Self::batch) many, which join

@@ -20,14 +20,14 @@
 //! the model's template (feature `chat`). Both features are on by default. [`SafeTensors`] reads weights of your own.
 //!
 //! ```no_run
-//! use ops_gguf::Gguf;
-//! use ops_models::Decoder;
+//! use rocm_ops::gguf::Gguf;
+//! use rocm_ops::models::Decoder;
 //!
-//! let (cpu, gguf) = (ops_cpu::Cpu::new(), Gguf::open("model.gguf")?);
+//! let (cpu, gguf) = (rocm_ops::Cpu::new(), Gguf::open("model.gguf")?);
 //! let model = Decoder::<f32, _>::load(&cpu, &gguf, 512)?;
 //! let mut state = model.state(&cpu, 512)?;
 //! let logits = model.forward(&cpu, &mut state, &[1, 2, 3])?; // for the token after these
-//! # Ok::<(), ops_models::Error>(())
+//! # Ok::<(), rocm_ops::models::Error>(())
 //! ```
 //!
 //! # Decoder

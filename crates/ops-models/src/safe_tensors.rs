@@ -12,9 +12,9 @@ use std::sync::Arc;
 /// The tensors of a safetensors file, or of all files in a folder, by name: for weights of your own model.
 ///
 /// ```
-/// use ops_core::{AnyOf, Backend, TensorOf, ops::*};
-/// use ops_cpu::Cpu;
-/// use ops_models::SafeTensors;
+/// use rocm_ops::{AnyOf, Backend, TensorOf, ops::*};
+/// use rocm_ops::Cpu;
+/// use rocm_ops::models::SafeTensors;
 ///
 /// # let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/folders/llama");
 /// let cpu = Cpu::new();

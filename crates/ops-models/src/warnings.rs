@@ -9,11 +9,11 @@ pub(crate) const EMBEDDING: &str = "this is an embedding model, made to turn a t
 /// Warnings about a model: what was noticed when its folder was opened, and what its metadata lacks. Empty for most models.
 ///
 /// ```no_run
-/// let model = ops_models::open("model.gguf")?;
-/// for warning in ops_models::warnings(&model) {
+/// let model = rocm_ops::models::open("model.gguf")?;
+/// for warning in rocm_ops::models::warnings(&model) {
 ///     eprintln!("warning: {warning}");
 /// }
-/// # Ok::<(), ops_models::Error>(())
+/// # Ok::<(), rocm_ops::models::Error>(())
 /// ```
 pub fn warnings(model: &Gguf) -> Vec<String> {
     let mut all = origin::warnings(model.metadata());

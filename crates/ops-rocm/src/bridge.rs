@@ -6,8 +6,8 @@
 //! argument lists.
 //!
 //! ```no_run
-//! use ops_core::ops::{NormOps, RmsNorm};
-//! use ops_rocm::bridge::Bridge;
+//! use rocm_ops::ops::{NormOps, RmsNorm};
+//! use rocm_ops::rocm::bridge::Bridge;
 //! use rocm_rs::hip::{Device, DeviceMemory};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -4,14 +4,14 @@
 //! `Result`, and the types of this module own their handles and keep alive what those need.
 //!
 //! ```no_run
-//! use ops_rocm::hip::{Device, DeviceMemory};
+//! use rocm_ops::rocm::hip::{Device, DeviceMemory};
 //!
 //! let device = Device::open_default()?;
 //! let stream = device.stream()?;
 //! let mut memory = DeviceMemory::new(&stream, 1024)?;
 //! memory.write(&stream, 0, &[7; 1024])?;
 //! assert_eq!(memory.read(&stream, 0, 1024)?, [7; 1024]);
-//! # Ok::<(), ops_rocm::hip::Error>(())
+//! # Ok::<(), rocm_ops::rocm::hip::Error>(())
 //! ```
 //!
 //! # Layers

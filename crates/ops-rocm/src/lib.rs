@@ -8,8 +8,8 @@
 //! [`Decision`].
 //!
 //! ```no_run
-//! # use ops_core::{Layout, Operand, Operands, Role, DType, ops::{Softmax, SoftmaxOps}, Backend};
-//! use ops_rocm::{Policy, Rocm};
+//! use rocm_ops::prelude::*;
+//! use rocm_ops::rocm::{Policy, Rocm};
 //!
 //! let gpu = Rocm::builder().policy(Policy::new().order("softmax", ["miopen", "hip"])).build()?;
 //! let x = gpu.zeros::<f32>(&[4, 1000])?;
@@ -17,7 +17,7 @@
 //! for decision in gpu.decisions() {
 //!     println!("{decision}");
 //! }
-//! # Ok::<(), ops_core::Error>(())
+//! # Ok::<(), rocm_ops::Error>(())
 //! ```
 //!
 //! [`hip`] is the layer below: devices, streams, events, memory, modules and launches over the HIP runtime.

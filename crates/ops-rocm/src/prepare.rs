@@ -74,8 +74,8 @@ impl Rocm {
     /// milliseconds.
     ///
     /// ```no_run
-    /// use ops_core::{Backend, f16, ops::{LinearOps, RmsNorm, NormOps}};
-    /// use ops_rocm::Rocm;
+    /// use rocm_ops::{Backend, f16, ops::{LinearOps, RmsNorm, NormOps}};
+    /// use rocm_ops::rocm::Rocm;
     ///
     /// let gpu = Rocm::new()?;
     /// let (weight, scale) = (gpu.zeros::<f16>(&[4096, 4096])?, gpu.zeros::<f32>(&[4096])?);
@@ -84,10 +84,10 @@ impl Rocm {
     ///         let x = gpu.zeros::<f16>(&[tokens, 4096])?;
     ///         gpu.linear(&gpu.rms_norm(&x, &scale, RmsNorm::eps(1e-5))?, &weight)?;
     ///     }
-    ///     Ok::<(), ops_core::Error>(())
+    ///     Ok::<(), rocm_ops::Error>(())
     /// })?;
     /// println!("{prepared}"); // 4 units of kernels for gfx1100 ready in 3.1 s: 4 compiled
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     ///
     /// # Errors

@@ -14,8 +14,8 @@ use ops_core::{Reason, Replay};
 /// policy that makes `hip` compute that op.
 ///
 /// ```no_run
-/// use ops_core::{Backend, Replay, ops::*};
-/// use ops_rocm::Rocm;
+/// use rocm_ops::{Backend, Replay, ops::*};
+/// use rocm_ops::rocm::Rocm;
 ///
 /// let gpu = Rocm::new()?;
 /// let mut count = gpu.tensor(&[1], &[0.0_f32])?;
@@ -24,7 +24,7 @@ use ops_core::{Reason, Replay};
 ///     gpu.replay(&graph)?;
 /// }
 /// assert_eq!(count.to_vec(&gpu)?, [100.0]);
-/// # Ok::<(), ops_core::Error>(())
+/// # Ok::<(), rocm_ops::Error>(())
 /// ```
 impl Replay for Rocm {
     type Graph = Graph;

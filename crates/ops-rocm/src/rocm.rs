@@ -17,15 +17,15 @@ use std::sync::Arc;
 /// [`explain`](Rocm::explain) and [`decisions`](Rocm::decisions).
 ///
 /// ```no_run
-/// use ops_core::{Backend, ops::{NormOps, RmsNorm}};
-/// use ops_rocm::Rocm;
+/// use rocm_ops::prelude::*;
+/// use rocm_ops::rocm::Rocm;
 ///
 /// let gpu = Rocm::new()?;
 /// let x = gpu.tensor(&[2, 4], &[1.0f32; 8])?;
 /// let weight = gpu.tensor(&[4], &[1.0f32; 4])?;
 /// let y = gpu.rms_norm(x.as_ref(), weight.as_ref(), RmsNorm::eps(1e-5))?;
 /// println!("{:?}", y.as_ref().to_vec(&gpu)?);
-/// # Ok::<(), ops_core::Error>(())
+/// # Ok::<(), rocm_ops::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Rocm {

@@ -11,6 +11,8 @@ use std::io::{BufRead, Write};
 use std::time::{Duration, Instant};
 
 mod embed;
+#[allow(dead_code)]
+mod tasks;
 
 type Run = Box<dyn FnMut() -> Result<()>>;
 

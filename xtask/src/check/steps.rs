@@ -150,6 +150,8 @@ pub(super) const STEPS: &[Step] = &[
             "--example",
             "custom_op",
             "--example",
+            "logger",
+            "--example",
             "checked",
             "--example",
             "batch",
@@ -162,6 +164,7 @@ pub(super) const STEPS: &[Step] = &[
     step("example quickstart", 5, &["target/debug/examples/quickstart"]),
     step("example third_backend", 5, &["target/debug/examples/third_backend"]),
     step("example custom_op", 5, &["target/debug/examples/custom_op"]),
+    step("example logger", 5, &["target/debug/examples/logger"]),
     step("example checked", 10, &["target/debug/examples/checked"]),
     step("example batch", 5, &["target/debug/examples/batch"]),
     step(

@@ -10,16 +10,16 @@ use std::time::{Duration, Instant};
 /// the time to enqueue it.
 ///
 /// ```
-/// # use ops_cpu::Cpu;
-/// use ops_core::combine::Timed;
-/// use ops_core::{Backend, ops::*};
+/// # use rocm_ops::Cpu;
+/// use rocm_ops::combine::Timed;
+/// use rocm_ops::{Backend, ops::*};
 ///
 /// let timed = Timed::new(Cpu::new());
 /// let x = timed.tensor(&[2], &[1.0_f32, 2.0])?;
 /// timed.silu(timed.add(&x, &x)?)?;
 /// let ops: Vec<_> = timed.times().iter().map(|time| (time.op, time.calls)).collect();
 /// assert_eq!(ops, [("add", 1), ("silu", 1)]);
-/// # Ok::<(), ops_core::Error>(())
+/// # Ok::<(), rocm_ops::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Timed<B> {

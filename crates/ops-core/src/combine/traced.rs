@@ -11,9 +11,10 @@ use std::sync::Arc;
 /// Operands are copied before the call, because it may overwrite them; which ones are copied is the recorder's choice.
 ///
 /// ```
-/// # use ops_cpu::Cpu;
-/// use ops_core::combine::{Traced, TracedCall, Recorder};
-/// use ops_core::{Backend, Operand, Result, ops::*};
+/// # use rocm_ops::Cpu;
+/// use rocm_ops::combine::{Traced, TracedCall, Recorder};
+/// use rocm_ops::{Backend, Result, ops::*};
+/// use rocm_ops::backend::Operand;
 /// use std::sync::{Arc, Mutex};
 ///
 /// #[derive(Default)]
@@ -33,7 +34,7 @@ use std::sync::Arc;
 /// let x = recorded.tensor(&[1, 2], &[1.0_f32, 2.0])?;
 /// recorded.softmax(recorded.add(&x, &x)?, -1)?;
 /// assert_eq!(*names.0.lock().unwrap(), ["add []", r#"softmax [("axis", Axis(-1))]"#]);
-/// # Ok::<(), ops_core::Error>(())
+/// # Ok::<(), rocm_ops::Error>(())
 /// ```
 #[derive(Clone)]
 pub struct Traced<B> {

@@ -46,7 +46,7 @@ pub struct ErrorBudget {
 /// The constructors take sizes from the block type, so the numbers always match it.
 ///
 /// ```
-/// use ops_core::{DType, quant::BlockQ8_0};
+/// use rocm_ops::{DType, quant::BlockQ8_0};
 ///
 /// let DType::Block(info) = DType::of::<BlockQ8_0>() else { unreachable!("a block format") };
 /// assert_eq!((info.name(), info.values(), info.bytes()), ("q8_0", 32, 34));

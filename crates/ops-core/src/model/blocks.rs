@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// which all use the same blocks. The caller decides which sequence to drop when the blocks run out.
 ///
 /// ```
-/// use ops_core::model::Blocks;
+/// use rocm_ops::model::Blocks;
 ///
 /// let blocks = Blocks::new(3, 4)?; // 3 blocks of 4 tokens
 /// let mut text = blocks.sequence();
@@ -28,7 +28,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// assert_eq!((text.len(), blocks.free()), (6, 0));
 /// drop(other);
 /// assert_eq!(blocks.free(), 1);
-/// # Ok::<(), ops_core::Error>(())
+/// # Ok::<(), rocm_ops::Error>(())
 /// ```
 ///
 /// A model with recurrent layers also has a budget of *memories*, each of which is what these layers keep of one text

@@ -94,13 +94,13 @@ impl<S: Space, T: Float> KvCache<S, T> {
     /// [`Error::Param`] if `dv` is more than `d`; as [`Backend::zeros`].
     ///
     /// ```
-    /// # use ops_core::{Backend, model::KvCache};
-    /// # let b = ops_cpu::Cpu::new();
+    /// # use rocm_ops::{Backend, model::KvCache};
+    /// # let b = rocm_ops::Cpu::new();
     /// let mut cache = KvCache::latent(&b, [1, 1, 8, 3], 2)?;
     /// let keys = b.tensor(&[1, 1, 1, 3], &[1.0f32, 2.0, 3.0])?;
     /// cache.append_keys(&b, &keys)?;
     /// assert_eq!(cache.values()?.dims(), [1, 1, 1, 2]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     pub fn latent<B: Backend<Space = S>>(backend: &B, dims: [usize; 4], dv: usize) -> Result<Self> {
         let values = Values::of_keys("KvCache::latent", dims[3], dv)?;

@@ -34,8 +34,8 @@ impl<S: Space> Memories<'_, S> {
     /// Calls `run` with these memories out of `all`, in this order.
     ///
     /// ```
-    /// # use ops_core::{Backend, model::Memories, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// # use rocm_ops::{Backend, model::Memories, ops::*};
+    /// # let b = rocm_ops::Cpu::new();
     /// let mut all = b.tensor(&[3, 1], &[1.0f32, 2.0, 3.0])?;
     /// let ids = b.tensor(&[2], &[2u32, 0])?;
     /// Memories::Listed(ids.as_ref()).update(&b, &mut all, |two| {
@@ -43,7 +43,7 @@ impl<S: Space> Memories<'_, S> {
     ///     b.affine_inplace(two, 2.0, 1.0)
     /// })?;
     /// assert_eq!(all.to_vec(&b)?, [3.0, 2.0, 7.0]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     ///
     /// # Errors

@@ -16,8 +16,8 @@ use crate::{AsAny, AsView, Backend, Error, Float, Layout, Result, Space, Tensor,
 /// ([`latent`](PagedCache::latent)).
 ///
 /// ```
-/// # use ops_core::{Backend, model::{Blocks, PagedCache}, ops::*};
-/// # let b = ops_cpu::Cpu::new();
+/// # use rocm_ops::{Backend, model::{Blocks, PagedCache}, ops::*};
+/// # let b = rocm_ops::Cpu::new();
 /// let blocks = Blocks::new(4, 2)?; // 4 blocks of 2 tokens
 /// let mut cache = PagedCache::new(&b, [4, 2, 1, 1])?; // one head of one feature
 /// let mut text = blocks.sequence();
@@ -34,7 +34,7 @@ use crate::{AsAny, AsView, Backend, Error, Float, Layout, Result, Space, Tensor,
 /// let paging = Paging { block_table: &table, lengths: &lengths, cu_q: &cu_q };
 /// let o = b.attention_paged(&q, cache.keys(), cache.values()?, paging, AttentionExtras::new(), Attention::causal())?;
 /// assert_eq!(o.to_vec(&b)?, [3.0]);
-/// # Ok::<(), ops_core::Error>(())
+/// # Ok::<(), rocm_ops::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct PagedCache<S: Space, T: Float> {

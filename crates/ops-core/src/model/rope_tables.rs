@@ -58,15 +58,15 @@ pub enum RopeScaling {
 /// Cosines and sines, `[tokens, d/2]` each, row-major, of any float type.
 ///
 /// ```
-/// use ops_core::model::{RopeScaling, RopeTables};
+/// use rocm_ops::model::{RopeScaling, RopeTables};
 ///
 /// let tables = RopeTables::<f64>::new(8, 4, 10_000.0, &RopeScaling::None)?;
 /// assert_eq!(tables.dims, [8, 2]);
 /// // Token 3, the first frequency, which is 1.
 /// assert_eq!((tables.cos[3 * 2], tables.sin[3 * 2]), (3f64.cos(), 3f64.sin()));
-/// let (cos, sin) = tables.upload(&ops_cpu::Cpu::new())?;
+/// let (cos, sin) = tables.upload(&rocm_ops::Cpu::new())?;
 /// assert_eq!((cos.dims(), sin.dims()), (&[8, 2][..], &[8, 2][..]));
-/// # Ok::<(), ops_core::Error>(())
+/// # Ok::<(), rocm_ops::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct RopeTables<T: Float = f32> {

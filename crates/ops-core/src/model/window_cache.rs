@@ -14,8 +14,8 @@ use crate::{AsView, Backend, Error, Float, Result, Space, Tensor, TensorRef};
 /// happens at most once every `window` tokens or once per step, whichever is longer.
 ///
 /// ```
-/// # use ops_core::{Backend, model::WindowCache};
-/// # let b = ops_cpu::Cpu::new();
+/// # use rocm_ops::{Backend, model::WindowCache};
+/// # let b = rocm_ops::Cpu::new();
 /// // A token sees itself and the one before it. Steps are of one token.
 /// let mut cache = WindowCache::new(&b, [1, 1, 1], 2, 1)?;
 /// for n in 0..5 {
@@ -23,7 +23,7 @@ use crate::{AsView, Backend, Error, Float, Result, Space, Tensor, TensorRef};
 ///     cache.append(&b, &key, &key)?;
 /// }
 /// assert_eq!((cache.len(), cache.keys()?.to_vec(&b)?), (5, vec![3.0, 4.0]));
-/// # Ok::<(), ops_core::Error>(())
+/// # Ok::<(), rocm_ops::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct WindowCache<S: Space, T: Float> {

@@ -185,8 +185,8 @@ pub trait AttentionMethods: Backend {
     /// [`Error::Shape`], [`Error::Broadcast`], [`Error::Param`] and any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// // One head, one query, two keys: both count the same.
     /// let q = b.tensor(&[1, 1, 1, 2], &[1.0f32, 0.0])?;
     /// let k = b.tensor(&[1, 1, 2, 2], &[0.0f32, 1.0, 0.0, 2.0])?;
@@ -195,7 +195,7 @@ pub trait AttentionMethods: Backend {
     /// let mask = b.tensor(&[1, 2], &[0u8, 1])?;
     /// let o = b.attention_with(&q, &k, &v, AttentionExtras::new().mask(&mask), Attention::full())?;
     /// assert_eq!(o.to_vec(&b)?, [3.0, 4.0]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn attention_with<T: Float>(
         &self,
@@ -239,8 +239,8 @@ pub trait AttentionMethods: Backend {
     /// [`Error::Shape`], [`Error::Broadcast`], [`Error::Param`] and any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// let q = b.tensor(&[1, 1, 1, 2], &[1.0f32, 0.0])?;
     /// let k = b.tensor(&[1, 1, 1, 2], &[0.0f32, 1.0])?;
     /// let v = b.tensor(&[1, 1, 1, 1], &[6.0f32])?;
@@ -249,7 +249,7 @@ pub trait AttentionMethods: Backend {
     /// let (o, lse) = b.attention_lse(&q, &k, &v, AttentionExtras::new().sinks(&sinks), Attention::full())?;
     /// assert_eq!((o.dims(), o.to_vec(&b)?), (&[1, 1, 1, 1][..], vec![3.0]));
     /// assert!((lse.to_vec(&b)?[0] - 2.0f32.ln()).abs() < 1e-6);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn attention_lse<T: Float>(
         &self,

@@ -8,7 +8,7 @@ use crate::{Error, Layout, MAX_RANK, Result, Shape};
 /// set reduces nothing.
 ///
 /// ```
-/// use ops_core::ops::Axes;
+/// use rocm_ops::ops::Axes;
 ///
 /// let last = Axes::from(-1);
 /// let two = Axes::from([0, 2]).keep_dims();

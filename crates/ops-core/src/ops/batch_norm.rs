@@ -58,14 +58,14 @@ pub trait BatchNormMethods: Backend {
     /// [`Error::Shape`](crate::Error::Shape), [`Error::DType`](crate::Error::DType) and any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// // Two channels of two values each.
     /// let x = b.tensor(&[1, 2, 2], &[1.0f32, 3.0, 10.0, 30.0])?;
     /// let (mean, var) = (b.tensor(&[2], &[1.0f32, 20.0])?, b.tensor(&[2], &[4.0f32, 25.0])?);
     /// let y = b.batch_norm(&x, ScaleShift::NONE, &mean, &var, 0.0)?;
     /// assert_eq!(y.to_vec(&b)?, [0.0, 1.0, -2.0, 2.0]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn batch_norm<T: Float>(
         &self,

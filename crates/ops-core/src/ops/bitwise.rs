@@ -2,9 +2,7 @@
 use super::broadcast;
 use super::declare::{family, methods, methods_of_two, ops};
 use crate::error::About;
-use crate::{
-    AsView, AsViewMut, Backend, DType, Execute, Integer, Op, Operands, Result, TensorOf, Tolerance, View,
-};
+use crate::{AsView, AsViewMut, Backend, DType, Execute, Integer, Op, Operands, Result, TensorOf, Tolerance};
 use core::hash::Hash;
 
 /// A function of the bits of two integers, which are in two's complement.
@@ -104,11 +102,11 @@ pub trait BitwiseMethods: Backend {
     /// [`Error::Broadcast`](crate::Error::Broadcast) and any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// let (x, places) = (b.tensor(&[4], &[-5i8, 5, 1, 1])?, b.tensor(&[4], &[1i8, 1, 8, -1])?);
     /// assert_eq!(b.bitwise(&x, &places, BitwiseFn::ShiftRight)?.to_vec(&b)?, [-3, 2, 0, 0]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn bitwise<T: Integer>(
         &self,

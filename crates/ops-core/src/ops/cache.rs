@@ -218,15 +218,15 @@ pub trait CacheMethods: Backend {
     /// [`Error::Shape`], [`Error::DType`], [`Error::Index`] and any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// let x = b.tensor(&[3, 2], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0])?;
     /// // The second row is skipped.
     /// let slots = b.tensor(&[3], &[2, u32::MAX, 0])?;
     /// let mut cache = b.zeros::<f32>(&[3, 2])?;
     /// b.cache_write(&x, &slots, &mut cache)?;
     /// assert_eq!(cache.to_vec(&b)?, [5.0, 6.0, 0.0, 0.0, 1.0, 2.0]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn cache_write<T: Float, C: Element>(
         &self,
@@ -247,8 +247,8 @@ pub trait CacheMethods: Backend {
     /// [`Error::Shape`], [`Error::DType`], [`Error::Index`] and any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// let (k, v) = (b.tensor(&[1, 1, 2], &[1.0f32, 2.0])?, b.tensor(&[1, 1, 2], &[3.0f32, 4.0])?);
     /// // Row 1 of the tables is a quarter turn.
     /// let (cos, sin) = (b.tensor(&[2, 1], &[1.0f32, 0.0])?, b.tensor(&[2, 1], &[0.0f32, 1.0])?);
@@ -259,7 +259,7 @@ pub trait CacheMethods: Backend {
     /// b.rope_cache_write(rows, tables, &positions, &slots, caches, RopeOrder::Half)?;
     /// assert_eq!(keys.to_vec(&b)?, [0.0, 0.0, 0.0, 0.0, -2.0, 1.0]);
     /// assert_eq!(values.to_vec(&b)?, [0.0, 0.0, 0.0, 0.0, 3.0, 4.0]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn rope_cache_write<T: Float, C: Element>(
         &self,
@@ -287,8 +287,8 @@ pub trait CacheMethods: Backend {
     /// [`Error::Shape`], [`Error::DType`], [`Error::Index`] and any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// // A key of mean square 4, turned by a quarter.
     /// let (k, v) = (b.tensor(&[1, 1, 2], &[2.0f32, -2.0])?, b.tensor(&[1, 1, 1], &[7.0f32])?);
     /// let weight = b.tensor(&[2], &[1.0f32, 3.0])?;
@@ -299,7 +299,7 @@ pub trait CacheMethods: Backend {
     /// let caches = KeysValues { keys: &mut keys, values: &mut values };
     /// b.qk_norm_rope_cache_write(rows, &weight, tables, &positions, &slots, caches, 0.0)?;
     /// assert_eq!((keys.to_vec(&b)?, values.to_vec(&b)?), (vec![3.0, 1.0], vec![7.0]));
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     #[allow(clippy::too_many_arguments)]
     fn qk_norm_rope_cache_write<T: Float, C: Element>(

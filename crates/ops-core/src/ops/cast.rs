@@ -38,7 +38,7 @@ pub trait CastMethods: Backend {
         /// [`Cast`] to `T`.
         example
         /// let x = b.tensor(&[2], &[1.5f32, -1.5])?;
-        /// let y: ops_core::TensorOf<ops_cpu::Cpu, i32> = b.cast(&x)?;
+        /// let y: rocm_ops::TensorOf<rocm_ops::Cpu, i32> = b.cast(&x)?;
         /// assert_eq!(y.to_vec(&b)?, [1, -1]);
         fn cast, cast_into(x: in any; y: T) = cast(Cast::OP);
     }

@@ -129,11 +129,11 @@ pub trait CompareMethods: Backend {
     /// [`Error::Broadcast`](crate::Error::Broadcast) and any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// let (x, two) = (b.tensor(&[3], &[1, 2, 3])?, b.tensor(&[1], &[2])?);
     /// assert_eq!(b.compare(&x, &two, CompareFn::Ge)?.to_vec(&b)?, [0, 1, 1]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn compare<T: Scalar>(
         &self,

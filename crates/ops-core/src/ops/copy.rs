@@ -103,12 +103,12 @@ pub trait CopyMethods: Backend {
     /// Any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// let x = b.tensor([2, 2], &[1, 2, 3, 4])?;
     /// let y = b.copy_of(x.transpose(0, 1)?)?;
     /// assert_eq!(y.to_vec(&b)?, [1, 3, 2, 4]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn copy_of<T: Element>(&self, x: impl AsView<Self::Space, T>) -> Result<TensorOf<Self, T>>
     where
@@ -124,12 +124,12 @@ pub trait CopyMethods: Backend {
     /// As [`copy_of`](Self::copy_of); [`Error::Unsupported`](crate::Error::Unsupported) for packed elements.
     ///
     /// ```
-    /// # use ops_core::{AnyTensor, Backend, DType, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// # use rocm_ops::{AnyTensor, Backend, DType, ops::*};
+    /// # let b = rocm_ops::Cpu::new();
     /// let x = b.any_tensor(DType::U8, [2, 2], &[1, 2, 3, 4])?;
     /// let y: AnyTensor<_> = b.copy_of_any(x.narrow(1, 1, 1)?)?;
     /// assert_eq!((y.dims(), y.to_vec(&b)?), (&[2, 1][..], vec![2, 4]));
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn copy_of_any(&self, x: impl AsAny<Self::Space>) -> Result<AnyOf<Self>>
     where
@@ -166,11 +166,11 @@ pub trait CopyMethods: Backend {
     /// that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// let (x, z) = (b.tensor(&[2, 1], &[1, 2])?, b.tensor(&[2, 2], &[3, 4, 5, 6])?);
     /// assert_eq!(b.cat(&[&x, &z, &x], 1)?.to_vec(&b)?, [1, 3, 4, 1, 2, 5, 6, 2]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn cat<T: Element>(
         &self,
@@ -207,12 +207,12 @@ pub trait CopyMethods: Backend {
     /// As [`cat`](Self::cat); all extents must be equal. A result of more than [`MAX_RANK`](crate::MAX_RANK) axes.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// let (x, z) = (b.tensor(&[2], &[1, 2])?, b.tensor(&[2], &[3, 4])?);
     /// assert_eq!(b.stack(&[&x, &z], 0)?.to_vec(&b)?, [1, 2, 3, 4]);
     /// assert_eq!(b.stack(&[&x, &z], 1)?.to_vec(&b)?, [1, 3, 2, 4]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn stack<T: Element>(
         &self,
@@ -253,12 +253,12 @@ pub trait FillMethods: Backend {
     /// Any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// let mut y = b.zeros(&[2])?;
     /// b.fill(&mut y, 7)?;
     /// assert_eq!(y.to_vec(&b)?, [7, 7]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn fill<T: Element>(&self, mut y: impl AsViewMut<Self::Space, T>, value: T) -> Result<()>
     where
@@ -272,10 +272,10 @@ pub trait FillMethods: Backend {
     /// As [`Backend::empty`]; any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::ops::*;
-    /// # let b = ops_cpu::Cpu::new();
+    /// # use rocm_ops::ops::*;
+    /// # let b = rocm_ops::Cpu::new();
     /// assert_eq!(b.full([2, 2], 0.5f32)?.to_vec(&b)?, [0.5; 4]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn full<T: Element>(&self, shape: impl IntoShape, value: T) -> Result<TensorOf<Self, T>>
     where
@@ -291,10 +291,10 @@ pub trait FillMethods: Backend {
     /// As [`full`](Self::full).
     ///
     /// ```
-    /// # use ops_core::{bf16, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// # use rocm_ops::{bf16, ops::*};
+    /// # let b = rocm_ops::Cpu::new();
     /// assert_eq!(b.ones::<bf16>(3)?.to_vec(&b)?, [bf16::ONE; 3]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn ones<T: Scalar>(&self, shape: impl IntoShape) -> Result<TensorOf<Self, T>>
     where

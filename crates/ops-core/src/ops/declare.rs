@@ -217,10 +217,10 @@ macro_rules! methods {
         /// Operands or options that break the op's rule, and any error that the backend reports.
         ///
         /// ```
-        /// # use ops_core::{Backend, ops::*};
-        /// # let b = ops_cpu::Cpu::new();
+        /// use rocm_ops::prelude::*;
+        /// let b = Cpu::new();
         $(#[$example])*
-        /// # Ok::<(), ops_core::Error>(())
+        /// # Ok::<(), rocm_ops::Error>(())
         /// ```
         #[allow(unused_mut, clippy::too_many_arguments)]
         fn $name<$T: $Bound>(
@@ -318,12 +318,12 @@ macro_rules! methods_of_two {
         /// [`Error::Broadcast`](crate::Error::Broadcast) and any error that the backend reports.
         ///
         /// ```
-        /// # use ops_core::{Backend, ops::*};
-        /// # let b = ops_cpu::Cpu::new();
+        /// use rocm_ops::prelude::*;
+        /// let b = Cpu::new();
         #[doc = concat!("let x = b.tensor(&", stringify!($dims), ", &", stringify!($a), ")?;")]
         #[doc = concat!("let z = b.tensor(&[1], &", stringify!($b), ")?;")]
         #[doc = concat!("assert_eq!(b.", stringify!($name), "(&x, &z)?.to_vec(&b)?, ", stringify!($y), ");")]
-        /// # Ok::<(), ops_core::Error>(())
+        /// # Ok::<(), rocm_ops::Error>(())
         /// ```
         fn $name<$T: $Bound>(
             &self,

@@ -121,12 +121,12 @@ pub trait ElementwiseMethods: Backend {
     /// [`Error::Broadcast`](crate::Error::Broadcast) and any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// let x = b.tensor(&[2], &[6, 8])?;
     /// let two = b.tensor(&[1], &[2])?;
     /// assert_eq!(b.binary(&x, &two, BinaryFn::Div)?.to_vec(&b)?, [3, 4]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn binary<T: Num>(
         &self,
@@ -193,12 +193,12 @@ pub trait ElementwiseMethods: Backend {
     /// Any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// let mut x = b.tensor(&[2], &[1.0f32, 2.0])?;
     /// b.affine_inplace(&mut x, 2.0, 1.0)?;
     /// assert_eq!(x.to_vec(&b)?, [3.0, 5.0]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn affine_inplace<T: Num>(&self, mut x: impl AsViewMut<Self::Space, T>, mul: f64, add: f64) -> Result<()>
     where

@@ -62,13 +62,13 @@ pub trait IndexMethods: Backend {
     /// [`Error::Shape`], [`Error::Axis`], [`Error::Index`] and any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// let x = b.tensor(&[3, 2], &[0, 1, 10, 11, 20, 21])?;
     /// let ids = b.tensor(&[2], &[2u32, 0])?;
     /// let y = b.index_select(&x, &ids, 0)?;
     /// assert_eq!(y.to_vec(&b)?, [20, 21, 0, 1]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn index_select<T: Element>(
         &self,
@@ -156,9 +156,9 @@ pub trait EmbeddingMethods: Backend {
         /// [`Embedding`]: looks up rows of a table of any float type or block format, and converts them to `T`.
         example
         /// // Rows of f16, looked up as f32.
-        /// let table = b.tensor(&[2, 1], &[1.0f32, 2.0].map(ops_core::f16::from_f32))?;
+        /// let table = b.tensor(&[2, 1], &[1.0f32, 2.0].map(rocm_ops::f16::from_f32))?;
         /// let ids = b.tensor(&[3], &[1u32, 0, 1])?;
-        /// let y: ops_core::TensorOf<ops_cpu::Cpu, f32> = b.embedding(&table, &ids)?;
+        /// let y: rocm_ops::TensorOf<rocm_ops::Cpu, f32> = b.embedding(&table, &ids)?;
         /// assert_eq!(y.to_vec(&b)?, [2.0, 1.0, 2.0]);
         fn embedding, embedding_into(table: in any, ids: in any; y: T) = embedding(Embedding::OP);
     }

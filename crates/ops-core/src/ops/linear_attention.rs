@@ -143,8 +143,8 @@ pub trait LinearAttentionMethods: Backend {
     /// [`Error::Shape`] and any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// let (q, k) = (b.tensor(&[1, 1, 1, 2], &[0.0f32, 1.0])?, b.tensor(&[1, 1, 1, 2], &[0.0f32, 1.0])?);
     /// let v = b.tensor(&[1, 1, 1, 1], &[6.0f32])?;
     /// let (decay, beta) = (b.tensor(&[1, 1, 1], &[0.0f32])?, b.tensor(&[1, 1, 1], &[0.5f32])?);
@@ -153,7 +153,7 @@ pub trait LinearAttentionMethods: Backend {
     /// let o = b.gated_delta_rule(&q, &k, &v, (&decay, &beta), &mut state, GatedDeltaRule::new().scale(1.0))?;
     /// assert_eq!(o.to_vec(&b)?, [4.0]);
     /// assert_eq!(state.to_vec(&b)?, [1.0, 4.0]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn gated_delta_rule<T: Float>(
         &self,

@@ -117,12 +117,12 @@ pub trait MatMulMethods: Backend {
     /// [`Error::Broadcast`], [`Error::Shape`] and any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// let a = b.tensor(&[2, 2], &[1.0f32, 2.0, 3.0, 4.0])?;
     /// let one = b.tensor(&[2, 2], &[1.0f32, 0.0, 0.0, 1.0])?;
     /// assert_eq!(b.matmul(&a, &one)?.to_vec(&b)?, [1.0, 2.0, 3.0, 4.0]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn matmul<T: Float>(
         &self,
@@ -169,12 +169,12 @@ pub trait LinearMethods: Backend {
     /// As [`linear_bias`](Self::linear_bias).
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// let x = b.tensor(&[1, 2], &[1.0f32, 2.0])?;
     /// let weight = b.tensor(&[3, 2], &[1.0f32, 0.0, 0.0, 1.0, 1.0, 1.0])?;
     /// assert_eq!(b.linear(&x, &weight)?.to_vec(&b)?, [1.0, 2.0, 3.0]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn linear<T: Float>(
         &self,
@@ -205,13 +205,13 @@ pub trait LinearMethods: Backend {
     /// A failed transfer.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// let x = b.tensor(&[1, 2], &[1.0f32, 2.0])?;
     /// let weight = b.tensor(&[3, 2], &[1.0f32, 0.0, 0.0, 1.0, 1.0, 1.0])?;
     /// let packed = b.pack_weight::<f32>(weight)?;
     /// assert_eq!(b.linear(&x, &packed)?.to_vec(&b)?, [1.0, 2.0, 3.0]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn pack_weight<T: Float>(&self, weight: impl Into<AnyOf<Self>>) -> Result<AnyOf<Self>>
     where

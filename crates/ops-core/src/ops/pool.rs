@@ -9,7 +9,7 @@ use core::marker::PhantomData;
 /// The windows of a pooling op along the last two axes, rows first.
 ///
 /// ```
-/// use ops_core::ops::Windows;
+/// use rocm_ops::ops::Windows;
 ///
 /// let windows = Windows::of([3, 2]).stride([2, 1]).padding([1, 1]);
 /// assert_eq!(windows.count([9, 7]), Some([5, 8]));

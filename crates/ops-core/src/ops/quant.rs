@@ -85,13 +85,13 @@ pub trait QuantMethods: Backend {
     /// [`Error::Shape`], [`Error::DType`] and any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// let x = b.tensor(&[1, 32], &[127.0f32; 32])?;
-    /// let q8_0 = ops_core::DType::of::<ops_core::quant::BlockQ8_0>();
+    /// let q8_0 = rocm_ops::DType::of::<rocm_ops::quant::BlockQ8_0>();
     /// let blocks = b.quantize(&x, q8_0)?;
     /// assert_eq!((blocks.dims(), blocks.dtype().name()), (&[1, 1][..], "q8_0"));
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn quantize(&self, x: impl AsView<Self::Space, f32>, format: DType) -> Result<AnyOf<Self>>
     where
@@ -120,13 +120,13 @@ pub trait QuantMethods: Backend {
     /// A tensor that is not of a block format, and any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// let x = b.tensor(&[1, 32], &[127.0f32; 32])?;
-    /// let q8_0 = ops_core::DType::of::<ops_core::quant::BlockQ8_0>();
+    /// let q8_0 = rocm_ops::DType::of::<rocm_ops::quant::BlockQ8_0>();
     /// let blocks = b.quantize(&x, q8_0)?;
     /// assert_eq!(b.dequantize(&blocks)?.to_vec(&b)?, [127.0; 32]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn dequantize(&self, x: impl AsAny<Self::Space>) -> Result<TensorOf<Self, f32>>
     where

@@ -136,14 +136,14 @@ pub trait RopeMethods: Backend {
     /// [`Error::Shape`] and any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// let mut x = b.tensor(&[1, 1, 1, 2], &[1.0f32, 2.0])?;
     /// // A quarter turn: the cosine of its one angle is 0, the sine 1.
     /// let (cos, sin) = (b.tensor(&[1, 1], &[0.0f32])?, b.tensor(&[1, 1], &[1.0f32])?);
     /// b.rope_inplace(&mut x, &cos, &sin, Rope::new(RopeForm::Half))?;
     /// assert_eq!(x.to_vec(&b)?, [-2.0, 1.0]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn rope_inplace<T: Float>(
         &self,
@@ -179,15 +179,15 @@ pub trait RopeMethods: Backend {
     /// [`Error::Shape`], [`Error::Index`] and any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// let mut x = b.tensor(&[1, 1, 1, 2], &[1.0f32, 2.0])?;
     /// // Row 1 is a quarter turn.
     /// let (cos, sin) = (b.tensor(&[2, 1], &[1.0f32, 0.0])?, b.tensor(&[2, 1], &[0.0f32, 1.0])?);
     /// let positions = b.tensor(&[1, 1], &[1u32])?;
     /// b.rope_at_inplace(&mut x, &cos, &sin, &positions, Rope::new(RopeForm::Half))?;
     /// assert_eq!(x.to_vec(&b)?, [-2.0, 1.0]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn rope_at_inplace<T: Float>(
         &self,

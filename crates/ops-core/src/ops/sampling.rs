@@ -273,13 +273,13 @@ pub trait RandomMethods: Backend {
     /// Any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// let y = b.random(&[2, 3], Random::<f32>::uniform(7))?;
     /// assert!(y.to_vec(&b)?.iter().all(|y| (0.0..1.0).contains(y)));
     /// let (begin, rest) = (b.random(&[4], Random::<f32>::normal(7))?, b.random(&[8], Random::<f32>::normal(7).offset(1))?);
     /// assert_eq!(b.random(&[12], Random::<f32>::normal(7))?.to_vec(&b)?, [begin.to_vec(&b)?, rest.to_vec(&b)?].concat());
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn random<T: Float>(&self, dims: &[usize], op: impl Into<Random<T>>) -> Result<TensorOf<Self, T>>
     where

@@ -144,12 +144,12 @@ pub trait GatherMethods: Backend {
     /// [`Error::Shape`], [`Error::Axis`], [`Error::Index`] and any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// let x = b.tensor(&[2, 2], &[1, 2, 3, 4])?;
     /// let ids = b.tensor(&[1, 2], &[1u32, 0])?;
     /// assert_eq!(b.gather(&x, &ids, 0)?.to_vec(&b)?, [3, 2]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn gather<T: Element>(
         &self,
@@ -193,13 +193,13 @@ pub trait GatherMethods: Backend {
     /// [`Error::Shape`], [`Error::Axis`], [`Error::Index`] and any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// let mut dst = b.tensor(&[3], &[1, 2, 3])?;
     /// let (ids, src) = (b.tensor(&[3], &[2u32, 0, 2])?, b.tensor(&[3], &[7, 8, 9])?);
     /// b.scatter(&mut dst, &ids, &src, 0)?;
     /// assert_eq!(dst.to_vec(&b)?, [8, 2, 9]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn scatter<T: Element>(
         &self,
@@ -231,13 +231,13 @@ pub trait ScatterAddMethods: Backend {
     /// [`Error::Shape`], [`Error::Axis`], [`Error::Index`] and any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// let mut dst = b.tensor(&[3], &[1.0f32, 2.0, 3.0])?;
     /// let (ids, src) = (b.tensor(&[3], &[2u32, 0, 2])?, b.tensor(&[3], &[7.0, 8.0, 9.0])?);
     /// b.scatter_add(&mut dst, &ids, &src, 0)?;
     /// assert_eq!(dst.to_vec(&b)?, [9.0, 2.0, 19.0]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn scatter_add<T: Num>(
         &self,
@@ -258,13 +258,13 @@ pub trait ScatterAddMethods: Backend {
     /// [`Error::Shape`], [`Error::Axis`], [`Error::Index`] and any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// let mut dst = b.tensor(&[2, 2], &[1.0f32, 2.0, 3.0, 4.0])?;
     /// let (ids, src) = (b.tensor(&[1], &[1u32])?, b.tensor(&[1, 2], &[10.0, 20.0])?);
     /// b.index_add(&mut dst, &ids, &src, 0)?;
     /// assert_eq!(dst.to_vec(&b)?, [1.0, 2.0, 13.0, 24.0]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn index_add<T: Num>(
         &self,

@@ -205,11 +205,11 @@ pub trait UpsampleMethods: Backend {
     /// [`Error::Shape`] and any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// let x = b.tensor(&[1, 3], &[1.0f32, 2.0, 3.0])?;
     /// assert_eq!(b.upsample_nearest1d(&x, 5)?.to_vec(&b)?, [1.0, 1.0, 2.0, 2.0, 3.0]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn upsample_nearest1d<T: Float>(
         &self,
@@ -242,11 +242,11 @@ pub trait UpsampleMethods: Backend {
     /// [`Error::Shape`] and any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// let x = b.tensor(&[1, 2], &[1.0f32, 2.0])?;
     /// assert_eq!(b.upsample_nearest2d(&x, [2, 3])?.to_vec(&b)?, [1.0, 1.0, 2.0, 1.0, 1.0, 2.0]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn upsample_nearest2d<T: Float>(
         &self,
@@ -279,12 +279,12 @@ pub trait UpsampleMethods: Backend {
     /// [`Error::Shape`] and any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// let x = b.tensor(&[1, 2], &[1.0f32, 5.0])?;
     /// assert_eq!(b.upsample_bilinear2d(&x, [1, 4], false)?.to_vec(&b)?, [1.0, 2.0, 4.0, 5.0]);
     /// assert_eq!(b.upsample_bilinear2d(&x, [1, 5], true)?.to_vec(&b)?, [1.0, 2.0, 3.0, 4.0, 5.0]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn upsample_bilinear2d<T: Float>(
         &self,

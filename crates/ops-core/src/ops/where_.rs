@@ -52,13 +52,13 @@ pub trait WhereMethods: Backend {
     /// [`Error::Broadcast`](crate::Error::Broadcast) and any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// let cond = b.tensor(&[2], &[1u8, 0])?;
     /// let (yes, no) = (b.tensor(&[2], &[1, 2])?, b.tensor(&[1], &[-1])?);
     /// let y = b.where_(&cond, &yes, &no)?;
     /// assert_eq!(y.to_vec(&b)?, [1, -1]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn where_<T: Element>(
         &self,

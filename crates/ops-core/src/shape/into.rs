@@ -6,7 +6,7 @@ use crate::Result;
 /// for a scalar; also by reference.
 ///
 /// ```
-/// use ops_core::{IntoShape, Shape};
+/// use rocm_ops::{IntoShape, Shape};
 ///
 /// let shape = Shape::new(&[2, 3])?;
 /// assert_eq!([2, 3].into_shape()?, shape);
@@ -14,7 +14,7 @@ use crate::Result;
 /// assert_eq!(shape.dims()[..1].into_shape()?, 2usize.into_shape()?);
 /// assert_eq!(().into_shape()?, Shape::SCALAR);
 /// assert!([1; 7].into_shape().is_err());
-/// # Ok::<(), ops_core::Error>(())
+/// # Ok::<(), rocm_ops::Error>(())
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a shape",

@@ -11,13 +11,13 @@ use ops_core::{Element, Error, HostMemory, Result};
 /// write.
 ///
 /// ```
-/// use ops_cpu::HostBuffer;
+/// use rocm_ops::HostBuffer;
 ///
 /// let data = vec![1.0f32, 2.0];
 /// let at = data.as_ptr();
 /// let buffer = HostBuffer::from(data);
 /// assert_eq!(buffer.into_vec()?.as_ptr(), at);
-/// # Ok::<(), ops_core::Error>(())
+/// # Ok::<(), rocm_ops::Error>(())
 /// ```
 pub struct HostBuffer<T: Element>(Memory<T>);
 

@@ -5,7 +5,7 @@ use std::fmt;
 /// A metadata value, with the type it has in the file.
 ///
 /// ```
-/// use ops_gguf::Value;
+/// use rocm_ops::gguf::Value;
 ///
 /// assert_eq!(Value::from(32_u32), Value::U32(32));
 /// assert_eq!(Value::from("llama"), Value::String("llama".into()));

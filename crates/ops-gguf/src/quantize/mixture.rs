@@ -83,7 +83,7 @@ impl When {
 /// matrix, values, and some layers of the second feed-forward matrix. [`Mixture::all`] lists them.
 ///
 /// ```
-/// use ops_gguf::Mixture;
+/// use rocm_ops::gguf::Mixture;
 ///
 /// let mixture = Mixture::from_name("q4_k_m").unwrap();
 /// assert_eq!(mixture.name(), "q4_k_m");

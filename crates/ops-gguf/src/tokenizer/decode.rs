@@ -19,7 +19,7 @@ pub struct DecodeOptions {
 /// at once.
 ///
 /// ```no_run
-/// # let gguf = ops_gguf::Gguf::open("model.gguf")?;
+/// # let gguf = rocm_ops::gguf::Gguf::open("model.gguf")?;
 /// let tokenizer = gguf.tokenizer()?;
 /// let prompt = tokenizer.encode("In the beginning")?;
 /// let mut stream = tokenizer.decode_stream_after(&prompt)?;
@@ -30,7 +30,7 @@ pub struct DecodeOptions {
 ///     }
 /// }
 /// print!("{}", stream.finish());
-/// # Ok::<(), ops_gguf::Error>(())
+/// # Ok::<(), rocm_ops::gguf::Error>(())
 /// ```
 pub struct DecodeStream<'t> {
     tokenizer: &'t Tokenizer,

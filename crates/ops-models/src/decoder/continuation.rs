@@ -25,9 +25,9 @@ impl<T: Float, B: Transformer<T> + Replay + ElementwiseOps<u32>> Continues<T> fo
 /// another.
 ///
 /// ```no_run
-/// # use ops_models::{Continuation, Decoder};
-/// # use ops_core::ops::Sample;
-/// # let (cpu, gguf) = (ops_cpu::Cpu::new(), ops_gguf::Gguf::open("model.gguf")?);
+/// # use rocm_ops::models::{Continuation, Decoder};
+/// # use rocm_ops::ops::Sample;
+/// # let (cpu, gguf) = (rocm_ops::Cpu::new(), rocm_ops::gguf::Gguf::open("model.gguf")?);
 /// let model = Decoder::<f32, _>::load(&cpu, &gguf, 512)?;
 /// let mut pages = model.pages(&cpu, 100, 16)?;
 /// let mut text = pages.blocks().sequence();
@@ -39,7 +39,7 @@ impl<T: Float, B: Transformer<T> + Replay + ElementwiseOps<u32>> Continues<T> fo
 ///     let token = more.next_tokens()?[0];
 ///     println!("{token:?}");
 /// }
-/// # Ok::<(), ops_models::Error>(())
+/// # Ok::<(), rocm_ops::models::Error>(())
 /// ```
 pub struct Continuation<'s, T: Float, B: Continues<T>> {
     backend: B,

@@ -110,8 +110,8 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     /// `next` the token after each of them. `state` has the positions before these.
     ///
     /// ```no_run
-    /// # use ops_models::{Config, Decoder, most_likely};
-    /// # let (cpu, gguf) = (ops_cpu::Cpu::new(), ops_gguf::Gguf::open("model.gguf")?);
+    /// # use rocm_ops::models::{Config, Decoder, most_likely};
+    /// # let (cpu, gguf) = (rocm_ops::Cpu::new(), rocm_ops::gguf::Gguf::open("model.gguf")?);
     /// let config = Config::new(gguf.metadata())?.with_further(true);
     /// let model = Decoder::<f32, _>::load_with(&cpu, &gguf, config, 512, &mut |_, _| ())?;
     /// let (mut state, mut further) = (model.state(&cpu, 512)?, model.further_state(&cpu, 512)?);
@@ -119,7 +119,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     /// let next = most_likely(&model.logits_of(&cpu, hidden.as_ref().narrow(0, 2, 1)?)?, 2).expect("numbers");
     /// // A guess at the token after `next`, which one step of the model can check together with `next`.
     /// let guess = most_likely(&model.further(&cpu, &mut further, hidden.as_ref(), &[2, 3, next])?, 3);
-    /// # Ok::<(), ops_models::Error>(())
+    /// # Ok::<(), rocm_ops::models::Error>(())
     /// ```
     ///
     /// # Errors

@@ -15,8 +15,8 @@ use ops_core::{Backend, Float, Ref, Space, Tensor, TensorOf};
 /// beginning may share blocks ([`Sequence::fork`]).
 ///
 /// ```no_run
-/// # use ops_models::Decoder;
-/// # let (cpu, gguf) = (ops_cpu::Cpu::new(), ops_gguf::Gguf::open("model.gguf")?);
+/// # use rocm_ops::models::Decoder;
+/// # let (cpu, gguf) = (rocm_ops::Cpu::new(), rocm_ops::gguf::Gguf::open("model.gguf")?);
 /// let model = Decoder::<f32, _>::load(&cpu, &gguf, 512)?;
 /// let mut pages = model.pages(&cpu, 100, 16)?; // 100 blocks of 16 tokens
 /// let mut long = pages.blocks().sequence();
@@ -24,7 +24,7 @@ use ops_core::{Backend, Float, Ref, Space, Tensor, TensorOf};
 /// // One more token of this text, and another text that has its first two tokens.
 /// let mut other = long.fork(2);
 /// let logits = model.forward_paged(&cpu, &mut pages, &mut [(&mut long, &[4]), (&mut other, &[5, 6])])?;
-/// # Ok::<(), ops_models::Error>(())
+/// # Ok::<(), rocm_ops::models::Error>(())
 /// ```
 pub struct Pages<S: Space, T: Float> {
     blocks: Blocks,

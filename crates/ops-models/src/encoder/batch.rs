@@ -7,7 +7,7 @@ use std::ops::Range;
 /// A batch has at most `tokens` tokens, or a single text.
 ///
 /// ```
-/// let batches = ops_models::batches(&[3, 20, 4, 21], 45);
+/// let batches = rocm_ops::models::batches(&[3, 20, 4, 21], 45);
 /// assert_eq!(batches, [vec![3, 1, 2], vec![0]]);
 /// ```
 pub fn batches(lengths: &[usize], tokens: usize) -> Vec<Vec<usize>> {
@@ -35,9 +35,9 @@ pub fn batches(lengths: &[usize], tokens: usize) -> Vec<Vec<usize>> {
 ///
 /// ```
 /// let mut ids = vec![101, 7, 8, 9, 102];
-/// assert!(ops_models::truncate(&mut ids, 4));
+/// assert!(rocm_ops::models::truncate(&mut ids, 4));
 /// assert_eq!(ids, [101, 7, 8, 102]);
-/// assert!(!ops_models::truncate(&mut ids, 4));
+/// assert!(!rocm_ops::models::truncate(&mut ids, 4));
 /// ```
 pub fn truncate(ids: &mut Vec<u32>, max: usize) -> bool {
     if ids.len() <= max {

@@ -18,7 +18,7 @@ pub(crate) const CLASSIC: Folder = Folder { tied: true, ..COMMON };
 /// The kinds of encoder that folders may hold, as `model_type` in `config.json` names them.
 ///
 /// ```
-/// assert!(ops_models::encoder_families().any(|name| name == "bert"));
+/// assert!(rocm_ops::models::encoder_families().any(|name| name == "bert"));
 /// ```
 pub fn encoder_families() -> impl Iterator<Item = &'static str> {
     folders().map(|(_, folder)| folder.model_type)

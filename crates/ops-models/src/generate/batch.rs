@@ -11,7 +11,7 @@ use std::time::Instant;
 /// The size of a [`Batch`].
 ///
 /// ```
-/// let small = ops_models::BatchOptions { blocks: 64, ..Default::default() };
+/// let small = rocm_ops::models::BatchOptions { blocks: 64, ..Default::default() };
 /// assert_eq!(small.blocks * small.block_size, 1024); // tokens of all texts together
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,9 +77,9 @@ pub enum BatchEvent {
 /// text that joined last waits, and is computed again later.
 ///
 /// ```no_run
-/// use ops_models::{BatchEvent, BatchOptions, GenerateOptions, TextModel};
+/// use rocm_ops::models::{BatchEvent, BatchOptions, GenerateOptions, TextModel};
 ///
-/// let (cpu, file) = (ops_cpu::Cpu::new(), ops_models::open("Qwen3-0.6B")?);
+/// let (cpu, file) = (rocm_ops::Cpu::new(), rocm_ops::models::open("Qwen3-0.6B")?);
 /// let model = TextModel::<f32, _>::load(&cpu, &file, 4096)?;
 /// let mut batch = model.batch(&cpu, BatchOptions::default())?;
 /// for prompt in ["Once upon a time", "In the end", "Meanwhile"] {
@@ -94,7 +94,7 @@ pub enum BatchEvent {
 ///         }
 ///     }
 /// }
-/// # Ok::<(), ops_models::Error>(())
+/// # Ok::<(), rocm_ops::models::Error>(())
 /// ```
 pub struct Batch<'m, T: Float, B: Backend> {
     model: &'m TextModel<T, B>,

@@ -10,12 +10,12 @@ use ops_core::{Backend, Float};
 /// An iterator that ends where the text ends ([`finish`](Self::finish)) or after an error.
 ///
 /// ```no_run
-/// # use ops_models::{GenerateOptions, TextModel};
-/// # let (cpu, file) = (ops_cpu::Cpu::new(), ops_models::open("Qwen3-0.6B")?);
+/// # use rocm_ops::models::{GenerateOptions, TextModel};
+/// # let (cpu, file) = (rocm_ops::Cpu::new(), rocm_ops::models::open("Qwen3-0.6B")?);
 /// let model = TextModel::<f32, _>::load(&cpu, &file, 4096)?;
 /// let text = model.generate(&cpu, "Once upon a time", GenerateOptions::default())?;
-/// let text: String = text.map(|token| Ok(token?.text)).collect::<ops_models::Result<_>>()?;
-/// # Ok::<(), ops_models::Error>(())
+/// let text: String = text.map(|token| Ok(token?.text)).collect::<rocm_ops::models::Result<_>>()?;
+/// # Ok::<(), rocm_ops::models::Error>(())
 /// ```
 pub struct Generation<'m, T: Float, B: Backend> {
     model: &'m TextModel<T, B>,
@@ -51,8 +51,8 @@ impl<'m, T: Float, B: Transformer<T>> Generation<'m, T, B> {
     /// an error for one whose next token cannot be drawn ([`Error::Nan`]), which ends it.
     ///
     /// ```no_run
-    /// # use ops_models::{GenerateOptions, Generation, TextModel};
-    /// # let (cpu, file) = (ops_cpu::Cpu::new(), ops_models::open("Qwen3-0.6B")?);
+    /// # use rocm_ops::models::{GenerateOptions, Generation, TextModel};
+    /// # let (cpu, file) = (rocm_ops::Cpu::new(), rocm_ops::models::open("Qwen3-0.6B")?);
     /// # let model = TextModel::<f32, _>::load(&cpu, &file, 4096)?;
     /// let begin = |prompt| model.generate(&cpu, prompt, GenerateOptions::default());
     /// let mut texts = [begin("Once upon a time")?, begin("In the end")?];
@@ -62,7 +62,7 @@ impl<'m, T: Float, B: Transformer<T>> Generation<'m, T, B> {
     ///         println!("{at}: {:?}", token?.text);
     ///     }
     /// }
-    /// # Ok::<(), ops_models::Error>(())
+    /// # Ok::<(), rocm_ops::models::Error>(())
     /// ```
     ///
     /// # Errors

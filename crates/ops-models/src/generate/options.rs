@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// How a text is continued.
 ///
 /// ```
-/// use ops_models::GenerateOptions;
+/// use rocm_ops::models::GenerateOptions;
 ///
 /// let greedy = GenerateOptions { temperature: 0.0, ..Default::default() };
 /// let varied = GenerateOptions { min_p: Some(0.05), repeat_penalty: 1.1, seed: 7, ..Default::default() };

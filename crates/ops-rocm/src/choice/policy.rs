@@ -9,11 +9,11 @@ use std::path::Path;
 /// An order of providers for each op. Providers that an op's order does not name may not compute it.
 ///
 /// ```
-/// # use ops_rocm::{Policy, ProviderId};
+/// # use rocm_ops::rocm::{Policy, ProviderId};
 /// // Matrix products by this project's kernels only; softmax by MIOpen if it can.
 /// let policy = Policy::parse("matmul=hip; softmax=miopen,hip")?;
 /// assert_eq!(policy, Policy::new().order("matmul", ["hip"]).order("softmax", ["miopen", "hip"]));
-/// # Ok::<(), ops_rocm::PolicyError>(())
+/// # Ok::<(), rocm_ops::rocm::PolicyError>(())
 /// ```
 ///
 /// `*` is any op without its own order; names that such an op lacks are ignored.
@@ -25,12 +25,12 @@ use std::path::Path;
 /// `=`; all must hold.
 ///
 /// ```
-/// # use ops_rocm::{Policy, ProviderId};
+/// # use rocm_ops::rocm::{Policy, ProviderId};
 /// let policy = Policy::parse("linear[rows<=4]=hip; linear[rows>4,columns>=8192]=rocblas,hip")?;
 /// assert_eq!(policy.to_string(), "linear[rows<=4]=hip;linear[rows>4,columns>=8192]=rocblas,hip");
 /// let error = Policy::parse("linear[row<=4]=hip").unwrap_err().to_string();
 /// assert!(error.contains(r#""row<=4" is not a condition"#), "{error}");
-/// # Ok::<(), ops_rocm::PolicyError>(())
+/// # Ok::<(), rocm_ops::rocm::PolicyError>(())
 /// ```
 ///
 /// # Determinism
@@ -39,12 +39,12 @@ use std::path::Path;
 /// compute it.
 ///
 /// ```
-/// # use ops_rocm::Policy;
-/// # use ops_core::Determinism;
+/// # use rocm_ops::rocm::Policy;
+/// # use rocm_ops::Determinism;
 /// let policy = Policy::parse("determinism=batch; linear=hip")?;
 /// assert_eq!(policy, Policy::new().order("linear", ["hip"]).at_least(Determinism::Batch));
 /// assert_eq!(policy.to_string(), "determinism=batch;linear=hip");
-/// # Ok::<(), ops_rocm::PolicyError>(())
+/// # Ok::<(), rocm_ops::rocm::PolicyError>(())
 /// ```
 ///
 /// The op's first rule whose conditions hold is used, otherwise its rule without conditions, otherwise a rule

@@ -24,10 +24,10 @@ impl Gfx {
     /// [`Error::BadGfx`] if the name or one of its features is not known.
     ///
     /// ```
-    /// use ops_rocm::hip::Gfx;
+    /// use rocm_ops::rocm::hip::Gfx;
     /// assert_eq!(Gfx::parse("gfx90a:sramecc+:xnack-")?.name(), "gfx90a");
     /// assert!(Gfx::parse("gxf1032").is_err());
-    /// # Ok::<(), ops_rocm::hip::Error>(())
+    /// # Ok::<(), rocm_ops::rocm::hip::Error>(())
     /// ```
     pub fn parse(text: &str) -> Result<Gfx> {
         let bad = || Error::BadGfx(text.to_string());

@@ -27,15 +27,16 @@ pub trait RaggedAttentionMethods: Backend {
     /// [`Error::Shape`], [`Error::Param`], [`Error::Index`] and any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// // Two sequences of one query each, the first with two keys, the second with one. All keys count the same.
     /// let (q, k) = (b.zeros::<f32>(&[2, 1, 2])?, b.zeros(&[3, 1, 2])?);
     /// let v = b.tensor(&[3, 1, 1], &[1.0f32, 3.0, 7.0])?;
-    /// let starts = (b.tensor(&[3], &[0u32, 1, 2])?, b.tensor(&[3], &[0u32, 2, 3])?);
+    /// let (queries, keys) = (b.tensor(&[3], &[0u32, 1, 2])?, b.tensor(&[3], &[0u32, 2, 3])?);
+    /// let starts = Starts { queries: &queries, keys: &keys };
     /// let o = b.attention_varlen(&q, &k, &v, starts, AttentionExtras::new(), Attention::causal())?;
     /// assert_eq!(o.to_vec(&b)?, [2.0, 7.0]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn attention_varlen<T: Float>(
         &self,
@@ -82,8 +83,8 @@ pub trait RaggedAttentionMethods: Backend {
     /// [`Error::Shape`], [`Error::Param`], [`Error::Index`] and any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// let (q, k) = (b.zeros::<f32>(&[2, 1, 2])?, b.zeros(&[3, 1, 2])?);
     /// let v = b.tensor(&[3, 1, 1], &[1.0f32, 3.0, 7.0])?;
     /// let (queries, keys) = (b.tensor(&[3], &[0u32, 1, 2])?, b.tensor(&[3], &[0u32, 2, 3])?);
@@ -91,7 +92,7 @@ pub trait RaggedAttentionMethods: Backend {
     /// let (o, lse) = b.attention_varlen_lse(&q, &k, &v, starts, extras, Attention::causal())?;
     /// assert_eq!(o.to_vec(&b)?, [2.0, 7.0]);
     /// assert_eq!((lse.dims(), lse.to_vec(&b)?), (&[2, 1][..], vec![2.0f32.ln(), 0.0]));
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn attention_varlen_lse<T: Float>(
         &self,
@@ -140,8 +141,8 @@ pub trait RaggedAttentionMethods: Backend {
     /// [`Error::Shape`], [`Error::DType`], [`Error::Param`], [`Error::Index`] and any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// // A cache of three blocks of two keys. The sequence has three keys, in blocks 2 and 0. All count the same.
     /// let (q, k) = (b.zeros::<f32>(&[1, 1, 1])?, b.zeros(&[3, 2, 1, 1])?);
     /// let v = b.tensor(&[3, 2, 1, 1], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0])?;
@@ -150,7 +151,7 @@ pub trait RaggedAttentionMethods: Backend {
     /// let pages = Paging { block_table: &block_table, lengths: &lengths, cu_q: &cu_q };
     /// let o = b.attention_paged(&q, &k, &v, pages, AttentionExtras::new(), Attention::causal())?;
     /// assert!((o.to_vec(&b)?[0] - 4.0).abs() < 1e-6); // The mean of 5, 6 and 1.
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn attention_paged<T: Float>(
         &self,
@@ -198,8 +199,8 @@ pub trait RaggedAttentionMethods: Backend {
     /// [`Error::Shape`], [`Error::DType`], [`Error::Param`], [`Error::Index`] and any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// let (q, k) = (b.zeros::<f32>(&[1, 1, 1])?, b.zeros(&[2, 2, 1, 1])?);
     /// let v = b.tensor(&[2, 2, 1, 1], &[1.0f32, 3.0, 5.0, 7.0])?;
     /// let (block_table, lengths) = (b.tensor(&[1, 1], &[1u32])?, b.tensor(&[1], &[2u32])?);
@@ -208,7 +209,7 @@ pub trait RaggedAttentionMethods: Backend {
     /// let extras = AttentionExtras::new();
     /// let (o, lse) = b.attention_paged_lse(&q, &k, &v, pages, extras, Attention::causal())?;
     /// assert_eq!((o.to_vec(&b)?, lse.to_vec(&b)?), (vec![6.0], vec![2.0f32.ln()]));
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn attention_paged_lse<T: Float>(
         &self,

@@ -21,7 +21,7 @@ impl<const N: usize> From<[usize; N]> for PerAxis<N> {
 /// The options of a convolution over `N` axes, outermost first.
 ///
 /// ```
-/// use ops_core::ops::Conv2d;
+/// use rocm_ops::ops::Conv2d;
 ///
 /// assert_eq!(Conv2d::new().stride(2), Conv2d::new().stride([2, 2]));
 /// ```

@@ -69,11 +69,11 @@ pub trait ArangeMethods: Backend {
     /// A `start` or `step` that is a float, for integers; and any error that the backend reports.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// assert_eq!(b.arange::<f32>(0.5, 0.25, 3)?.to_vec(&b)?, [0.5, 0.75, 1.0]);
     /// assert_eq!(b.arange::<i64>(5, -2, 3)?.to_vec(&b)?, [5, 3, 1]);
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn arange<T: Num>(
         &self,

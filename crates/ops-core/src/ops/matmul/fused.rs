@@ -136,11 +136,11 @@ pub trait FusedMethods: Backend {
     /// the parts in `T`, which round in between: they are at least as fast.
     ///
     /// ```
-    /// # use ops_core::{Backend, ops::*};
-    /// # let b = ops_cpu::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// let (x, weight) = (b.zeros::<f32>(&[1, 2])?, b.zeros::<f32>(&[1, 2])?);
     /// assert!(!b.fuses_linear_swiglu(&x, &weight, &weight));
-    /// # Ok::<(), ops_core::Error>(())
+    /// # Ok::<(), rocm_ops::Error>(())
     /// ```
     fn fuses_linear_swiglu<T: Float>(
         &self,

@@ -8,7 +8,8 @@ use crate::DType;
 /// [`Group`](crate::ops::registry::Group), in lower case.
 ///
 /// ```
-/// use ops_core::{DType, Float, with_type};
+/// use rocm_ops::{DType, Float};
+/// use rocm_ops::backend::with_type;
 ///
 /// let bytes = |dtype: DType| with_type!(floats, dtype, T => Some(size_of::<<T as Float>::Acc>()), _ => None);
 /// assert_eq!((bytes(DType::F16), bytes(DType::U8)), (Some(4), None));

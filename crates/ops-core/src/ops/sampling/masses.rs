@@ -86,7 +86,7 @@ impl<T> Sample<T> {
 /// Philox-4×32-10: four random words for each counter and key (Salmon et al., SC 2011).
 ///
 /// ```
-/// use ops_core::ops::philox4x32;
+/// use rocm_ops::ops::philox4x32;
 /// assert_eq!(philox4x32([0; 4], [0; 2]), [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
 /// ```
 pub fn philox4x32(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
