@@ -5,6 +5,7 @@ mod joined;
 mod launches;
 mod messages;
 mod nan;
+mod normal;
 
 use ops_tests::{determinism, encoders, families, largest, model, pages};
 use rocm_ops::combine::Timed;

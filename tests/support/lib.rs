@@ -6,6 +6,7 @@ pub mod determinism;
 pub mod encoders;
 pub mod families;
 pub mod nan;
+pub mod normal;
 pub mod pages;
 pub mod rewritten;
 
