@@ -34,7 +34,10 @@ fn snake(name: &str) -> String {
 
 fn all_names() -> Vec<Names> {
     let names = |entry: &'static Entry| {
-        let path = by_name::<Reference, _, _>(entry.name, DType::F32, &Ones(entry), TypeName).unwrap();
+        // The type makes no difference, but some ops have integers only.
+        let types = entry.runs_in.members();
+        let dtype = if types.contains(&DType::F32) { DType::F32 } else { types[0] };
+        let path = by_name::<Reference, _, _>(entry.name, dtype, &Ones(entry), TypeName).unwrap();
         let path = path.split('<').next().unwrap();
         let parts: Vec<&str> = path.split("::").skip_while(|part| *part != "ops").skip(1).collect();
         let (op, family) = parts.split_last().unwrap();
