@@ -9,7 +9,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (cpu, file) = (Cpu::new(), models::open(MODEL)?);
     let model = TextModel::<f32, _>::load(&cpu, &file, 512)?;
     // Few enough blocks that texts wait for each other.
-    let size = BatchOptions { blocks: 24, block_size: 8, ..Default::default() };
+    let size = BatchOptions { blocks: 12, block_size: 8, ..Default::default() };
     let mut batch = model.batch(&cpu, size)?;
     let mut texts = vec![String::new()];
     for prompt in include_str!("prompts.txt").lines() {
