@@ -1,5 +1,5 @@
 //! Tensors and views as arguments for operands of any element type.
-use crate::{AnyRef, AnyTensor, Element, Space, Tensor, TensorRef};
+use crate::{AnyMut, AnyRef, AnyTensor, Element, Space, Tensor, TensorMut, TensorRef};
 
 /// An argument for an operand of any element type: a tensor or a view, typed or not.
 ///
@@ -41,6 +41,18 @@ impl<S: Space, T: Element> AsAny<S> for Tensor<S, T> {
     #[inline]
     fn any_view(&self) -> AnyRef<'_, S> {
         self.as_ref().any()
+    }
+}
+impl<S: Space, T: Element> AsAny<S> for TensorMut<'_, S, T> {
+    #[inline]
+    fn any_view(&self) -> AnyRef<'_, S> {
+        self.as_ref().any()
+    }
+}
+impl<S: Space> AsAny<S> for AnyMut<'_, S> {
+    #[inline]
+    fn any_view(&self) -> AnyRef<'_, S> {
+        self.as_ref()
     }
 }
 impl<S: Space, T: Element> AsAny<S> for TensorRef<'_, S, T> {
