@@ -1,6 +1,6 @@
 //! The accuracy of normal random numbers.
+use rocm_ops::Reference;
 use rocm_ops::ops::*;
-use rocm_ops::{Backend, Reference};
 
 /// The largest distance from the exact numbers that `random_normal` promises, in units of the last place.
 pub const UNITS: f64 = 4.0;

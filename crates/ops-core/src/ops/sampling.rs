@@ -2,7 +2,8 @@
 use super::declare::{family, methods, ops};
 use super::extents;
 use crate::{
-    AsViewMut, Backend, DType, Error, Execute, Float, Op, Operands, Result, Shape, TensorOf, Tolerance,
+    AsViewMut, Backend, DType, Error, Execute, Float, IntoShape, Op, Operands, Result, Shape, TensorOf,
+    Tolerance,
 };
 
 mod masses;
@@ -281,12 +282,12 @@ pub trait RandomMethods: Backend {
     /// assert_eq!(b.random(&[12], Random::<f32>::normal(7))?.to_vec(&b)?, [begin.to_vec(&b)?, rest.to_vec(&b)?].concat());
     /// # Ok::<(), rocm_ops::Error>(())
     /// ```
-    fn random<T: Float>(&self, dims: &[usize], op: impl Into<Random<T>>) -> Result<TensorOf<Self, T>>
+    fn random<T: Float>(&self, shape: impl IntoShape, op: impl Into<Random<T>>) -> Result<TensorOf<Self, T>>
     where
         Self: RandomOps<T>,
     {
         let op = op.into();
-        let mut y = self.empty(Shape::new(dims)?)?;
+        let mut y = self.empty(shape)?;
         self.random_into(&mut y, op)?;
         Ok(y)
     }
