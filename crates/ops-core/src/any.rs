@@ -1,6 +1,6 @@
 //! Tensors whose element type is known only at run time.
+use crate::layout::extents;
 use crate::tensor::bounds;
-use crate::view::extents;
 use crate::{
     Contains, DType, Element, Error, IntoShape, Layout, Packing, Result, Shape, Space, Tensor, TensorMut,
     TensorRef,

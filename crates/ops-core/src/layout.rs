@@ -278,6 +278,30 @@ impl fmt::Display for Layout {
     }
 }
 
+/// The methods of a type with a field `layout` that describe its extents.
+macro_rules! extents {
+    ([$($generics:tt)*] $type:ty) => {
+        impl<$($generics)*> $type {
+            /// The layout, counted in elements.
+            #[inline]
+            pub fn layout(&self) -> &Layout {
+                &self.layout
+            }
+            /// The extents, counted in elements.
+            #[inline]
+            pub fn shape(&self) -> crate::Shape {
+                self.layout.shape()
+            }
+            /// The extents as a slice.
+            #[inline]
+            pub fn dims(&self) -> &[usize] {
+                self.layout.dims()
+            }
+        }
+    };
+}
+pub(crate) use extents;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,5 @@
 //! Owned tensors and the borrowed views that every op takes.
-use crate::view::extents;
+use crate::layout::extents;
 use crate::{DType, Element, Error, IntoShape, Layout, Result, Space};
 
 /// A buffer and the layout of its elements.

@@ -27,30 +27,6 @@ pub trait View: Sized {
     fn with_layout(self, layout: Layout) -> Result<Self>;
 }
 
-/// The methods of a type with a field `layout` that describe its extents.
-macro_rules! extents {
-    ([$($generics:tt)*] $type:ty) => {
-        impl<$($generics)*> $type {
-            /// The layout, counted in elements.
-            #[inline]
-            pub fn layout(&self) -> &Layout {
-                &self.layout
-            }
-            /// The extents, counted in elements.
-            #[inline]
-            pub fn shape(&self) -> crate::Shape {
-                self.layout.shape()
-            }
-            /// The extents as a slice.
-            #[inline]
-            pub fn dims(&self) -> &[usize] {
-                self.layout.dims()
-            }
-        }
-    };
-}
-pub(crate) use extents;
-
 /// The methods that view a tensor or a view in another way. Each applies the [`Layout`] method of the same name.
 ///
 /// `views!([generics] Type: (self) -> View = self)` gives the receiver, the type of the result, and the view of the receiver.

@@ -6,7 +6,7 @@ impl Layout {
     /// The row-major layout of `shape`, starting at position 0.
     ///
     /// # Errors
-    /// As [`Shape::new`].
+    /// As [`Shape::new`](crate::Shape::new).
     #[inline]
     pub fn contiguous(shape: impl IntoShape) -> Result<Self> {
         Ok(Self::of(shape.into_shape()?))
@@ -16,7 +16,7 @@ impl Layout {
     /// layout lead nowhere: it is given row-major ones.
     ///
     /// # Errors
-    /// As [`Shape::new`]; also if the number of strides differs from the number of extents, or if a position
+    /// As [`Shape::new`](crate::Shape::new); also if the number of strides differs from the number of extents, or if a position
     /// is below 0 or beyond the address space.
     pub fn strided(shape: impl IntoShape, strides: &[isize], offset: usize) -> Result<Self> {
         let shape = shape.into_shape()?;
