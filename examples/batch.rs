@@ -2,11 +2,12 @@
 use rocm_ops::Cpu;
 use rocm_ops::models::{self, BatchEvent, BatchOptions, GenerateOptions, TextModel};
 use std::error::Error;
+use std::io::Write;
 
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/tiny-llama-kjv-q8_0.gguf");
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let (cpu, file) = (Cpu::new(), models::open(MODEL)?);
+    let (cpu, file, mut out) = (Cpu::new(), models::open(MODEL)?, std::io::stdout());
     let model = TextModel::<f32, _>::load(&cpu, &file, 512)?;
     // Few enough blocks that texts wait for each other.
     let size = BatchOptions { blocks: 12, block_size: 8, ..Default::default() };
@@ -21,12 +22,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         for event in batch.step() {
             match event {
                 BatchEvent::Token { text, token } => texts[text] += &token.text,
-                BatchEvent::Finished { text, reason } => println!("[{text}] {} ({:?})", texts[text], reason?),
+                BatchEvent::Finished { text, reason } => {
+                    writeln!(out, "[{text}] {} ({:?})", texts[text], reason?)?
+                }
                 _ => {}
             }
         }
     }
     let stats = batch.stats();
-    println!("{} steps, {} tokens, {} preemptions", stats.steps, stats.generated, stats.preemptions);
+    writeln!(out, "{} steps, {} tokens, {} preemptions", stats.steps, stats.generated, stats.preemptions)?;
     Ok(())
 }

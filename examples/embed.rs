@@ -3,6 +3,7 @@
 use rocm_ops::Cpu;
 use rocm_ops::models::{self, Encoder};
 use std::error::Error;
+use std::io::Write;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut words = std::env::args().skip(1);
@@ -21,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (text, vector) in texts.iter().zip(&vectors) {
         let cosines: Vec<String> =
             vectors.iter().map(|other| format!("{:6.3}", cosine(vector, other))).collect();
-        println!("{}  {text}", cosines.join(" "));
+        writeln!(std::io::stdout(), "{}  {text}", cosines.join(" "))?;
     }
     Ok(())
 }

@@ -23,7 +23,7 @@ fn generate<T: Float, B: Transformer<T>>(b: &B, path: &str, prompt: &str) -> Res
     }
     writeln!(out)?;
     if text.finish() == Some(Finish::Context) {
-        eprintln!("stopped because the context of {} tokens is full", model.decoder().context());
+        writeln!(out, "(stopped: the context of {} tokens is full)", model.decoder().context())?;
     }
     Ok(())
 }

@@ -63,10 +63,11 @@ fn examples(text: &str, is_source: bool) -> Vec<&str> {
     lines
 }
 
-/// The crate that a line of code names and that a program does not have which depends on the facade alone.
+/// The crate that a line of code names and that a program does not have which depends on the facade alone, or on rocm-rs, which the
+/// bridge to it needs.
 fn stranger(line: &str) -> Option<&str> {
     let imported = line.strip_prefix("use ").map(|path| words(path)[0]);
-    let imported = imported.filter(|name| !["rocm_ops", "std", "core", "super"].contains(name));
+    let imported = imported.filter(|name| !["rocm_ops", "rocm_rs", "std", "core", "super"].contains(name));
     imported.or_else(|| {
         words(line).into_iter().find(|word| word.starts_with("ops_") && line.contains(&format!("{word}::")))
     })
