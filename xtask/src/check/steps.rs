@@ -165,7 +165,7 @@ pub(super) const STEPS: &[Step] = &[
     step("example third_backend", 5, &["target/debug/examples/third_backend"]),
     step("example custom_op", 5, &["target/debug/examples/custom_op"]),
     step("example logger", 5, &["target/debug/examples/logger"]),
-    step("example checked", 10, &["target/debug/examples/checked"]),
+    step("example checked", 5, &["target/debug/examples/checked"]),
     step("example batch", 5, &["target/debug/examples/batch"]),
     step(
         "example embed",
