@@ -74,7 +74,7 @@ impl Rocm {
     /// milliseconds.
     ///
     /// ```no_run
-    /// use rocm_ops::{Backend, f16, ops::{LinearOps, RmsNorm, NormOps}};
+    /// use rocm_ops::prelude::*;
     /// use rocm_ops::rocm::Rocm;
     ///
     /// let gpu = Rocm::new()?;
@@ -82,7 +82,7 @@ impl Rocm {
     /// let prepared = gpu.prepare(|| {
     ///     for tokens in [512, 1] {
     ///         let x = gpu.zeros::<f16>(&[tokens, 4096])?;
-    ///         gpu.linear(&gpu.rms_norm(&x, &scale, RmsNorm::eps(1e-5))?, &weight)?;
+    ///         gpu.linear(&gpu.rms_norm(&x, &scale, 1e-5)?, &weight)?;
     ///     }
     ///     Ok::<(), rocm_ops::Error>(())
     /// })?;
