@@ -32,6 +32,46 @@
 //! given tensor, such as `softmax_into`.
 //!
 //! <!-- methods -->
+//! | bound | methods |
+//! |---|---|
+//! | `ActivationOps` | `unary`, `sigmoid`, `silu`, `gelu`, `gelu_erf`, `tanh`, `erf`, `exp`, `expm1`, `log`, `log1p`, `sin`, `cos`, `sqrt`, `recip`, `floor`, `ceil`, `round`, `trunc`, `glu`, `swiglu`, `geglu` |
+//! | `ArangeOps` | `arange` |
+//! | `AttentionOps` | `attention`, `attention_with`, `attention_lse` |
+//! | `BatchNormOps` | `batch_norm` |
+//! | `BitwiseOps` | `bitwise`, `bitwise_and`, `bitwise_or`, `bitwise_xor`, `shift_left`, `shift_right`, `bitwise_not` |
+//! | `CacheOps` | `cache_write`, `rope_cache_write`, `qk_norm_rope_cache_write` |
+//! | `CastOps` | `cast` |
+//! | `CompareOps` | `compare`, `eq`, `ne`, `lt`, `le`, `gt`, `ge`, `logical_and`, `logical_or`, `logical_xor`, `logical_not` |
+//! | `ConvOps` | `conv1d`, `conv2d`, `conv_transpose1d`, `conv_transpose2d` |
+//! | `CopyOps` | `copy_of`, `copy_of_any`, `cat`, `stack` |
+//! | `ElementwiseOps` | `binary`, `add`, `sub`, `mul`, `div`, `maximum`, `minimum`, `pow`, `neg`, `abs`, `sqr`, `relu`, `sign`, `affine`, `affine_inplace` |
+//! | `EmbeddingOps` | `embedding` |
+//! | `ExpertOps` | `linear_experts` |
+//! | `FillOps` | `fill`, `full`, `ones` |
+//! | `FusedOps` | `linear_swiglu`, `fuses_linear_swiglu` |
+//! | `GatedOps` | `l2_norm`, `gated_rms_norm`, `swiglu_clamped` |
+//! | `GatherOps` | `gather`, `scatter` |
+//! | `HeadOps` | `qk_norm_rope`, `qk_norm_rope_at` |
+//! | `IndexOps` | `index_select` |
+//! | `LinearAttentionOps` | `conv1d_update`, `gated_delta_rule` |
+//! | `LinearOps` | `linear`, `linear_bias`, `pack_weight` |
+//! | `MatMulOps` | `matmul` |
+//! | `NormOps` | `rms_norm`, `layer_norm`, `add_rms_norm`, `group_norm` |
+//! | `ParametricOps` | `clamp`, `powf`, `elu` |
+//! | `PoolOps` | `max_pool2d`, `avg_pool2d` |
+//! | `QuantOps` | `quantize`, `dequantize` |
+//! | `RaggedAttentionOps` | `attention_varlen`, `attention_varlen_lse`, `attention_paged`, `attention_paged_lse` |
+//! | `RandomOps` | `random` |
+//! | `ReduceOps` | `sum`, `max`, `min`, `prod`, `mean`, `argmax`, `argmin` |
+//! | `RopeOps` | `rope`, `rope_inplace`, `rope_at`, `rope_at_inplace` |
+//! | `RoutingOps` | `router_topk`, `combine_experts` |
+//! | `SamplingOps` | `sample` |
+//! | `ScanOps` | `cumsum`, `cumprod` |
+//! | `ScatterAddOps` | `scatter_add`, `index_add` |
+//! | `SoftmaxOps` | `softmax` |
+//! | `SortOps` | `sort`, `argsort`, `topk` |
+//! | `UpsampleOps` | `upsample_nearest1d`, `upsample_nearest2d`, `upsample_bilinear2d` |
+//! | `WhereOps` | `where_` |
 //! <!-- end -->
 //!
 //! # Features
