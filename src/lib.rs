@@ -1,7 +1,8 @@
 //! Transformer operations over one trait, for AMD GPUs and the CPU.
 //!
-//! It is for inference: ops compute forward, models generate text or embed it. There are no gradients, no lazy graph and no server. A
-//! backend is a value that every call names, and nothing is copied between memories unless a call says so.
+//! It is for inference: ops compute forward, models generate text or embed it. There are no gradients, no lazy graph and no server. Every
+//! call is a method of a backend: `b.softmax(&x, -1)`. Nothing is copied between memories unless a call says so. `Cpu`, `Reference` and
+//! `Checked` of the two compute in the same memory, so they share tensors.
 //!
 //! This crate gathers the others: the traits, tensors and ops of [`ops_core`], the two CPU backends of
 //! [`ops_cpu`], `Rocm` for AMD GPUs (ROCm is not needed to build), model files and the models in them. Programs can import
@@ -9,7 +10,7 @@
 //! family, and choose the backend where you call it:
 //!
 //! ```
-//! use rocm_ops::{Checked, Reference, prelude::*};
+//! use rocm_ops::prelude::*;
 //!
 //! fn mix<B: MatMulOps<f32> + ActivationOps<f32>>(b: &B) -> Result<Vec<f32>> {
 //!     let x = b.tensor([2, 2], &[1.0, 2.0, 3.0, 4.0])?;
@@ -27,7 +28,8 @@
 //!
 //! # Methods
 //!
-//! Each family is a bound for generic functions, and methods that every backend has ([`ops`] says how). `Reference` and `Cpu` compute
+//! A family is two traits: `NormOps<T>`, a bound for your generic functions, and `NormMethods`, whose methods you call; the prelude
+//! imports both ([`ops`] says more). `docs/candle.md` lists them by candle's names. `Reference` and `Cpu` compute
 //! all of them in every type; for `Rocm`, `docs/support-rocm.txt` lists the types of each op. Most methods also have a form that writes to a
 //! given tensor, such as `softmax_into`.
 //!
@@ -108,8 +110,8 @@ pub use ops_core::{
     AnyMut, AnyOf, AnyRef, AnyTensor, AsAny, AsOptional, AsView, AsViewMut, Backend, BlockInfo, Checked,
     DType, Determinism, Either, Element, Error, ErrorBudget, F8E4M3, Fallback, Float, HostMemory, Index,
     Integer, IntoShape, Layout, MAX_RANK, Mask, Mut, Num, OfCall, Positions, Reason, Ref, Replay, Result,
-    Scalar, Shape, Tensor, TensorMut, TensorOf, TensorRef, UnknownDeterminism, View, Wide, bf16, combine,
-    f16, model, ops, quant, replay,
+    Scalar, Shape, Space, Tensor, TensorMut, TensorOf, TensorRef, UnknownDeterminism, View, Wide, bf16,
+    combine, f16, model, ops, quant, replay,
 };
 pub use ops_cpu::{Activations, Cpu, CpuBuilder, EitherHost, Host, HostBuffer, Reference};
 

@@ -14,6 +14,6 @@
 //! ```
 pub use crate::ops::*;
 pub use crate::{
-    AnyMut, AnyRef, AnyTensor, Backend, Cpu, DType, Element, Error, Float, Num, Result, Tensor, TensorMut,
-    TensorOf, TensorRef, bf16, f16,
+    AnyMut, AnyRef, AnyTensor, AsAny, AsView, AsViewMut, Backend, Checked, Cpu, DType, Element, Error,
+    Fallback, Float, Num, Reference, Result, Space, Tensor, TensorMut, TensorOf, TensorRef, bf16, f16,
 };

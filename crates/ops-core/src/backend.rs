@@ -217,6 +217,7 @@ pub trait Backend: Clone + Send + Sync + 'static {
     message = "backend `{Self}` has no kernel for `{O}`",
     label = "no kernel for `{O}` on this backend",
     note = "wrap the backend as `Fallback::new(backend, Cpu::new())`, or write `impl Execute<{O}> for {Self}`",
+    note = "`Checked`, `Fallback` and `Either` have a kernel if both of their backends have one",
     note = "in a function generic over the backend, require the op family instead, such as `B: NormOps<T>` or `B: Transformer<T>`"
 )]
 pub trait Execute<O: Op>: Backend {

@@ -3,14 +3,14 @@
 //! Each family is two traits. `NormOps<T>` is a bound: every backend has it that has the kernels ([`Execute`](crate::Execute)).
 //! `NormMethods` has the methods; each backend has them, and each method requires the family for the type of its operands.
 //! So `use rocm_ops::ops::*` makes all methods available, their type parameters are inferred, and where no operand tells the
-//! type it is given to the method: `b.cast::<f32>(&x)`. Options that one number makes may be given as the number:
+//! type, it is given to the method or to the options: `b.cast::<f32>(&x)`, `Random::<f32>::uniform(7)`. Options that one number makes may be given as the number:
 //! `b.softmax(&x, -1)` is `b.softmax(&x, Softmax::axis(-1))`.
 //!
 //! An optional operand is passed as the tensor or as `None`: `b.layer_norm(&x, None, &bias, 1e-5)`. Attention, which has three,
 //! takes them in one struct whose default has none: `AttentionExtras::new().mask(&mask)`. Operands that belong together
 //! have a struct with names, such as [`KeysValues`] and [`Starts`].
 //!
-//! Every op has a method that allocates its output and one that writes into a
+//! Most ops have a method that allocates its output and one that writes into a
 //! given view (`_into`). Arguments come in the order inputs, outputs, options.
 //!
 //! Ops require operands of equal extents. Where users expect broadcasting, the method broadcasts through layouts, without a copy.

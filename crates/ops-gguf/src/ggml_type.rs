@@ -180,7 +180,7 @@ impl GgmlType {
 impl fmt::Display for GgmlType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.name(), self.0) {
-            (Some(name), _) => f.write_str(name),
+            (Some(name), _) => f.pad(name),
             (None, 4 | 5 | 31..=33 | 36..=38) => write!(f, "type {} (withdrawn from the format)", self.0),
             (None, n) => write!(f, "type {n} (unknown)"),
         }

@@ -34,7 +34,7 @@
 //! let gguf = Gguf::open(&path)?;
 //! assert_eq!(gguf.metadata().arch_u32("block_count")?, 2);
 //! let norm = gguf.tensor("output_norm.weight")?.data::<f32>()?;
-//! assert!(norm.is_shared()); // the mapping itself
+//! assert!(norm.is_shared()); // the file's bytes, not a copy
 //! drop(gguf);
 //! assert_eq!(norm[..], [1.0, 2.0, 3.0, 4.0]);
 //! # std::fs::remove_file(&path).unwrap();

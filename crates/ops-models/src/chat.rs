@@ -104,7 +104,7 @@ impl Chat {
         let Some(template) = tokenizer.chat_template() else {
             return Err(wrong(
                 "this model",
-                "it has no chat template; use its instruct variant, or give it plain text",
+                "no chat template; use the instruct variant of the model, or give it plain text",
             ));
         };
         let text = |id: Option<u32>| id.and_then(|id| Some(tokenizer.token(id)?.0.to_owned()));
