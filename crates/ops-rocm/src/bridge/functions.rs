@@ -2,7 +2,7 @@
 use super::{Borrowed, BorrowedMut, queue};
 use crate::error::NAME;
 use crate::{Error, Result};
-use ops_core::ops::{LayerNorm, NormMethods, NormOps, RmsNorm, Rope, RopeForm, RopeMethods, RopeOps};
+use ops_core::ops::{LayerNorm, NormMethods, RmsNorm, Rope, RopeForm, RopeMethods};
 use ops_core::{Layout, Reason};
 use rocm_rs::hip::{DeviceMemory, Stream};
 
