@@ -62,10 +62,12 @@
 //! }
 //! impl<B: Backend> SignedSquareMethods for B {}
 //!
-//! let b = Checked::new(Cpu::new(), Reference::new());
-//! let x = b.tensor(2, &[3.0f32, -2.0])?;
-//! assert_eq!(b.signed_square(&x)?.to_vec(&b)?, [9.0, -4.0]);
-//! # Ok::<(), Error>(())
+//! fn main() -> Result<()> {
+//!     let b = Checked::new(Cpu::new(), Reference::new());
+//!     let x = b.tensor(2, &[3.0f32, -2.0])?;
+//!     assert_eq!(b.signed_square(&x)?.to_vec(&b)?, [9.0, -4.0]);
+//!     Ok(())
+//! }
 //! ```
 //!
 //! The repository's `examples/custom_op.rs` has an op with an option, `examples/custom_kernel` one with a GPU kernel, and
