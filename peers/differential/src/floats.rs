@@ -6,7 +6,7 @@ use crate::report::Report;
 use candle_core::{Tensor, WithDType};
 use candle_nn::{ops, rotary_emb};
 use rocm_ops::ops::registry::OpsOnFloats;
-use rocm_ops::ops::{RopeForm, UnaryFn};
+use rocm_ops::ops::*;
 use rocm_ops::{Cpu, Float, Host, Result, TensorOf, TensorRef, bf16, f16};
 
 #[derive(Clone, Copy)]
