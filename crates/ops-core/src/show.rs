@@ -146,26 +146,20 @@ impl Values<'_> {
         width: usize,
         texts: &mut impl Iterator<Item = &'t String>,
     ) -> fmt::Result {
-        let mut element =
-            |f: &mut Formatter<'_>| write!(f, "{:>width$}", texts.next().map_or("?", |text| text));
-        let Some(inner) = self.layout.rank().checked_sub(axis + 1) else { return element(f) };
+        let Some(inner) = self.layout.rank().checked_sub(axis + 1) else {
+            return write!(f, "{:>width$}", texts.next().map_or("?", |text| text));
+        };
         f.write_str("[")?;
-        let mut column = axis + 1;
+        let indent = axis + 1;
+        let mut column = indent;
         for (n, i) in self.indices(axis).enumerate() {
-            if inner > 0 {
-                if n > 0 {
-                    write!(f, "{:\n<inner$}{:indent$}", "", "", indent = axis + 1)?;
-                }
-                match i {
-                    None => f.write_str("...")?,
-                    Some(_) => self.nested(f, axis + 1, width, texts)?,
-                }
-                continue;
-            }
             let taken = if i.is_some() { width } else { 3 };
-            if n > 0 && column + 1 + taken + self.layout.rank() > LINE {
-                write!(f, "\n{:indent$}", "", indent = axis + 1)?;
-                column = axis + 1;
+            let fits = column + 1 + taken + self.layout.rank() <= LINE;
+            if n > 0 && inner > 0 {
+                write!(f, "{:\n<inner$}{:indent$}", "", "")?;
+            } else if n > 0 && !fits {
+                write!(f, "\n{:indent$}", "")?;
+                column = indent;
             } else if n > 0 {
                 f.write_str(" ")?;
                 column += 1;
@@ -173,7 +167,7 @@ impl Values<'_> {
             column += taken;
             match i {
                 None => f.write_str("...")?,
-                Some(_) => write!(f, "{:>width$}", texts.next().map_or("?", |text| text))?,
+                Some(_) => self.nested(f, axis + 1, width, texts)?,
             }
         }
         f.write_str("]")

@@ -61,6 +61,7 @@ impl<S: Space, T: Element> AsAny<S> for TensorRef<'_, S, T> {
         self.shorten().any()
     }
 }
+
 /// An argument for an optional operand: a tensor or a view, or `None`.
 ///
 /// ```

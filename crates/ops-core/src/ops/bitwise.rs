@@ -1,8 +1,6 @@
 //! Bitwise functions of integers, and shifts.
-use super::broadcast;
 use super::declare::{family, methods, methods_of_two, ops};
-use crate::error::About;
-use crate::{AsView, AsViewMut, Backend, DType, Execute, Integer, Op, Operands, Result, TensorOf, Tolerance};
+use crate::{Backend, DType, Execute, Integer, Op, Operands, Result, Tolerance};
 use core::hash::Hash;
 
 /// A function of the bits of two integers, which are in two's complement.
@@ -96,52 +94,13 @@ family! {
 
 /// The methods of [`BitwiseOps`].
 pub trait BitwiseMethods: Backend {
-    /// Any [`BitwiseFn`] on two tensors that broadcast together.
-    ///
-    /// # Errors
-    /// [`Error::Broadcast`](crate::Error::Broadcast) and any error that the backend reports.
-    ///
-    /// ```
-    /// use rocm_ops::prelude::*;
-    /// let b = Cpu::new();
-    /// let (x, places) = (b.tensor(&[4], &[-5i8, 5, 1, 1])?, b.tensor(&[4], &[1i8, 1, 8, -1])?);
-    /// assert_eq!(b.bitwise(&x, &places, BitwiseFn::ShiftRight)?.to_vec(&b)?, [-3, 2, 0, 0]);
-    /// # Ok::<(), rocm_ops::Error>(())
-    /// ```
-    fn bitwise<T: Integer>(
-        &self,
-        a: impl AsView<Self::Space, T>,
-        b: impl AsView<Self::Space, T>,
-        f: BitwiseFn,
-    ) -> Result<TensorOf<Self, T>>
-    where
-        Self: BitwiseOps<T>,
-    {
-        let mut y = self.empty(broadcast(f.name(), a.view().layout(), b.view().layout())?)?;
-        self.bitwise_into(a, b, &mut y, f)?;
-        Ok(y)
-    }
-    /// [`bitwise`](Self::bitwise) into `y`. Both operands are broadcast to the extents of `y`.
-    ///
-    /// # Errors
-    /// As [`bitwise`](Self::bitwise), and for an output of another shape.
-    fn bitwise_into<T: Integer>(
-        &self,
-        a: impl AsView<Self::Space, T>,
-        b: impl AsView<Self::Space, T>,
-        mut y: impl AsViewMut<Self::Space, T>,
-        f: BitwiseFn,
-    ) -> Result<()>
-    where
-        Self: BitwiseOps<T>,
-    {
-        let mut y = y.view_mut();
-        let a = a.view().broadcast(y.dims()).about(f.name(), "a")?;
-        let b = b.view().broadcast(y.dims()).about(f.name(), "b")?;
-        self.run(&Bitwise::of(f), args::bitwise::Args { a: a.shorten(), b: b.shorten(), y: y.reborrow() })
-    }
     methods_of_two! {
-        BitwiseOps<T: Integer>, BitwiseFn, bitwise bitwise_into -> T, [2];
+        BitwiseOps<T: Integer>, BitwiseFn -> T;
+        example
+        /// let (x, places) = (b.tensor(&[4], &[-5i8, 5, 1, 1])?, b.tensor(&[4], &[1i8, 1, 8, -1])?);
+        /// assert_eq!(b.bitwise(&x, &places, BitwiseFn::ShiftRight)?.to_vec(&b)?, [-3, 2, 0, 0]);
+        fn bitwise, bitwise_into = bitwise(Bitwise::of);
+        of [2]:
         bitwise_and bitwise_and_into And: [6, 9], [3] => [2, 1],
         bitwise_or bitwise_or_into Or: [6, 9], [3] => [7, 11],
         bitwise_xor bitwise_xor_into Xor: [6, 9], [3] => [5, 10],

@@ -1,10 +1,6 @@
 //! Comparisons of two tensors, element by element, and functions of truth values.
-use super::broadcast;
 use super::declare::{family, methods, methods_of_two, ops};
-use crate::error::About;
-use crate::{
-    AsView, AsViewMut, Backend, DType, Execute, Op, Operands, Result, Scalar, TensorOf, Tolerance, Wide,
-};
+use crate::{Backend, DType, Execute, Op, Operands, Result, Scalar, Tolerance, Wide};
 use core::cmp::Ordering;
 use core::hash::Hash;
 
@@ -123,52 +119,13 @@ family! {
 
 /// The methods of [`CompareOps`].
 pub trait CompareMethods: Backend {
-    /// Any [`CompareFn`] on two tensors that broadcast together.
-    ///
-    /// # Errors
-    /// [`Error::Broadcast`](crate::Error::Broadcast) and any error that the backend reports.
-    ///
-    /// ```
-    /// use rocm_ops::prelude::*;
-    /// let b = Cpu::new();
-    /// let (x, two) = (b.tensor(&[3], &[1, 2, 3])?, b.tensor(&[1], &[2])?);
-    /// assert_eq!(b.compare(&x, &two, CompareFn::Ge)?.to_vec(&b)?, [0, 1, 1]);
-    /// # Ok::<(), rocm_ops::Error>(())
-    /// ```
-    fn compare<T: Scalar>(
-        &self,
-        a: impl AsView<Self::Space, T>,
-        b: impl AsView<Self::Space, T>,
-        f: CompareFn,
-    ) -> Result<TensorOf<Self, u8>>
-    where
-        Self: CompareOps<T>,
-    {
-        let mut y = self.empty(broadcast(f.name(), a.view().layout(), b.view().layout())?)?;
-        self.compare_into(a, b, &mut y, f)?;
-        Ok(y)
-    }
-    /// [`compare`](Self::compare) into `y`. Both operands are broadcast to the extents of `y`.
-    ///
-    /// # Errors
-    /// As [`compare`](Self::compare), and for an output of another shape.
-    fn compare_into<T: Scalar>(
-        &self,
-        a: impl AsView<Self::Space, T>,
-        b: impl AsView<Self::Space, T>,
-        mut y: impl AsViewMut<Self::Space, u8>,
-        f: CompareFn,
-    ) -> Result<()>
-    where
-        Self: CompareOps<T>,
-    {
-        let mut y = y.view_mut();
-        let a = a.view().broadcast(y.dims()).about(f.name(), "a")?;
-        let b = b.view().broadcast(y.dims()).about(f.name(), "b")?;
-        self.run(&Compare::of(f), args::compare::Args { a: a.shorten(), b: b.shorten(), y: y.reborrow() })
-    }
     methods_of_two! {
-        CompareOps<T: Scalar>, CompareFn, compare compare_into -> u8, [3];
+        CompareOps<T: Scalar>, CompareFn -> u8;
+        example
+        /// let (x, two) = (b.tensor(&[3], &[1, 2, 3])?, b.tensor(&[1], &[2])?);
+        /// assert_eq!(b.compare(&x, &two, CompareFn::Ge)?.to_vec(&b)?, [0, 1, 1]);
+        fn compare, compare_into = compare(Compare::of);
+        of [3]:
         eq eq_into Eq: [1.0, 2.0, 3.0], [2.0] => [0, 1, 0],
         ne ne_into Ne: [1.0, 2.0, 3.0], [2.0] => [1, 0, 1],
         lt lt_into Lt: [1.0, 2.0, 3.0], [2.0] => [1, 0, 0],

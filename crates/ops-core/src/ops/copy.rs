@@ -181,9 +181,7 @@ pub trait CopyMethods: Backend {
         Self: CopyOps,
     {
         let views: Vec<_> = tensors.iter().map(AsView::view).collect();
-        let mut y = self.empty(cat::shape("cat", &views, axis)?)?;
-        cat::join(self, "cat", &views, y.as_mut(), axis)?;
-        Ok(y)
+        cat::joined(self, "cat", &views, axis)
     }
     /// [`cat`](Self::cat) into `y`.
     ///
@@ -199,7 +197,7 @@ pub trait CopyMethods: Backend {
         Self: CopyOps,
     {
         let views: Vec<_> = tensors.iter().map(AsView::view).collect();
-        cat::join(self, "cat", &views, y.view_mut(), axis)
+        cat::joined_into(self, "cat", &views, y.view_mut(), axis)
     }
     /// Tensors of equal extents side by side along a new axis, which comes before `axis` of each: `y[.., i, ..]` is tensor `i`.
     ///
@@ -222,10 +220,7 @@ pub trait CopyMethods: Backend {
     where
         Self: CopyOps,
     {
-        let views = cat::unsqueezed(tensors, axis)?;
-        let mut y = self.empty(cat::shape("stack", &views, axis)?)?;
-        cat::join(self, "stack", &views, y.as_mut(), axis)?;
-        Ok(y)
+        cat::joined(self, "stack", &cat::unsqueezed(tensors, axis)?, axis)
     }
     /// [`stack`](Self::stack) into `y`.
     ///
@@ -240,8 +235,7 @@ pub trait CopyMethods: Backend {
     where
         Self: CopyOps,
     {
-        let views = cat::unsqueezed(tensors, axis)?;
-        cat::join(self, "stack", &views, y.view_mut(), axis)
+        cat::joined_into(self, "stack", &cat::unsqueezed(tensors, axis)?, y.view_mut(), axis)
     }
 }
 
@@ -272,8 +266,8 @@ pub trait FillMethods: Backend {
     /// As [`Backend::empty`]; any error that the backend reports.
     ///
     /// ```
-    /// # use rocm_ops::ops::*;
-    /// # let b = rocm_ops::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// assert_eq!(b.full([2, 2], 0.5f32)?.to_vec(&b)?, [0.5; 4]);
     /// # Ok::<(), rocm_ops::Error>(())
     /// ```
@@ -291,8 +285,8 @@ pub trait FillMethods: Backend {
     /// As [`full`](Self::full).
     ///
     /// ```
-    /// # use rocm_ops::{bf16, ops::*};
-    /// # let b = rocm_ops::Cpu::new();
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
     /// assert_eq!(b.ones::<bf16>(3)?.to_vec(&b)?, [bf16::ONE; 3]);
     /// # Ok::<(), rocm_ops::Error>(())
     /// ```

@@ -199,10 +199,10 @@ pub(super) use family;
 /// fn rms_norm, rms_norm_into(x: in T, weight: in any; y: T; op: impl Into<RmsNorm<T>>) = rms_norm(op.into());
 /// ```
 ///
-/// First comes the family, whose type parameter the methods have. After the two names come inputs (the modes of [`operands!`](crate::operands)), outputs, and options; then the module
-/// of the operands, and the op made of the options. `lse: None` after the op leaves out an optional
-/// operand, and the mode `some` gives one. The
-/// example's first and last lines are added.
+/// First comes the family, whose type parameter the methods have. After the two names come inputs (the modes of
+/// [`operands!`](crate::operands)), outputs, and options; then the module of the operands, and the op made of the options.
+/// `lse: None` after the op leaves out an optional operand, and the mode `some` gives one. The example's first and last lines
+/// are added.
 macro_rules! methods {
     ($Ops:ident<$T:ident: $Bound:path>; $(
         $(#[$about:meta])*
@@ -298,20 +298,73 @@ macro_rules! methods {
 }
 pub(super) use methods;
 
-/// Writes the methods of functions of two tensors that broadcast together, one pair for each function:
+/// Writes the methods of functions of two tensors that broadcast together: a pair that takes any of them, and a pair for each:
 ///
 /// ```text
-/// ElementwiseOps<T: Num>, BinaryFn, binary binary_into -> T, [2];
+/// ElementwiseOps<T: Num>, BinaryFn -> T;
+/// example
+/// /// let y = b.binary(&x, &z, BinaryFn::Div)?;
+/// fn binary, binary_into = binary(Binary::of);
+/// of [2]:
 /// add add_into Add: [6, 8], [2] => [8, 10],
 /// ```
 ///
-/// After the family come the type of the functions, the methods that take any of them, and the type of the results. The values appear
-/// in the example: a tensor of the extents before the rows, another one, and the result.
+/// After the family come the type of the functions and that of the results, then the module of the operands and the constructor of
+/// the op. The values of a row appear in its example: a tensor of the extents after `of`, another one, and the result.
 macro_rules! methods_of_two {
     (
-        $Ops:ident<$T:ident: $Bound:path>, $Fn:ident, $call:ident $call_into:ident -> $Y:ty, $dims:tt;
+        $Ops:ident<$T:ident: $Bound:path>, $Fn:ident -> $Y:ty;
+        example $(#[$example:meta])*
+        fn $call:ident, $call_into:ident = $module:ident($new:expr);
+        of $dims:tt:
         $($name:ident $into:ident $f:ident: $a:tt, $b:tt => $y:tt),+ $(,)?
-    ) => {$(
+    ) => {
+        #[doc = concat!("Any [`", stringify!($Fn), "`] of two tensors that broadcast together.")]
+        ///
+        /// # Errors
+        /// [`Error::Broadcast`](crate::Error::Broadcast) and any error that the backend reports.
+        ///
+        /// ```
+        /// use rocm_ops::prelude::*;
+        /// let b = Cpu::new();
+        $(#[$example])*
+        /// # Ok::<(), rocm_ops::Error>(())
+        /// ```
+        fn $call<$T: $Bound>(
+            &self,
+            a: impl $crate::AsView<Self::Space, $T>,
+            b: impl $crate::AsView<Self::Space, $T>,
+            f: $Fn,
+        ) -> $crate::Result<$crate::TensorOf<Self, $Y>>
+        where
+            Self: $Ops<$T>,
+        {
+            let mut y = self.empty($crate::ops::broadcast(f.name(), a.view().layout(), b.view().layout())?)?;
+            self.$call_into(a, b, &mut y, f)?;
+            Ok(y)
+        }
+        #[doc = concat!("[`", stringify!($call), "`](Self::", stringify!($call), ") into `y`. Broadcasts both operands to its extents.")]
+        ///
+        /// # Errors
+        #[doc = concat!("As [`", stringify!($call), "`](Self::", stringify!($call), "), and for an output of another shape.")]
+        fn $call_into<$T: $Bound>(
+            &self,
+            a: impl $crate::AsView<Self::Space, $T>,
+            b: impl $crate::AsView<Self::Space, $T>,
+            mut y: impl $crate::AsViewMut<Self::Space, $Y>,
+            f: $Fn,
+        ) -> $crate::Result<()>
+        where
+            Self: $Ops<$T>,
+        {
+            use $crate::error::About as _;
+            let mut y = y.view_mut();
+            let a = a.view().broadcast(y.dims()).about(f.name(), "a")?;
+            let b = b.view().broadcast(y.dims()).about(f.name(), "b")?;
+            let args = $crate::ops::args::$module::Args { a: a.shorten(), b: b.shorten(), y: y.reborrow() };
+            self.run(&$new(f), args)
+        }
+    $(
         #[doc = concat!("[`", stringify!($Fn), "::", stringify!($f), "`] of two tensors that broadcast together.")]
         ///
         /// # Errors

@@ -1,9 +1,7 @@
 //! Elementwise arithmetic.
 use super::activation::unary_methods;
-use super::broadcast;
 use super::declare::{family, methods, methods_of_two, ops};
-use crate::error::About;
-use crate::{AsView, AsViewMut, Backend, DType, Execute, Num, Op, Operands, Result, TensorOf, Tolerance};
+use crate::{AsViewMut, Backend, DType, Execute, Num, Op, Operands, Result, Tolerance};
 use core::hash::Hash;
 
 pub(super) mod unary;
@@ -115,53 +113,14 @@ family! {
 
 /// The methods of [`ElementwiseOps`].
 pub trait ElementwiseMethods: Backend {
-    /// Any [`BinaryFn`] on two tensors that broadcast together.
-    ///
-    /// # Errors
-    /// [`Error::Broadcast`](crate::Error::Broadcast) and any error that the backend reports.
-    ///
-    /// ```
-    /// use rocm_ops::prelude::*;
-    /// let b = Cpu::new();
-    /// let x = b.tensor(&[2], &[6, 8])?;
-    /// let two = b.tensor(&[1], &[2])?;
-    /// assert_eq!(b.binary(&x, &two, BinaryFn::Div)?.to_vec(&b)?, [3, 4]);
-    /// # Ok::<(), rocm_ops::Error>(())
-    /// ```
-    fn binary<T: Num>(
-        &self,
-        a: impl AsView<Self::Space, T>,
-        b: impl AsView<Self::Space, T>,
-        f: BinaryFn,
-    ) -> Result<TensorOf<Self, T>>
-    where
-        Self: ElementwiseOps<T>,
-    {
-        let mut y = self.empty(broadcast(f.name(), a.view().layout(), b.view().layout())?)?;
-        self.binary_into(a, b, &mut y, f)?;
-        Ok(y)
-    }
-    /// [`binary`](Self::binary) into `y`. Both operands are broadcast to the extents of `y`.
-    ///
-    /// # Errors
-    /// As [`binary`](Self::binary), and for an output of another shape.
-    fn binary_into<T: Num>(
-        &self,
-        a: impl AsView<Self::Space, T>,
-        b: impl AsView<Self::Space, T>,
-        mut y: impl AsViewMut<Self::Space, T>,
-        f: BinaryFn,
-    ) -> Result<()>
-    where
-        Self: ElementwiseOps<T>,
-    {
-        let mut y = y.view_mut();
-        let a = a.view().broadcast(y.dims()).about(f.name(), "a")?;
-        let b = b.view().broadcast(y.dims()).about(f.name(), "b")?;
-        self.run(&Binary::of(f), args::binary::Args { a: a.shorten(), b: b.shorten(), y: y.reborrow() })
-    }
     methods_of_two! {
-        ElementwiseOps<T: Num>, BinaryFn, binary binary_into -> T, [2];
+        ElementwiseOps<T: Num>, BinaryFn -> T;
+        example
+        /// let x = b.tensor(&[2], &[6, 8])?;
+        /// let two = b.tensor(&[1], &[2])?;
+        /// assert_eq!(b.binary(&x, &two, BinaryFn::Div)?.to_vec(&b)?, [3, 4]);
+        fn binary, binary_into = binary(Binary::of);
+        of [2]:
         add add_into Add: [6, 8], [2] => [8, 10],
         sub sub_into Sub: [6, 8], [2] => [4, 6],
         mul mul_into Mul: [6, 8], [2] => [12, 16],

@@ -1,10 +1,10 @@
 //! Tensors joined along an axis: copies into parts of the result.
 use super::{CopyMethods, CopyOps};
 use crate::error::About;
-use crate::{AsView, Element, Error, Result, Shape, Space, TensorMut, TensorRef};
+use crate::{AsView, Element, Error, Result, Shape, Space, TensorMut, TensorOf, TensorRef};
 
 /// The extents of `tensors` one after another along `axis`.
-pub(super) fn shape<S: Space, T: Element>(
+fn shape<S: Space, T: Element>(
     op: &'static str,
     tensors: &[TensorRef<'_, S, T>],
     axis: isize,
@@ -35,22 +35,45 @@ pub(super) fn shape<S: Space, T: Element>(
     Shape::new(&dims)
 }
 
-/// Copies `tensors` into `y`, one after another along `axis`.
-pub(super) fn join<T: Element, B: CopyOps>(
+/// A new tensor of `tensors`, one after another along `axis`.
+pub(super) fn joined<T: Element, B: CopyOps>(
     b: &B,
     op: &'static str,
     tensors: &[TensorRef<'_, B::Space, T>],
-    mut y: TensorMut<'_, B::Space, T>,
+    axis: isize,
+) -> Result<TensorOf<B, T>> {
+    let shape = shape(op, tensors, axis)?;
+    let mut y = b.empty(shape)?;
+    copy_parts(b, tensors, y.as_mut(), shape.axis(axis)?)?;
+    Ok(y)
+}
+
+/// [`joined`] into `y`.
+pub(super) fn joined_into<T: Element, B: CopyOps>(
+    b: &B,
+    op: &'static str,
+    tensors: &[TensorRef<'_, B::Space, T>],
+    y: TensorMut<'_, B::Space, T>,
     axis: isize,
 ) -> Result<()> {
     let shape = shape(op, tensors, axis)?;
     if y.dims() != shape.dims() {
         return Err(Error::shape(op, "y", y.layout(), shape.to_string()));
     }
-    let (along, mut start) = (shape.axis(axis)?, 0);
+    copy_parts(b, tensors, y, shape.axis(axis)?)
+}
+
+/// Copies `tensors` into `y`, whose extents they fill along `axis`.
+fn copy_parts<T: Element, B: CopyOps>(
+    b: &B,
+    tensors: &[TensorRef<'_, B::Space, T>],
+    mut y: TensorMut<'_, B::Space, T>,
+    axis: usize,
+) -> Result<()> {
+    let mut start = 0;
     for tensor in tensors {
-        let len = tensor.dims()[along];
-        b.copy_into(tensor, y.reborrow().narrow(along as isize, start, len)?)?;
+        let len = tensor.dims()[axis];
+        b.copy_into(tensor, y.reborrow().narrow(axis as isize, start, len)?)?;
         start += len;
     }
     Ok(())
