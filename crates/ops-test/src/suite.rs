@@ -35,6 +35,7 @@ mod exact;
 mod experts;
 mod fused;
 mod gated;
+mod grids;
 mod index;
 mod known;
 mod linear_attention;

@@ -2,8 +2,9 @@
 use super::data::{Distribution, values_of};
 use super::draft::CaseBuilder;
 use super::elementwise::bounds;
-use super::placement::{IN, OUT, Placement};
-use super::{INTEGERS, LENGTHS, Suite};
+use super::grids::{of_one_operand, of_two_operands};
+use super::placement::Placement;
+use super::{INTEGERS, Suite};
 use crate::Array;
 use ops_core::DType;
 use ops_core::ops::BitwiseFn;
@@ -34,21 +35,7 @@ fn of_two(s: &mut Suite<'_>, f: BitwiseFn, dtype: DType) {
         let draft = CaseBuilder::new(f.name(), dtype).read("a", dims, a, Distribution::Bits);
         draft.read("b", dims, b, second).write("y", dims, y)
     };
-    let plain = [Placement::Plain; 3];
-    for n in LENGTHS {
-        s.run(draft(&[n], plain));
-    }
-    for dims in [&[][..], &[3, 65], &[2, 3, 129], &[0], &[3, 0], &[2, 1, 3, 2, 2, 5]] {
-        s.run(draft(dims, plain));
-    }
-    for how in IN {
-        s.run(draft(&[3, 4, 33], [how, Placement::Plain, Placement::Plain]));
-        s.run(draft(&[3, 4, 33], [Placement::Plain, how, Placement::Plain]));
-    }
-    for how in OUT {
-        s.run(draft(&[3, 4, 33], [Placement::Plain, Placement::Plain, how]));
-    }
-    s.run(draft(&[3, 4, 33], [Placement::Transposed, Placement::Repeated, Placement::Strided]));
+    of_two_operands(s, draft);
     s.run(pairs(f, dtype));
 }
 
@@ -70,17 +57,5 @@ fn of_one(s: &mut Suite<'_>, dtype: DType) {
     let draft = |dims: &[usize], (x, y): (Placement, Placement)| {
         CaseBuilder::new("bitwise_not", dtype).read("x", dims, x, Distribution::Bits).write("y", dims, y)
     };
-    let plain = (Placement::Plain, Placement::Plain);
-    for n in LENGTHS {
-        s.run(draft(&[n], plain));
-    }
-    for dims in [&[][..], &[3, 65], &[2, 3, 129], &[0], &[3, 0], &[2, 1, 3, 2, 2, 5]] {
-        s.run(draft(dims, plain));
-    }
-    for x in IN {
-        s.run(draft(&[3, 4, 33], (x, Placement::Plain)));
-    }
-    for y in OUT {
-        s.run(draft(&[3, 4, 33], (Placement::Transposed, y)));
-    }
+    of_one_operand(s, draft);
 }

@@ -1,8 +1,9 @@
 //! Comparisons and truth values, in every scalar type.
+use super::Suite;
 use super::data::{Random, values_of};
 use super::draft::CaseBuilder;
-use super::placement::{IN, OUT, Placement};
-use super::{LENGTHS, Suite};
+use super::grids::{of_one_operand, of_two_operands};
+use super::placement::Placement;
 use crate::Array;
 use crate::types::SCALARS;
 use ops_core::DType;
@@ -25,19 +26,7 @@ fn negation(s: &mut Suite<'_>, dtype: DType) {
         let values = some(&corners, dims.iter().product(), "right");
         CaseBuilder::new("logical_not", dtype).given("x", &values, dims, x).write_as("y", DType::U8, dims, y)
     };
-    let plain = (Placement::Plain, Placement::Plain);
-    for n in LENGTHS {
-        s.run(draft(&[n], plain));
-    }
-    for dims in [&[][..], &[3, 65], &[2, 3, 129], &[0], &[3, 0], &[2, 1, 3, 2, 2, 5]] {
-        s.run(draft(dims, plain));
-    }
-    for x in IN {
-        s.run(draft(&[3, 4, 33], (x, Placement::Plain)));
-    }
-    for y in OUT {
-        s.run(draft(&[3, 4, 33], (Placement::Transposed, y)));
-    }
+    of_one_operand(s, draft);
     let n = [corners.len()];
     let draft = CaseBuilder::new("logical_not", dtype).given("x", &corners, &n, Placement::Plain);
     s.run(draft.write_as("y", DType::U8, &n, Placement::Plain).note("corner values"));
@@ -85,21 +74,7 @@ fn relation(s: &mut Suite<'_>, op: &str, dtype: DType) {
         let draft = CaseBuilder::new(op, dtype).given("a", &some(&corners, n, "left"), dims, a);
         draft.given("b", &some(&corners, n, "right"), dims, b).write_as("y", DType::U8, dims, y)
     };
-    let plain = [Placement::Plain; 3];
-    for n in LENGTHS {
-        s.run(draft(&[n], plain));
-    }
-    for dims in [&[][..], &[3, 65], &[2, 3, 129], &[0], &[3, 0], &[2, 1, 3, 2, 2, 5]] {
-        s.run(draft(dims, plain));
-    }
-    for how in IN {
-        s.run(draft(&[3, 4, 33], [how, Placement::Plain, Placement::Plain]));
-        s.run(draft(&[3, 4, 33], [Placement::Plain, how, Placement::Plain]));
-    }
-    for how in OUT {
-        s.run(draft(&[3, 4, 33], [Placement::Plain, Placement::Plain, how]));
-    }
-    s.run(draft(&[3, 4, 33], [Placement::Transposed, Placement::Repeated, Placement::Strided]));
+    of_two_operands(s, draft);
 
     // Every pair of corner values.
     let n = corners.len();

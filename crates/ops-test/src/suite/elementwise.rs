@@ -1,6 +1,7 @@
 //! Elementwise arithmetic.
 use super::data::{Distribution, NORMAL, values_of};
 use super::draft::CaseBuilder;
+use super::grids::of_two_operands;
 use super::placement::{IN, OUT, Placement};
 use super::{FLOATS, INTEGERS, LENGTHS, Suite};
 use crate::Array;
@@ -46,27 +47,7 @@ fn draft(
 }
 
 fn binary(s: &mut Suite<'_>, f: BinaryFn, dtype: DType, numbers: Distribution) {
-    let plain = [Placement::Plain; 3];
-    for n in LENGTHS {
-        s.run(draft(f, dtype, &[n], plain, numbers));
-    }
-    for dims in [&[][..], &[3, 65], &[2, 3, 129], &[0], &[3, 0], &[2, 1, 3, 2, 2, 5]] {
-        s.run(draft(f, dtype, dims, plain, numbers));
-    }
-    for how in IN {
-        s.run(draft(f, dtype, &[3, 4, 33], [how, Placement::Plain, Placement::Plain], numbers));
-        s.run(draft(f, dtype, &[3, 4, 33], [Placement::Plain, how, Placement::Plain], numbers));
-    }
-    for how in OUT {
-        s.run(draft(f, dtype, &[3, 4, 33], [Placement::Plain, Placement::Plain, how], numbers));
-    }
-    s.run(draft(
-        f,
-        dtype,
-        &[3, 4, 33],
-        [Placement::Transposed, Placement::Repeated, Placement::Strided],
-        numbers,
-    ));
+    of_two_operands(s, |dims, how| draft(f, dtype, dims, how, numbers));
 
     // Every pair of corner values.
     let corners = if dtype.is_float() {
