@@ -4,19 +4,19 @@ use rocm_ops::{models, ops::registry};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_owned()
 }
-pub(crate) fn read(page: &str) -> String {
+fn read(page: &str) -> String {
     std::fs::read_to_string(root().join(page)).unwrap_or_else(|e| panic!("{page}: {e}"))
 }
 /// The names of the files in a folder with this ending.
-pub(crate) fn files(folder: &str, ending: &str) -> Vec<String> {
+fn files(folder: &str, ending: &str) -> Vec<String> {
     let entries = std::fs::read_dir(root().join(folder)).expect(folder).map(|e| e.expect(folder).file_name());
     entries.map(|name| name.into_string().expect("UTF-8")).filter(|name| name.ends_with(ending)).collect()
 }
 /// Every page of documentation.
-fn pages() -> Vec<String> {
+pub(crate) fn pages() -> Vec<String> {
     let mut pages = vec!["README.md".to_owned(), "ARCHITECTURE.md".to_owned(), "CONTRIBUTING.md".to_owned()];
     for folder in ["docs", "docs/lab", "kernels", "fuzz", "models"] {
         pages.extend(files(folder, ".md").into_iter().map(|name| format!("{folder}/{name}")));

@@ -1,4 +1,6 @@
 //! The facade lists the names of the crates that it gathers; none is left out. Examples in documents need no other crate.
+use crate::documents::{pages, root};
+use crate::printing::sources;
 use std::collections::HashSet;
 use std::fs::read_to_string;
 use std::path::Path;
@@ -75,23 +77,23 @@ fn stranger(line: &str) -> Option<&str> {
 
 #[test]
 fn examples_need_only_the_facade() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut sources = vec![root.join("src"), root.join("docs"), root.join("README.md")];
-    sources.extend(
-        ["core", "cpu", "gguf", "models", "rocm"].map(|name| root.join(format!("crates/ops-{name}/src"))),
-    );
+    let mut paths = Vec::new();
+    for folder in [
+        "src",
+        "crates/ops-core",
+        "crates/ops-cpu",
+        "crates/ops-gguf",
+        "crates/ops-models",
+        "crates/ops-rocm",
+    ] {
+        sources(&root().join(folder), &mut paths);
+    }
+    let pages = pages().into_iter().filter(|page| page == "README.md" || page.starts_with("docs/"));
+    paths.extend(pages.map(|page| root().join(page)));
     let (mut count, mut wrong) = (0, Vec::new());
-    while let Some(path) = sources.pop() {
-        if path.is_dir() {
-            sources.extend(
-                std::fs::read_dir(&path).expect("a folder").map(|entry| entry.expect("an entry").path()),
-            );
-            continue;
-        }
-        let ending = path.extension().and_then(|ending| ending.to_str());
-        let Some(ending @ ("rs" | "md")) = ending else { continue };
+    for path in paths {
         let text = read_to_string(&path).expect("a text");
-        for line in examples(&text, ending == "rs") {
+        for line in examples(&text, path.extension().is_some_and(|ending| ending == "rs")) {
             count += 1;
             wrong.extend(stranger(line).map(|name| format!("{}: {name} in `{line}`", path.display())));
         }
