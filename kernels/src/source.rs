@@ -5,7 +5,8 @@ use crate::target::wave_of;
 use crate::{Dot4, Instance, Matrix};
 use std::fmt::Write;
 
-const HEADERS: &[(&str, &str)] = &[
+/// The headers that kernels include, by name: for kernels of others, too. `ops_platform.h` is the first to read.
+pub const HEADERS: &[(&str, &str)] = &[
     ("ops_host.h", include_str!("../include/ops_host.h")),
     ("ops_platform.h", include_str!("../include/ops_platform.h")),
     ("ops_lanes.h", include_str!("../include/ops_lanes.h")),
@@ -53,11 +54,6 @@ const HEADERS: &[(&str, &str)] = &[
     ("ops_experts.h", include_str!("../include/ops_experts.h")),
     ("ops_decode.h", include_str!("../include/ops_decode.h")),
 ];
-
-/// The headers that kernels include, by name: for kernels of others, too. `ops_platform.h` is the first to read.
-pub fn headers() -> &'static [(&'static str, &'static str)] {
-    HEADERS
-}
 
 /// The header that a host engine includes to run modules compiled with [`host_options`].
 pub const HOST_HEADER: &str = include_str!("../include/ops_host.h");

@@ -40,7 +40,7 @@ impl Kernels {
 
     fn compile_foreign(&self, source: Source<'_>) -> Result<Module> {
         let gfx = &self.device.info().gfx;
-        let headers = [ops_kernels::source::headers(), source.headers].concat();
+        let headers = [ops_kernels::source::HEADERS, source.headers].concat();
         let options = options_for(gfx)?;
         let options: Vec<&str> = options.iter().map(String::as_str).collect();
         let compiler = self.compiler().map_err(crate::hip::Error::from)?;

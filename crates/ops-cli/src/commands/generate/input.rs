@@ -63,8 +63,8 @@ impl<'a> Input<'a> {
                 Some(tokenizer)
             }
         };
-        let fits = |prompt: &&Prompt| prompt.ids.is_empty() || prompt.ids.len() > context;
-        if let Some(Prompt { line, ids, .. }) = prompts.iter().find(fits) {
+        let misfit = |prompt: &&Prompt| prompt.ids.is_empty() || prompt.ids.len() > context;
+        if let Some(Prompt { line, ids, .. }) = prompts.iter().find(misfit) {
             let which = line.map_or(String::new(), |number| format!(" on line {number}"));
             let n = ids.len();
             return Err(format!("the prompt{which} has {n} tokens; this model accepts 1 to {context}").into());
