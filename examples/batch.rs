@@ -1,12 +1,11 @@
 //! Continues several texts at once, which share one cache: `cargo run --release --example batch`.
-use rocm_ops::Cpu;
 use rocm_ops::models::{self, BatchEvent, BatchOptions, GenerateOptions, TextModel};
-use std::error::Error;
+use rocm_ops::{Cpu, Result};
 use std::io::Write;
 
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/tiny-llama-kjv-q8_0.gguf");
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<()> {
     let (cpu, file, mut out) = (Cpu::new(), models::open(MODEL)?, std::io::stdout());
     let model = TextModel::<f32, _>::load(&cpu, &file, 512)?;
     // Few enough blocks that texts wait for each other.

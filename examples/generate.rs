@@ -1,8 +1,7 @@
 //! Generates text with a model: `cargo run --release --example generate -- --model MODEL --prompt TEXT`.
 use rocm_ops::model::Transformer;
 use rocm_ops::models::{self, Finish, GenerateOptions, TextModel};
-use rocm_ops::{Cpu, Float};
-use std::error::Error;
+use rocm_ops::{Cpu, Float, Result};
 use std::io::Write;
 
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/tiny-llama-kjv-q8_0.gguf");
@@ -11,7 +10,7 @@ const USAGE: &str =
     "usage: generate [--model FILE-OR-FOLDER] [--prompt TEXT]; `ops generate` has more options";
 
 /// Prints the prompt and what follows it, on any backend (such as `Cpu` or `Rocm`), computed in any float type (such as f32 or bf16).
-fn generate<T: Float, B: Transformer<T>>(b: &B, path: &str, prompt: &str) -> Result<(), Box<dyn Error>> {
+fn generate<T: Float, B: Transformer<T>>(b: &B, path: &str, prompt: &str) -> Result<()> {
     let file = models::open(path)?;
     let model = TextModel::<T, B>::load(b, &file, 4096)?;
     let mut out = std::io::stdout();
@@ -28,7 +27,7 @@ fn generate<T: Float, B: Transformer<T>>(b: &B, path: &str, prompt: &str) -> Res
     Ok(())
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (mut model, mut prompt) = (MODEL.to_owned(), PROMPT.to_owned());
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
@@ -39,5 +38,5 @@ fn main() -> Result<(), Box<dyn Error>> {
             _ => return Err(USAGE.into()),
         }
     }
-    generate::<f32, _>(&Cpu::new(), &model, &prompt)
+    Ok(generate::<f32, _>(&Cpu::new(), &model, &prompt)?)
 }

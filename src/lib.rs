@@ -76,6 +76,12 @@
 //! | `WhereOps` | `where_` |
 //! <!-- end -->
 //!
+//! # Errors
+//!
+//! A function that returns this crate's [`Result`] can use `?` on everything: ops, files, tokenizers, models, and [`std::io`]. Branch on
+//! [`Error::Unsupported`] to try another backend; messages name the op or file, what it got and what it wanted. Modules have types of
+//! their own, such as `models::Error`, for programs that tell their cases apart; [`Error::Other`] carries them.
+//!
 //! # Features
 //!
 //! Each of these features can be switched off, and its dependencies go with it. All are on by default.
@@ -121,16 +127,3 @@ pub use ops_gguf as gguf;
 pub use ops_models as models;
 #[cfg(feature = "rocm")]
 pub use ops_rocm::{self as rocm, Decision, Policy, ProviderId, Rocm};
-
-#[cfg(all(doctest, feature = "chat"))]
-#[doc = include_str!("../docs/run-your-model.md")]
-struct RunYourModel;
-
-#[cfg(all(doctest, feature = "chat"))]
-#[doc = include_str!("../docs/five-tasks.md")]
-struct FiveTasks;
-
-// The README's code compiles and runs.
-#[cfg(all(doctest, feature = "rocm"))]
-#[doc = include_str!("../README.md")]
-struct Readme;

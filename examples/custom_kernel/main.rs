@@ -119,13 +119,15 @@ fn soft_cap<B: Execute<SoftCap<f32>>>(
     Ok(y)
 }
 
-/// Compares the kernel with the definition on sizes around its block, and on a view that it declines.
+/// Compares the kernel with the definition on sizes around its block, on views that begin within their memory, and on one that it
+/// declines.
 fn check(gpu: Rocm) -> Result<()> {
     let checked = Checked::new(gpu.clone(), Reference::new());
     for len in [0, 1, 255, 256, 257, 70_000] {
         let values: Vec<f32> = (0..len).map(|i| (i as f32 - 100.0) * 1.7).collect();
         let x = checked.tensor(&[len], &values)?;
         soft_cap(&checked, &x, 30.0)?;
+        soft_cap(&checked, x.as_ref().narrow(0, len / 3, len / 2)?, 30.0)?;
     }
     let both = Fallback::new(gpu, Reference::new());
     let x = both.tensor(&[2, 2], &[10.0f32, 20.0, 30.0, 40.0])?;

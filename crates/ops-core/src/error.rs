@@ -1,6 +1,7 @@
 //! The error type of the workspace. Callers branch on [`Error::Unsupported`]; they never need to match on its text.
 use crate::{DType, Determinism, Layout, Shape};
 use about::named;
+use std::sync::Arc;
 
 mod about;
 
@@ -308,6 +309,10 @@ pub enum Error {
         /// The call that was attempted.
         call: &'static str,
     },
+    /// An error of a crate above the ops: a file cannot be read, or a model not run. `downcast_ref` on it gives that crate's own type,
+    /// such as `gguf::Error` and `models::Error` of the facade.
+    #[error(transparent)]
+    Other(Arc<dyn core::error::Error + Send + Sync>),
     /// The result of a checked op differs from the reference.
     #[error(
         "{op}: output {output} differs from the reference at {index:?}: got {got}, reference {want} \
@@ -319,7 +324,7 @@ pub enum Error {
         /// Which output.
         output: &'static str,
         /// The index of the first bad element.
-        index: Vec<usize>,
+        index: Box<[usize]>,
         /// Its value.
         got: String,
         /// The reference's value.
@@ -329,6 +334,13 @@ pub enum Error {
         /// The limit of the error.
         limit: f64,
     },
+}
+
+/// Programs that read, compute and print can return one error.
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        Self::other(error)
+    }
 }
 
 /// What is wrong with an index: it is out of range, or in range but too small for the rows that depend on it.
@@ -356,6 +368,10 @@ impl Error {
     pub fn count(got: usize, shape: Shape) -> Self {
         Error::Count { got, shape: Box::new(shape) }
     }
+    /// Makes an [`Error::Other`].
+    pub fn other(error: impl core::error::Error + Send + Sync + 'static) -> Self {
+        Error::Other(Arc::new(error))
+    }
     /// Makes an [`Error::Param`].
     pub fn param(op: &'static str, param: &'static str, got: impl ToString, want: impl Into<String>) -> Self {
         Error::Param { op, param, got: got.to_string(), want: want.into() }
@@ -368,6 +384,6 @@ mod tests {
 
     #[test]
     fn errors_are_small_enough_to_return_everywhere() {
-        assert!(size_of::<Error>() <= 120, "{}", size_of::<Error>());
+        assert!(size_of::<Error>() <= 112, "{}", size_of::<Error>());
     }
 }

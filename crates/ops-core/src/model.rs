@@ -26,7 +26,8 @@ pub use window_cache::WindowCache;
 /// Everything that a decoder-only transformer computes in `T`, as one trait bound.
 ///
 /// Weights, tables, masks and indices may have any type that the ops accept, so the bound names only `T`, and
-/// f32 for the gates and the memory of linear attention.
+/// f32 for the gates and the memory of linear attention. Ops that no model needs, such as
+/// [`RandomOps`](crate::ops::RandomOps) and [`ConvOps`](crate::ops::ConvOps), are not in it: add them to your bounds.
 pub trait Transformer<T: Float>:
     NormOps<T>
     + RopeOps<T>

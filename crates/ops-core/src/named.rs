@@ -19,7 +19,7 @@ use core::ops::{Index, IndexMut};
 ///         .with("y", b.zeros::<f32>(&[2, 4])?);
 ///     let op = RmsNorm::eps(1e-5);
 ///     b.run(&op, tensors.args(&op)?)?;
-///     b.read_vec(tensors["y"].as_ref().bytes(), 0, 32).map(|bytes| bytemuck::pod_collect_to_vec(&bytes))
+///     tensors["y"].as_ref().typed().expect("f32, as given").to_vec(b)
 /// }
 /// ```
 #[derive(Debug)]
@@ -84,7 +84,7 @@ impl<S: Space> NamedTensors<S> {
         to: &Q,
     ) -> Result<Self> {
         let mut copies = NamedTensors::new();
-        O::for_each_operand(args, |_, slot, info| {
+        O::for_each_operand(args, |_, slot, info| -> Result<()> {
             if let Some(info) = info {
                 copies.0.push((slot.name, mirrored(slot, info, from, to)?));
             }

@@ -120,7 +120,8 @@ pub trait Op: Signature + Clone + Debug + Send + Sync + 'static {
     fn options(&self) -> Vec<(&'static str, OptionValue)> {
         self.declared_options()
     }
-    /// How far the output named `output`, of type `dtype`, may differ from the exact result in a call on these operands.
+    /// How far the output named `output`, of type `dtype`, may differ from the exact result in a call on these operands. The
+    /// default, [`Tolerance::rounded`], allows for one rounding to the type of the output: an op that sums many terms needs more.
     fn tolerance(&self, output: &'static str, dtype: DType, on: &dyn Operands) -> Tolerance {
         let _ = (output, on);
         Tolerance::rounded(dtype)

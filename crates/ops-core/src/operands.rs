@@ -28,6 +28,9 @@
 /// | `opt` | `Option` of the same as for `in` | `Option` of the same as for `in` |
 /// | `opt_out` | `Option` of the same as for `out` | `Option` of the same as for `out` |
 ///
+/// Views in `Args` share one lifetime. Views of two sources, such as a borrowed input beside a tensor that a function has just made, are
+/// cut to the shorter with `shorten` and `reborrow`: `Args { x: x.shorten(), y: y.reborrow() }`.
+///
 /// The modules of this crate's ops are in [`ops::args`](crate::ops::args).
 ///
 /// Operands are listed in the order of the op's contract, and some operand must use each type parameter. The shape rule returns
@@ -63,7 +66,7 @@ macro_rules! operands {
                 }
                 #[inline]
                 #[allow(unused_assignments)]
-                fn operand(&self, index: usize) -> Option<$crate::Operand<'_>> {
+                fn operand(&self, index: usize) -> ::core::option::Option<$crate::Operand<'_>> {
                     let mut place = 0;
                     $(
                         if index == place {
@@ -111,8 +114,8 @@ macro_rules! operands {
                 #[allow(unused_assignments)]
                 fn for_each_operand<'s, Here: $crate::Space, Stop>(
                     args: &'s Self::Args<'_, Here>,
-                    mut see: impl FnMut(usize, &'static $crate::OperandSlot, Option<$crate::OperandInfo<'s, Here>>) -> Result<(), Stop>,
-                ) -> Result<(), Stop> {
+                    mut see: impl FnMut(usize, &'static $crate::OperandSlot, ::core::option::Option<$crate::OperandInfo<'s, Here>>) -> ::core::result::Result<(), Stop>,
+                ) -> ::core::result::Result<(), Stop> {
                     let mut place = 0;
                     $(
                         see(place, &Self::SLOTS[place], $crate::operands!(@info $mode, args.$name, stringify!($name)))?;
@@ -124,8 +127,8 @@ macro_rules! operands {
                 #[allow(unused_assignments)]
                 fn map<'s, 'r, Here: $crate::Space, There: $crate::Space>(
                     args: &'s mut Self::Args<'_, Here>,
-                    mut change: impl FnMut(&'static $crate::OperandSlot, $crate::Borrowed<'s, Here>) -> Option<$crate::Borrowed<'r, There>>,
-                ) -> Option<Self::Args<'r, There>> {
+                    mut change: impl FnMut(&'static $crate::OperandSlot, $crate::Borrowed<'s, Here>) -> ::core::option::Option<$crate::Borrowed<'r, There>>,
+                ) -> ::core::option::Option<Self::Args<'r, There>> {
                     // Visits all operands before failing: a `change` that only inspects them returns `None` every time.
                     let mut place = 0;
                     $(
@@ -136,8 +139,8 @@ macro_rules! operands {
                 }
                 #[allow(unused_assignments)]
                 fn build<'r, There: $crate::Space>(
-                    give: &mut dyn FnMut(&'static $crate::OperandSlot) -> Option<$crate::Borrowed<'r, There>>,
-                ) -> Result<Self::Args<'r, There>, &'static $crate::OperandSlot> {
+                    give: &mut dyn FnMut(&'static $crate::OperandSlot) -> ::core::option::Option<$crate::Borrowed<'r, There>>,
+                ) -> ::core::result::Result<Self::Args<'r, There>, &'static $crate::OperandSlot> {
                     let mut place = 0;
                     $(
                         let slot = &Self::SLOTS[place];
@@ -152,13 +155,13 @@ macro_rules! operands {
 
     (@arg in any, $a:lifetime, $S:ident) => { $crate::AnyRef<$a, $S> };
     (@arg in $e:ty, $a:lifetime, $S:ident) => { $crate::TensorRef<$a, $S, $e> };
-    (@arg opt $e:tt, $a:lifetime, $S:ident) => { Option<$crate::operands!(@arg in $e, $a, $S)> };
-    (@arg opt_out $e:tt, $a:lifetime, $S:ident) => { Option<$crate::operands!(@arg out $e, $a, $S)> };
+    (@arg opt $e:tt, $a:lifetime, $S:ident) => { ::core::option::Option<$crate::operands!(@arg in $e, $a, $S)> };
+    (@arg opt_out $e:tt, $a:lifetime, $S:ident) => { ::core::option::Option<$crate::operands!(@arg out $e, $a, $S)> };
     (@arg $written:tt any, $a:lifetime, $S:ident) => { $crate::AnyMut<$a, $S> };
     (@arg $written:tt $e:ty, $a:lifetime, $S:ident) => { $crate::TensorMut<$a, $S, $e> };
 
-    (@shape opt $e:tt, $a:lifetime) => { Option<$crate::operands!(@shape in $e, $a)> };
-    (@shape opt_out $e:tt, $a:lifetime) => { Option<$crate::operands!(@shape out $e, $a)> };
+    (@shape opt $e:tt, $a:lifetime) => { ::core::option::Option<$crate::operands!(@shape in $e, $a)> };
+    (@shape opt_out $e:tt, $a:lifetime) => { ::core::option::Option<$crate::operands!(@shape out $e, $a)> };
     (@shape out any, $a:lifetime) => { $crate::DType };
     (@shape out $e:tt, $a:lifetime) => { $crate::Written };
     (@shape $read:tt any, $a:lifetime) => { $crate::Operand<$a> };

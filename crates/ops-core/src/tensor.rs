@@ -76,7 +76,8 @@ impl<S: Space, T: Element> Tensor<S, T> {
     pub fn into_buffer(self) -> S::Buffer<T> {
         self.buffer
     }
-    /// The same elements in the same order under other extents, without a copy.
+    /// The same elements in the same order under other extents, without a copy. The tensor is consumed; `x.as_ref().reshape(..)` is a
+    /// view and leaves it.
     ///
     /// # Errors
     /// As [`Layout::reshape`].

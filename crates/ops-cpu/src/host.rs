@@ -131,6 +131,9 @@ pub trait Kernel<O: Op>: Backend<Space = Host> {
     /// Computes the op. The arguments are already checked: shapes match, views lie inside their memory, and no output
     /// overlaps itself. Only [`Backend::run`] creates a [`Call`], so a kernel cannot be given unchecked arguments.
     ///
+    /// Nothing else is promised: views have any strides and begin anywhere in their memory, an input may repeat an element (stride 0), and
+    /// any extent may be 0. [`Layout::positions`](ops_core::Layout::positions) walks over any of them.
+    ///
     /// # Errors
     /// Errors that depend on values, which the shape rule cannot see: [`ops_core::Error::Index`].
     fn compute(&self, call: Call<'_, '_, O, Host>) -> Result<()>;

@@ -175,6 +175,16 @@ pub enum Error {
 /// Result with this crate's [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// Functions that call ops and read files can return the error of the ops for both.
+impl From<Error> for ops_core::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Backend(error) => error,
+            other => Self::other(other),
+        }
+    }
+}
+
 fn at_byte(at: Option<u64>) -> String {
     at.map_or_else(String::new, |at| format!(" at byte {at}"))
 }

@@ -26,6 +26,7 @@ use std::sync::Arc;
 /// let (cpu, gguf) = (Cpu::new(), Gguf::open(&path)?);
 /// let weights = Weights::new(&cpu, &gguf);
 /// let up = weights.matrix("blk.0.ffn_up.weight", [2, 3])?;
+/// assert_eq!(weights.any("blk.0.ffn_up.weight")?.value_dims(), [2, 3]);
 /// let x = cpu.tensor(&[1, 3], &[1.0_f32, 0.0, 0.0])?;
 /// assert_eq!(cpu.linear(&x, &up)?.to_vec(&cpu)?, [1.0, 4.0]);
 ///
@@ -55,7 +56,16 @@ impl<'g, B: Backend> Weights<'g, B> {
         self.read(&self.gguf.tensor(name)?, &dims)
     }
 
-    /// The same, in the layout that the backend reads fastest in products computed in `T`.
+    /// A tensor of the extents that the file states, of any rank. [`AnyTensor::value_dims`] tells them.
+    ///
+    /// # Errors
+    /// As [`matrix`](Self::matrix), apart from extents.
+    pub fn any(&self, name: &str) -> Result<AnyOf<B>> {
+        let tensor = self.gguf.tensor(name)?;
+        self.read(&tensor, tensor.dims())
+    }
+
+    /// [`matrix`](Self::matrix), in the layout that the backend reads fastest in products computed in `T`.
     ///
     /// # Errors
     /// As [`matrix`](Self::matrix).

@@ -160,6 +160,23 @@ pub enum Error {
     Op(#[from] ops_core::Error),
 }
 
+/// Functions that call ops and run models can return the error of the ops for both.
+impl From<Error> for ops_core::Error {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Op(error) => error,
+            Error::File(error) => error.into(),
+            other => Self::other(other),
+        }
+    }
+}
+
+impl From<NanLogit> for ops_core::Error {
+    fn from(error: NanLogit) -> Self {
+        Self::other(error)
+    }
+}
+
 fn gib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 30)
 }
@@ -179,4 +196,33 @@ pub struct NanLogit {
     pub position: usize,
     /// The first id whose logit is NaN.
     pub id: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_small_enough_to_return_everywhere() {
+        assert!(size_of::<Error>() < 128, "{}", size_of::<Error>());
+    }
+
+    #[test]
+    fn errors_of_models_and_files_become_one() {
+        fn step(error: Error) -> ops_core::Result<()> {
+            Err(error)?
+        }
+        let option = || Error::Option { name: "top_p", got: "2".into(), wanted: "0 to 1".into() };
+        let error = step(option()).unwrap_err();
+        assert_eq!(error.to_string(), option().to_string());
+        let ops_core::Error::Other(inner) = error else { panic!("{error:?}") };
+        assert!(matches!(inner.downcast_ref(), Some(Error::Option { name: "top_p", .. })));
+
+        let file = || ops_gguf::Error::MissingKey { key: "general.name".into(), wanted: "a string" };
+        let ops_core::Error::Other(inner) = step(file().into()).unwrap_err() else { panic!() };
+        assert_eq!(inner.downcast_ref::<ops_gguf::Error>().unwrap().to_string(), file().to_string());
+
+        let op = step(ops_core::Error::Rank { got: 9, max: 6 }.into()).unwrap_err();
+        assert!(matches!(op, ops_core::Error::Rank { got: 9, .. }), "an op's error is itself: {op:?}");
+    }
 }

@@ -107,7 +107,7 @@ fn mismatch<P: Backend, R: Backend>(
     Ok(verdict.bad.map(|at| Error::Mismatch {
         op,
         output,
-        index: layout.index_of(at),
+        index: layout.index_of(at).into(),
         got: element(&got, at),
         want: element(&want, at),
         nmse: verdict.nmse,
@@ -144,7 +144,7 @@ impl<O: Op, P: Execute<O>, R: Execute<O>> Intercept<O> for Checked<P, R> {
         self.reference.execute(Call::assume(op, &mut reference.args(op)?))?;
         call.lend(|lent| self.primary.execute(lent))?;
         let mut first = None;
-        O::for_each_operand(call.args(), |_, slot, info| {
+        O::for_each_operand(call.args(), |_, slot, info| -> Result<()> {
             let (Some(y), Some(want)) = (info, reference.get(slot.name)) else { return Ok(()) };
             if slot.role == Role::In || first.is_some() {
                 return Ok(());

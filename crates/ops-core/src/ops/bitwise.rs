@@ -1,6 +1,6 @@
 //! Bitwise functions of integers, and shifts.
 use super::declare::{family, methods, methods_of_two, ops};
-use crate::{Backend, DType, Execute, Integer, Op, Operands, Result, Tolerance};
+use crate::{Backend, DType, Execute, Integer, Op, Operands, Tolerance};
 use core::hash::Hash;
 
 /// A function of the bits of two integers, which are in two's complement.

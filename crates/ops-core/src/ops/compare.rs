@@ -1,6 +1,6 @@
 //! Comparisons of two tensors, element by element, and functions of truth values.
 use super::declare::{family, methods, methods_of_two, ops};
-use crate::{Backend, DType, Execute, Op, Operands, Result, Scalar, Tolerance, Wide};
+use crate::{Backend, DType, Execute, Op, Operands, Scalar, Tolerance, Wide};
 use core::cmp::Ordering;
 use core::hash::Hash;
 

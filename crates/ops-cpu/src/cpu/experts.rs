@@ -51,7 +51,7 @@ fn linear_experts(
             let one =
                 |operand: &Raw<'_>| -> Result<Layout> { operand.layout.narrow(0, expert, 1)?.squeeze(0) };
             let own_weight = weight.with_layout(one(&weight)?);
-            let own_bias = bias.map(|bias| Ok(bias.with_layout(one(&bias)?))).transpose()?;
+            let own_bias = bias.map(|bias| one(&bias).map(|layout| bias.with_layout(layout))).transpose()?;
             let y = RawMut {
                 bytes: results.as_mut_slice(),
                 size,
