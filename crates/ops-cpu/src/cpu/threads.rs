@@ -9,12 +9,15 @@ use super::vectors::TaskResult;
 use core::cell::{Cell, RefCell};
 use core::ops::Range;
 use core::panic::{RefUnwindSafe, UnwindSafe};
+use crew::Job;
 use rayon::ThreadPool;
+use seats::Seats;
 use std::error::Error as _;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 mod crew;
+mod seats;
 
 /// A call that touches at most this many elements stays on the caller's thread: waking another thread takes a few
 /// microseconds.
@@ -22,11 +25,22 @@ pub(super) const MAX_SERIAL_ELEMENTS: usize = 1 << 15;
 
 /// A pool that is not rayon's global one; `None` has only the caller's thread. Its threads end with the last clone.
 #[derive(Clone, Debug)]
-pub(super) struct Pool(Option<Arc<ThreadPool>>);
+pub(super) struct Pool(Option<Arc<Threads>>);
+
+#[derive(Debug)]
+struct Threads {
+    pool: ThreadPool,
+    seats: Arc<Seats>,
+}
 
 impl Pool {
+    fn of(pool: ThreadPool) -> Self {
+        let seats = Arc::new(Seats::new(pool.current_num_threads()));
+        Pool(Some(Arc::new(Threads { pool, seats })))
+    }
+
     fn threads(&self) -> usize {
-        self.0.as_ref().map_or(1, |pool| pool.current_num_threads())
+        self.0.as_ref().map_or(1, |threads| threads.pool.current_num_threads())
     }
 }
 
@@ -124,7 +138,7 @@ fn largest<E>(mut threads: usize, start: impl Fn(usize) -> Result<ThreadPool, E>
         // The threads of the pool that failed count until they have ended.
         std::thread::sleep(Duration::from_millis(50));
         if let Ok(pool) = start(threads) {
-            return Pool(Some(Arc::new(pool)));
+            return Pool::of(pool);
         }
         threads /= 2;
     }
@@ -155,22 +169,19 @@ fn with_current<R>(f: impl FnOnce(Option<&Pool>) -> R) -> R {
 /// # Errors
 /// The system cannot start more threads.
 pub(super) fn pool(threads: usize) -> Result<Pool, rayon::ThreadPoolBuildError> {
-    static POOLS: Mutex<Vec<Weak<ThreadPool>>> = Mutex::new(Vec::new());
+    static POOLS: Mutex<Vec<Weak<Threads>>> = Mutex::new(Vec::new());
     if threads == 1 {
         return Ok(Pool(None));
     }
     let mut pools = POOLS.lock().unwrap_or_else(|e| e.into_inner());
     pools.retain(|pool| pool.strong_count() > 0);
-    let shared = pools.iter().filter_map(Weak::upgrade).find(|pool| pool.current_num_threads() == threads);
-    let pool = match shared {
-        Some(pool) => pool,
-        None => {
-            let pool = Arc::new(start(threads)?);
-            pools.push(Arc::downgrade(&pool));
-            pool
-        }
-    };
-    Ok(Pool(Some(pool)))
+    let mut shared = pools.iter().filter_map(Weak::upgrade).map(|threads| Pool(Some(threads)));
+    if let Some(pool) = shared.find(|pool| pool.threads() == threads) {
+        return Ok(pool);
+    }
+    let pool = Pool::of(start(threads)?);
+    pools.extend(pool.0.as_ref().map(Arc::downgrade));
+    Ok(pool)
 }
 
 /// Threads that a call may use, including the caller's.
@@ -178,14 +189,46 @@ pub(super) fn count() -> usize {
     with_current(|pool| pool.map_or_else(rayon::current_num_threads, Pool::threads))
 }
 
-/// Starts a job on another thread of the pool.
-fn spawn(job: impl FnOnce() + Send + 'static) {
+/// Lets at most `helpers` other threads of the pool take part in a job.
+fn call_helpers(job: &Arc<Job>, helpers: usize) {
     with_current(|pool| match pool {
-        Some(Pool(Some(pool))) => pool.spawn(job),
-        // `count` is 1, so no job is started.
+        Some(Pool(Some(threads))) => {
+            call(job, helpers, Some(&threads.seats), &|help| threads.pool.spawn(help));
+        }
+        // `count` is 1, so no job needs helpers.
         Some(Pool(None)) => {}
-        None => rayon::spawn(job),
-    })
+        // In a pool that the program has made, threads do not wait here: it may have other work.
+        None if rayon::current_thread_index().is_some() => {
+            call(job, helpers, None, &|help| rayon::spawn(help))
+        }
+        None => call(job, helpers, Some(global_seats()), &|help| rayon::spawn(help)),
+    });
+}
+
+/// Gives the job to threads that wait, and starts as many others as are missing.
+fn call(
+    job: &Arc<Job>,
+    helpers: usize,
+    seats: Option<&Arc<Seats>>,
+    spawn: &dyn Fn(Box<dyn FnOnce() + Send>),
+) {
+    let given = seats.map_or(0, |seats| seats.give(job, helpers));
+    for _ in given..helpers {
+        let (job, seats) = (Arc::clone(job), seats.cloned());
+        spawn(Box::new(move || {
+            job.help();
+            drop(job);
+            if let (Some(seats), Some(index)) = (seats, rayon::current_thread_index()) {
+                seats.wait(index);
+            }
+        }));
+    }
+}
+
+/// Seats of rayon's global pool.
+fn global_seats() -> &'static Arc<Seats> {
+    static SEATS: OnceLock<Arc<Seats>> = OnceLock::new();
+    SEATS.get_or_init(|| Arc::new(Seats::new(rayon::current_num_threads())))
 }
 
 /// Tasks for a large call: several per thread, so that one slow thread does not delay the whole call.

@@ -1,7 +1,8 @@
 //! Runs one job on several threads, including the caller's.
 //!
 //! With rayon's own ways to share borrowed work, a caller from outside the pool waits until helpers have
-//! woken. Here, a helper that arrives late finds the job closed, and the caller does not wait for it.
+//! woken. Here, a helper that arrives late finds the job closed, and the caller does not wait for it. Helpers that have just done a job
+//! wait for the next one ([`Seats`](super::seats::Seats)).
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +14,8 @@ const CLOSED: usize = 1 << (usize::BITS - 1);
 /// Iterations of the waiting loop before it yields the processor.
 const MAX_SPINS: u32 = 2000;
 
-struct Job {
+#[derive(Debug)]
+pub(super) struct Job {
     /// Borrowed from the caller, which does not return until the job is closed and the last helper has left.
     f: *const (dyn Fn(usize) + Sync),
     tasks: usize,
@@ -69,7 +71,8 @@ impl Job {
         }
     }
 
-    fn help(&self) {
+    /// Takes part, unless the job is closed.
+    pub(super) fn help(&self) {
         if self.enter() {
             // SAFETY: this thread is between `enter` and `leave`.
             unsafe { self.work() };
@@ -100,10 +103,7 @@ pub(super) fn run(tasks: usize, threads: usize, f: &(dyn Fn(usize) + Sync)) {
         helpers: AtomicUsize::new(0),
         panic: Mutex::new(None),
     });
-    for _ in 1..threads.min(tasks) {
-        let job = Arc::clone(&job);
-        super::spawn(move || job.help());
-    }
+    super::call_helpers(&job, threads.min(tasks).saturating_sub(1));
     // SAFETY: this is the caller's thread, which holds the borrow of `f`.
     unsafe { job.work() };
     job.close();

@@ -1,0 +1,150 @@
+//! Where helpers of a pool wait for the next job of a crew.
+//!
+//! A step of a model makes hundreds of calls that take a few microseconds each, and waking a thread of the pool takes longer than such a
+//! call. So a helper does not go back to the pool at once: it keeps looking at its seat for [`MAX_SPINS`], and a caller puts the next job
+//! there.
+use super::crew::Job;
+use core::hint::spin_loop;
+use core::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Iterations for which a helper waits. Between two calls of a step, the caller prepares operands or runs a short op alone.
+const MAX_SPINS: u32 = 2000;
+
+/// A helper that has been away from its pool for this long returns, even if jobs keep coming: other work of the pool must not starve.
+const MAX_AWAY: Duration = Duration::from_millis(1);
+
+const EMPTY: u8 = 0;
+/// A helper waits.
+const WAITING: u8 = 1;
+/// A caller is putting a job here.
+const CLAIMED: u8 = 2;
+/// There is a job.
+const FILLED: u8 = 3;
+
+/// A seat for each thread of a pool.
+#[derive(Debug)]
+pub(super) struct Seats(Box<[Seat]>);
+
+/// In a cache line of its own, since its helper reads it all the time.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Seat {
+    state: AtomicU8,
+    job: Mutex<Option<Arc<Job>>>,
+}
+
+impl Seats {
+    pub(super) fn new(threads: usize) -> Self {
+        Seats((0..threads).map(|_| Seat::default()).collect())
+    }
+
+    /// Gives the job to at most `helpers` threads that wait, and returns their number.
+    pub(super) fn give(&self, job: &Arc<Job>, helpers: usize) -> usize {
+        self.0.iter().filter(|seat| seat.give(job)).take(helpers).count()
+    }
+
+    /// Takes part in further jobs until none comes. The caller is thread `index` of the pool.
+    pub(super) fn wait(&self, index: usize) {
+        let Some(seat) = self.0.get(index) else { return };
+        let since = Instant::now();
+        while since.elapsed() < MAX_AWAY {
+            let Some(job) = seat.wait() else { return };
+            job.help();
+        }
+    }
+}
+
+impl Seat {
+    fn give(&self, job: &Arc<Job>) -> bool {
+        let claim = || self.state.compare_exchange(WAITING, CLAIMED, Ordering::Acquire, Ordering::Relaxed);
+        // An exchange takes the cache line away from its helper even if it fails.
+        let claimed = self.state.load(Ordering::Relaxed) == WAITING && claim().is_ok();
+        if claimed {
+            *self.slot() = Some(Arc::clone(job));
+            self.state.store(FILLED, Ordering::Release);
+        }
+        claimed
+    }
+
+    fn wait(&self) -> Option<Arc<Job>> {
+        self.state.store(WAITING, Ordering::Release);
+        let mut spins = 0;
+        while self.state.load(Ordering::Acquire) != FILLED {
+            spins += 1;
+            let is_over = spins == MAX_SPINS;
+            // If a caller has claimed the seat, its job is there in a moment.
+            if is_over
+                && self.state.compare_exchange(WAITING, EMPTY, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            {
+                return None;
+            }
+            spin_loop();
+        }
+        self.state.store(EMPTY, Ordering::Relaxed);
+        self.slot().take()
+    }
+
+    fn slot(&self) -> std::sync::MutexGuard<'_, Option<Arc<Job>>> {
+        self.job.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{for_each_part, pool, with_pool};
+    use std::collections::HashSet;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Barrier, Mutex};
+    use std::time::{Duration, Instant};
+
+    /// Runs two parts that wait for each other, and returns the threads that ran them.
+    fn together() -> HashSet<std::thread::ThreadId> {
+        let (both, ids) = (Barrier::new(2), Mutex::new(HashSet::new()));
+        let part = |()| {
+            ids.lock().unwrap().insert(std::thread::current().id());
+            both.wait();
+            Ok::<_, ()>(())
+        };
+        for_each_part(vec![(), ()], &part).unwrap();
+        ids.into_inner().unwrap()
+    }
+
+    #[test]
+    fn a_helper_takes_part_in_job_after_job() {
+        let pool = pool(2).unwrap();
+        with_pool(Some(&pool), || {
+            for pause in [0, 20, 200, 2000] {
+                for _ in 0..50 {
+                    assert_eq!(together().len(), 2);
+                    let until = Instant::now() + Duration::from_micros(pause);
+                    while Instant::now() < until {
+                        core::hint::spin_loop();
+                    }
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn other_work_of_the_pool_does_not_starve() {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+        let own = super::super::Pool::of(pool);
+        let (threads, done) = (own.0.as_ref().unwrap(), &AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    with_pool(Some(&own), || {
+                        while done.load(Ordering::Relaxed) < 20 {
+                            together();
+                        }
+                    })
+                });
+            }
+            for _ in 0..20 {
+                threads.pool.install(|| done.fetch_add(1, Ordering::Relaxed));
+            }
+        });
+    }
+}
