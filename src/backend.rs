@@ -2,8 +2,8 @@
 //!
 //! # An op of your own
 //!
-//! An op is a struct of its options, a line that declares its operands, a shape rule, and a kernel for each backend. All combinators
-//! then know it. This one has no options:
+//! An op is a struct of its options, a line that declares its operands, a shape rule, and a kernel for each backend. `Checked`, `Fallback` and `Either`
+//! then work with it. This one has no options:
 //!
 //! ```
 //! use rocm_ops::backend::{Call, Execute, Kernel, Op, operands};

@@ -2,7 +2,7 @@
 //!
 //! It is for inference: ops compute forward, models generate text or embed it. There are no gradients, no lazy graph and no server. Every
 //! call is a method of a backend: `b.softmax(&x, -1)`. Nothing is copied between memories unless a call says so. `Cpu`, `Reference` and
-//! `Checked` of the two compute in the same memory, so they share tensors.
+//! `Checked<Cpu, Reference>` all compute in host memory, so a tensor of one works with the others.
 //!
 //! This crate gathers the others: the traits, tensors and ops of [`ops_core`], the two CPU backends of
 //! [`ops_cpu`], `Rocm` for AMD GPUs (ROCm is not needed to build), model files and the models in them. Programs can import
@@ -29,8 +29,8 @@
 //! # Methods
 //!
 //! A family is two traits: `NormOps<T>`, a bound for your generic functions, and `NormMethods`, whose methods you call; the prelude
-//! imports both ([`ops`] says more). `docs/candle.md` lists them by candle's names. `Reference` and `Cpu` compute
-//! all of them in every type; for `Rocm`, `docs/support-rocm.txt` lists the types of each op. Most methods also have a form that writes to a
+//! imports both ([`ops`] says more). `docs/candle.md` lists candle's functions with the methods here. `Reference` and `Cpu` compute
+//! every op in all types that it accepts; for `Rocm`, `docs/support-rocm.txt` lists the types of each op. Most methods also have a form that writes to a
 //! given tensor, such as `softmax_into`.
 //!
 //! <!-- methods -->
@@ -79,12 +79,14 @@
 //! # Errors
 //!
 //! A function that returns this crate's [`Result`] can use `?` on everything: ops, files, tokenizers, models, and [`std::io`]. Branch on
-//! [`Error::Unsupported`] to try another backend; messages name the op or file, what it got and what it wanted. Modules have types of
-//! their own, such as `models::Error`, for programs that tell their cases apart; [`Error::Other`] carries them.
+//! [`Error::Unsupported`], for an op, and [`Error::NoDevice`], for a machine without a GPU, to try another backend. Messages name the op or file, what
+//! it got and what it wanted. Modules have types of their own, such as `gguf::Error` and `models::Error`: to tell their cases apart, call
+//! `downcast_ref` on what [`Error::Other`] carries.
 //!
 //! # Features
 //!
-//! Each of these features can be switched off, and its dependencies go with it. All are on by default.
+//! Each of these features can be switched off, and its dependencies go with it. These are on by default; `aot`, for kernels compiled with the
+//! program, and `rocm-rs`, a bridge to that crate, are not.
 //!
 //! | feature | what it adds | needs |
 //! |---|---|---|
@@ -106,9 +108,10 @@
 //!
 //! # Threads and async
 //!
-//! A backend is a cheap handle that threads may share and clone; [`Backend::fork`] makes a further queue. `Cpu` computes on rayon's threads
-//! (`RAYON_NUM_THREADS`, or the caller's pool) and returns when it is done. `Rocm` enqueues and returns; reading a tensor waits. So in an async program a
-//! step of a model blocks the worker that runs it: give it a thread of its own, or `spawn_blocking`.
+//! A backend is a cheap handle that threads may share and clone; [`Backend::fork`] makes a further queue. `Cpu` computes on the pool of
+//! `Cpu::builder().threads(n)`, else on the rayon pool that the caller runs in, else on the global one (`RAYON_NUM_THREADS`), and returns when it is
+//! done. `Rocm` enqueues and returns; reading a tensor waits. In an async program, a step of a model therefore blocks the worker that runs
+//! it: give it a thread of its own, or `spawn_blocking`.
 pub mod backend;
 pub mod prelude;
 

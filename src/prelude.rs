@@ -1,4 +1,4 @@
-//! What a program needs: `use rocm_ops::prelude::*`.
+//! Tensors, ops and the backends of the host: `use rocm_ops::prelude::*`. `Rocm`, `models` and `gguf` are imported by name.
 //!
 //! ```
 //! use rocm_ops::prelude::*;

@@ -88,7 +88,7 @@ impl Provider<SoftCap<f32>> for OwnKernel {
             x.memory().access(rocm.stream(), Purpose::Read)?,
             y.memory().access(rocm.stream(), Purpose::Write)?,
         );
-        // Views begin somewhere in their memory, and layouts somewhere in their view.
+        // A view has an offset in its memory, in bytes, and its layout one in the view, in elements.
         let (x_first, y_first) =
             (x.offset() + 4 * args.x.layout().offset(), y.offset() + 4 * args.y.layout().offset());
         let args = SoftCapArgs {
@@ -107,7 +107,7 @@ impl Providers<SoftCap<f32>> for Rocm {
     const LIST: &'static [&'static dyn Provider<SoftCap<f32>>] = &[&OwnKernel];
 }
 
-// Step 3: the method that users call.
+// Step 3: the function that users call.
 fn soft_cap<B: Execute<SoftCap<f32>>>(
     b: &B,
     x: impl AsView<B::Space, f32>,
@@ -132,7 +132,11 @@ fn check(gpu: Rocm) -> Result<()> {
     let both = Fallback::new(gpu, Reference::new());
     let x = both.tensor(&[2, 2], &[10.0f32, 20.0, 30.0, 40.0])?;
     let turned = soft_cap(&both, x.as_ref().transpose(0, 1)?, 30.0)?;
-    writeln!(stdout(), "right; a transposed view ran elsewhere: {:?}", turned.to_vec(&both)?);
+    writeln!(
+        stdout(),
+        "the kernel matches the definition; a transposed view ran on the CPU: {:?}",
+        turned.to_vec(&both)?
+    );
     Ok(())
 }
 

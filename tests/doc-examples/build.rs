@@ -1,9 +1,9 @@
-//! Extracts the Rust examples of the documentation, by rustdoc's rules, into one module.
+//! Extracts the Rust examples of the documentation into one module. Their tags are `rust`, `no_run`, `compile_fail` and `ignore`.
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-/// Where examples are: sources, in whose comments a block without a language is Rust, and pages, which name it.
+/// Where examples are. A block without a language is Rust in sources, but not in pages.
 const ROOTS: [&str; 8] = [
     "src",
     "crates/ops-core/src",

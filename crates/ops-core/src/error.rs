@@ -63,7 +63,7 @@ pub enum Reason {
     Because(String),
 }
 
-/// Everything that can go wrong. Messages name the op, the operand, what it got and what it wanted.
+/// Why an op, a file or a model failed. Messages say what is known of: the op, the operand, what it got and what it wanted.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -310,7 +310,7 @@ pub enum Error {
         call: &'static str,
     },
     /// An error of a crate above the ops: a file cannot be read, or a model not run. `downcast_ref` on it gives that crate's own type,
-    /// such as `gguf::Error` and `models::Error` of the facade.
+    /// such as `gguf::Error` and `models::Error` of `rocm-ops`.
     #[error(transparent)]
     Other(Arc<dyn core::error::Error + Send + Sync>),
     /// The result of a checked op differs from the reference.

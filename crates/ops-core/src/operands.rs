@@ -11,7 +11,7 @@
 /// * `impl Signature for RmsNorm<T>`: the list of operands, and the functions that inspect and make arguments.
 ///
 /// Extents after an operand's type, as in `x: in T [.., n], weight: in any(floats) [n], y: out T [.., n]`, give the op
-/// its shape rule; only other rules have to be written. An extent is a name, which stands for the same number
+/// its shape rule: then [`Op::infer`](crate::Op::infer) need not be written. An extent is a name, which stands for the same number
 /// everywhere, or `..` for any number of axes. `any(floats)` and `any(indices)` accept the types of that
 /// [`Group`](crate::ops::registry::Group).
 ///
@@ -28,12 +28,12 @@
 /// | `opt` | `Option` of the same as for `in` | `Option` of the same as for `in` |
 /// | `opt_out` | `Option` of the same as for `out` | `Option` of the same as for `out` |
 ///
-/// Views in `Args` share one lifetime. Views of two sources, such as a borrowed input beside a tensor that a function has just made, are
-/// cut to the shorter with `shorten` and `reborrow`: `Args { x: x.shorten(), y: y.reborrow() }`.
+/// Views in `Args` share one lifetime. If theirs differ, as with a borrowed input beside a tensor that a function has just made, shorten the
+/// longer with `shorten` (read) or `reborrow` (written): `Args { x: x.shorten(), y: y.reborrow() }`.
 ///
 /// The modules of this crate's ops are in [`ops::args`](crate::ops::args).
 ///
-/// Operands are listed in the order of the op's contract, and some operand must use each type parameter. The shape rule returns
+/// Some operand must use each type parameter. The shape rule returns
 /// a shape for every `out` and `opt_out`, given or not.
 ///
 /// [`Operand`]: crate::Operand

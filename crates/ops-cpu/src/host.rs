@@ -126,23 +126,23 @@ impl Space for Host {
 /// A kernel for `O` on host memory that accepts every layout. It is all that a CPU backend needs for an op:
 /// [`Execute`](ops_core::Execute) follows from it.
 ///
-/// A crate with its own ops implements this for [`Cpu`](crate::Cpu) and [`Reference`](crate::Reference).
+/// A crate with its own ops implements this for [`Reference`](crate::Reference), as the definition, and for [`Cpu`](crate::Cpu), which may take the same code.
 pub trait Kernel<O: Op>: Backend<Space = Host> {
     /// Computes the op. The arguments are already checked: shapes match, views lie inside their memory, and no output
     /// overlaps itself. Only [`Backend::run`] creates a [`Call`], so a kernel cannot be given unchecked arguments.
     ///
     /// Nothing else is promised: views have any strides and begin anywhere in their memory, an input may repeat an element (stride 0), and
-    /// any extent may be 0. [`Layout::positions`](ops_core::Layout::positions) walks over any of them.
+    /// any extent may be 0. Outputs hold arbitrary values. [`Layout::positions`](ops_core::Layout::positions) walks over any of them.
     ///
     /// # Errors
-    /// Errors that depend on values, which the shape rule cannot see: [`ops_core::Error::Index`].
+    /// Only those that depend on values, such as [`ops_core::Error::Index`]: shapes are checked already.
     fn compute(&self, call: Call<'_, '_, O, Host>) -> Result<()>;
     /// See [`Execute::fuses`](ops_core::Execute::fuses).
     fn fuses(&self, op: &O) -> bool {
         let _ = op;
         true
     }
-    /// The determinism that the kernel guarantees; exact ops are always [`Exact`](Determinism::Exact), so the
+    /// The determinism that the kernel guarantees; ops with an exact tolerance are always [`Exact`](Determinism::Exact), so the
     /// kernel need not say so. The default is right for kernels that compute each row of their output
     /// independently.
     fn determinism(&self, op: &O, on: &dyn Operands) -> Determinism {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// Reads tensors of a file into a backend's memory, checking their extents.
 ///
 /// Extents are in row-major order and count values, not blocks: `[rows, columns]`, whatever the type. A backend that computes
-/// on host memory uses the file's own memory where it can.
+/// on host memory uses the file's own memory where it can, which then lives as long as the tensor.
 ///
 /// ```
 /// use rocm_ops::{Backend, ops::*};
@@ -56,7 +56,7 @@ impl<'g, B: Backend> Weights<'g, B> {
         self.read(&self.gguf.tensor(name)?, &dims)
     }
 
-    /// A tensor of the extents that the file states, of any rank. [`AnyTensor::value_dims`] tells them.
+    /// A tensor of any rank, with the extents that the file states: [`AnyTensor::value_dims`](ops_core::AnyTensor::value_dims) returns them.
     ///
     /// # Errors
     /// As [`matrix`](Self::matrix), apart from extents.

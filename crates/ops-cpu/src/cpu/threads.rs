@@ -2,9 +2,9 @@
 //!
 //! The pool is the one that the backend was [built](super::CpuBuilder::threads) with. Otherwise it is the one
 //! that the caller runs in, or else the global one, whose size `RAYON_NUM_THREADS` or
-//! `rayon::ThreadPoolBuilder` sets. It is built once; if the system starts too few threads for it, calls use a
+//! `rayon::ThreadPoolBuilder` sets. The global pool is built at the first call; if the system starts too few threads for it, calls use a
 //! smaller pool or only the caller's thread. The caller works too: on a busy machine it may finish before a helper
-//! wakes, and then does not wait for any.
+//! comes, and then does not wait for any. On pools of backends and the global one, helpers wait a moment for the next call (`seats.rs`).
 use super::vectors::TaskResult;
 use core::cell::{Cell, RefCell};
 use core::ops::Range;
@@ -19,8 +19,7 @@ use std::time::Duration;
 mod crew;
 mod seats;
 
-/// A call that touches at most this many elements stays on the caller's thread: waking another thread takes a few
-/// microseconds.
+/// A call that touches at most this many elements stays on the caller's thread: calling another costs more than it gains.
 pub(super) const MAX_SERIAL_ELEMENTS: usize = 1 << 15;
 
 /// A pool that is not rayon's global one; `None` has only the caller's thread. Its threads end with the last clone.
@@ -197,7 +196,7 @@ fn call_helpers(job: &Arc<Job>, helpers: usize) {
         }
         // `count` is 1, so no job needs helpers.
         Some(Pool(None)) => {}
-        // In a pool that the program has made, threads do not wait here: it may have other work.
+        // A thread of rayon calls only its own pool, whose seats are not known here.
         None if rayon::current_thread_index().is_some() => {
             call(job, helpers, None, &|help| rayon::spawn(help))
         }
@@ -214,13 +213,19 @@ fn call(
 ) {
     let given = seats.map_or(0, |seats| seats.give(job, helpers));
     for _ in given..helpers {
-        let (job, seats) = (Arc::clone(job), seats.cloned());
+        let job = Arc::clone(job);
+        let Some(seats) = seats.cloned() else {
+            spawn(Box::new(move || job.help()));
+            continue;
+        };
+        if !seats.call() {
+            return;
+        }
         spawn(Box::new(move || {
+            seats.come();
             job.help();
             drop(job);
-            if let (Some(seats), Some(index)) = (seats, rayon::current_thread_index()) {
-                seats.wait(index);
-            }
+            rayon::current_thread_index().into_iter().for_each(|index| seats.wait(index));
         }));
     }
 }
@@ -237,7 +242,7 @@ pub(super) fn tasks() -> usize {
 }
 
 /// Calls `f` on ranges that cover `0..items`, in parallel if the work is large enough; `cost` is the work of an item, in
-/// elements. Returns the first fault; later ranges may not have been visited.
+/// elements. Returns the first fault that is reported; the other ranges may have been visited or not.
 ///
 /// `f` is a trait object so that this code is compiled once, not for every kernel and type.
 pub(super) fn split(

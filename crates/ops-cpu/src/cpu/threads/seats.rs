@@ -1,16 +1,15 @@
 //! Where helpers of a pool wait for the next job of a crew.
 //!
-//! A step of a model makes hundreds of calls that take a few microseconds each, and waking a thread of the pool takes longer than such a
-//! call. So a helper does not go back to the pool at once: it keeps looking at its seat for [`MAX_SPINS`], and a caller puts the next job
-//! there.
+//! A step of a small model makes hundreds of calls of some 30 µs, and a thread of the pool that has to be woken comes too late for many of
+//! them. So a helper does not go back to the pool at once: it watches its seat for [`WAIT`], and a caller puts the next job there.
 use super::crew::Job;
 use core::hint::spin_loop;
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// Iterations for which a helper waits. Between two calls of a step, the caller prepares operands or runs a short op alone.
-const MAX_SPINS: u32 = 2000;
+/// How long a helper waits. Between two calls of a step, the caller prepares operands or runs a short op alone.
+const WAIT: Duration = Duration::from_micros(100);
 
 /// A helper that has been away from its pool for this long returns, even if jobs keep coming: other work of the pool must not starve.
 const MAX_AWAY: Duration = Duration::from_millis(1);
@@ -25,7 +24,13 @@ const FILLED: u8 = 3;
 
 /// A seat for each thread of a pool.
 #[derive(Debug)]
-pub(super) struct Seats(Box<[Seat]>);
+pub(super) struct Seats {
+    seats: Box<[Seat]>,
+    /// Threads that wait. One fewer than the pool has may do so, because the caller of a job works, too.
+    waiting: AtomicUsize,
+    /// Helpers that the pool has not started yet. Without a limit, they would queue up while all threads of the pool wait here.
+    called: AtomicUsize,
+}
 
 /// In a cache line of its own, since its helper reads it all the time.
 #[derive(Debug, Default)]
@@ -37,20 +42,38 @@ struct Seat {
 
 impl Seats {
     pub(super) fn new(threads: usize) -> Self {
-        Seats((0..threads).map(|_| Seat::default()).collect())
+        let seats = (0..threads).map(|_| Seat::default()).collect();
+        Seats { seats, waiting: AtomicUsize::new(0), called: AtomicUsize::new(0) }
     }
 
     /// Gives the job to at most `helpers` threads that wait, and returns their number.
     pub(super) fn give(&self, job: &Arc<Job>, helpers: usize) -> usize {
-        self.0.iter().filter(|seat| seat.give(job)).take(helpers).count()
+        self.seats.iter().filter(|seat| seat.give(job)).take(helpers).count()
     }
 
-    /// Takes part in further jobs until none comes. The caller is thread `index` of the pool.
+    /// Whether the pool may be asked for another helper, who then calls [`come`](Self::come).
+    pub(super) fn call(&self) -> bool {
+        let may = self.called.fetch_add(1, Ordering::Relaxed) < self.seats.len();
+        if !may {
+            self.called.fetch_sub(1, Ordering::Relaxed);
+        }
+        may
+    }
+
+    /// A thread of the pool has started as a helper.
+    pub(super) fn come(&self) {
+        self.called.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Called by thread `index` of the pool: takes part in jobs until none comes in time, or for [`MAX_AWAY`].
     pub(super) fn wait(&self, index: usize) {
-        let Some(seat) = self.0.get(index) else { return };
+        let Some(seat) = self.seats.get(index) else { return };
         let since = Instant::now();
         while since.elapsed() < MAX_AWAY {
-            let Some(job) = seat.wait() else { return };
+            let has_room = self.waiting.fetch_add(1, Ordering::Relaxed) + 1 < self.seats.len();
+            let job = if has_room { seat.wait() } else { None };
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            let Some(job) = job else { return };
             job.help();
         }
     }
@@ -69,15 +92,16 @@ impl Seat {
     }
 
     fn wait(&self) -> Option<Arc<Job>> {
+        /// Iterations between two looks at the clock.
+        const SPINS: u32 = 16;
+        let since = Instant::now();
         self.state.store(WAITING, Ordering::Release);
         let mut spins = 0;
         while self.state.load(Ordering::Acquire) != FILLED {
             spins += 1;
-            let is_over = spins == MAX_SPINS;
+            let leave = || self.state.compare_exchange(WAITING, EMPTY, Ordering::Relaxed, Ordering::Relaxed);
             // If a caller has claimed the seat, its job is there in a moment.
-            if is_over
-                && self.state.compare_exchange(WAITING, EMPTY, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-            {
+            if spins % SPINS == 0 && since.elapsed() > WAIT && leave().is_ok() {
                 return None;
             }
             spin_loop();
@@ -125,6 +149,32 @@ mod tests {
                 }
             }
         });
+    }
+
+    /// Callers that do not wait for helpers, on a pool whose threads all wait for jobs, call no more helpers than there are threads.
+    #[test]
+    fn helpers_do_not_queue_up() {
+        let own = super::super::Pool::of(rayon::ThreadPoolBuilder::new().num_threads(4).build().unwrap());
+        let (threads, sum) = (own.0.as_ref().unwrap(), &AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    with_pool(Some(&own), || {
+                        for _ in 0..2000 {
+                            let part = |n: usize| -> Result<(), ()> {
+                                Ok(drop(sum.fetch_add(n, Ordering::Relaxed)))
+                            };
+                            for_each_part(vec![1; 4], &part).unwrap();
+                            assert!(
+                                threads.seats.called.load(Ordering::Relaxed) <= 4 + 3,
+                                "and one for each caller that is refused"
+                            );
+                        }
+                    })
+                });
+            }
+        });
+        assert_eq!(sum.load(Ordering::Relaxed), 3 * 2000 * 4);
     }
 
     #[test]
