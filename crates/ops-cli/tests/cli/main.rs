@@ -7,6 +7,7 @@ mod bench;
 mod check;
 mod explain;
 #[cfg(target_os = "linux")]
+mod golden;
 mod hostile;
 mod quantize;
 #[cfg(target_os = "linux")]
