@@ -14,7 +14,7 @@ fn main() {
 }
 
 fn write() -> Result<(), String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("golden");
+    let folder = folder_of("CARGO_MANIFEST_DIR")?.join("golden");
     println!("cargo::rerun-if-changed={}", folder.display());
     let entries = fs::read_dir(&folder).map_err(at(&folder))?;
     let files =
@@ -30,8 +30,13 @@ fn write() -> Result<(), String> {
         let name = file.file_name().unwrap_or_default();
         let _ = writeln!(table, "Case {{ op: {op:?}, name: {name:?}, bytes: include_bytes!({file:?}) }},");
     }
-    let out = PathBuf::from(std::env::var_os("OUT_DIR").ok_or("OUT_DIR is not set")?).join("golden.rs");
+    let out = folder_of("OUT_DIR")?.join("golden.rs");
     fs::write(&out, table + "];\n").map_err(at(&out))
+}
+
+/// The folder that a variable of cargo names.
+fn folder_of(variable: &str) -> Result<PathBuf, String> {
+    std::env::var_os(variable).map(PathBuf::from).ok_or_else(|| format!("{variable} is not set"))
 }
 
 /// The op in a file name such as `001-rms_norm-f32-1x1.safetensors`. In-place forms count as cases of their op.
