@@ -17,6 +17,6 @@ if [ "${1:-}" != --all ]; then
 fi
 # Because the target is named, build scripts and macros are built for the host, without the sanitizer.
 # ops-test's own tests are left out: it has no unsafe code, and they take longest to build.
-cargo test --target "$target" -p ops-core -p ops-cpu -p ops-simd -p ops-gguf -p ops-tests --lib \
+cargo test --target "$target" -p rocm-ops-core -p ops-cpu -p ops-simd -p ops-gguf -p ops-tests --lib \
     --test layout --test rows --test gemm --test quant --test super_blocks --test lookup --test elementwise --test maps --test odd_shapes \
     --test hostile --test malformed --test conformance --test laws -- "${skipped[@]}"

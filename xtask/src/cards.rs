@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 const BEGIN: &str = "<!-- made by `cargo xtask cards` from reports/*.json -->";
 
-/// The version of the reports' form that this reads: `SCHEMA` of `ops check`.
+/// The version of the reports' form that this reads: `SCHEMA` of ops-cli.
 const SCHEMA: u64 = 1;
 
 /// Runs the command.

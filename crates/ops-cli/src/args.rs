@@ -46,7 +46,7 @@ pub(crate) struct Common {
     /// Which backend to use
     #[arg(long, global = true, value_enum, default_value_t)]
     pub(crate) backend: Choice,
-    /// Write one JSON object per line instead of text
+    /// Write one JSON object per line instead of text (docs/json.md describes the fields)
     #[arg(long, global = true)]
     pub(crate) json: bool,
     /// Show progress on standard error even if it is not a terminal

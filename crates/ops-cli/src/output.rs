@@ -1,5 +1,6 @@
 //! Tables and JSON lines for standard output; progress for standard error.
 use ops_command::stderr;
+use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
@@ -115,12 +116,31 @@ impl Progress {
     }
 }
 
-/// Writes an object of the `--json` output as one line.
+/// Version of all JSON that this program writes, the field `schema` of each object. It grows when a field is removed or gets another
+/// meaning, not when one is added (`docs/json.md`).
+const SCHEMA: u32 = 1;
+
+/// An object for JSON output, with the version of its form.
+#[derive(Serialize)]
+pub(crate) struct Versioned<'a, T> {
+    schema: u32,
+    #[serde(flatten)]
+    object: &'a T,
+}
+
+impl<'a, T: Serialize> Versioned<'a, T> {
+    /// The object, in the form that this program writes. It must not have a field `schema`.
+    pub(crate) fn new(object: &'a T) -> Self {
+        Versioned { schema: SCHEMA, object }
+    }
+}
+
+/// Writes an object of the `--json` output as one line, with its version.
 ///
 /// # Errors
 /// Errors of the writer.
-pub(crate) fn json_line(object: &impl serde::Serialize, out: &mut dyn Write) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, object)?;
+pub(crate) fn json_line(object: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, &Versioned::new(object))?;
     writeln!(out)
 }
 
@@ -134,5 +154,12 @@ mod tests {
         let rows = [vec!["a".to_owned(), "1".to_owned()], vec!["long".to_owned(), "22".to_owned()]];
         Table::print(&["op", ">n"], &rows, &mut out).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "op     n\na      1\nlong  22\n");
+    }
+
+    #[test]
+    fn lines_of_json_begin_with_the_version_of_their_form() {
+        let mut out = Vec::new();
+        json_line(&serde_json::json!({"op": "add", "ns": 1.5}), &mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "{\"schema\":1,\"op\":\"add\",\"ns\":1.5}\n");
     }
 }

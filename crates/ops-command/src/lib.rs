@@ -9,6 +9,10 @@
 #![forbid(unsafe_code)]
 
 pub mod memory;
+#[cfg(unix)]
+mod signals;
+#[cfg(not(unix))]
+#[path = "signals_elsewhere.rs"]
 mod signals;
 
 use std::error::Error;

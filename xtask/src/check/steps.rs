@@ -82,7 +82,7 @@ pub(super) const STEPS: &[Step] = &[
     step("format", 10, &["cargo", "fmt", "--all", "--check"]),
     step("size", 5, &["cargo", "xtask", "size"]),
     step("structure", 5, &["cargo", "xtask", "structure"]),
-    step("clippy", 100, &["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+    step("clippy", 90, &["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
     Step {
         env: &[("RUSTDOCFLAGS", "-D warnings")],
         ..step("docs", 50, &["cargo", "doc", "--workspace", "--no-deps"])
@@ -98,7 +98,7 @@ pub(super) const STEPS: &[Step] = &[
             &["cargo", "clippy", "-p", "ops-rocm", "--features", "rocm-rs", "--", "-D", "warnings"],
         )
     },
-    slow("bridge on the stand-in", 60, &["tools/ci/bridge.sh"]),
+    slow("bridge on the stand-in", 50, &["tools/ci/bridge.sh"]),
     Step {
         env: &[("OPS_SIMD", "avx2"), ("OPS_TEST_ONE_CASE_IN", "8")],
         ..slow("suite with avx2", 20, SUITE_ON_CPU)
@@ -108,13 +108,13 @@ pub(super) const STEPS: &[Step] = &[
         ..slow("suite without vectors", 40, SUITE_ON_CPU)
     },
     // Also compiles what `aot` embeds, and leaves it where the build script finds it.
-    Step { all: &["--all"], ..slow("kernels", 425, &["cargo", "xtask", "kernels", "--changed"]) },
+    Step { all: &["--all"], ..slow("kernels", 385, &["cargo", "xtask", "kernels", "--changed"]) },
     Step {
         env: &[("OPS_ROCM_AOT", "gfx942"), ("OPS_ROCM_AOT_OBJECTS", "target/code-objects")],
         // With all of these packages, dependencies have the same features as in `test` and are not rebuilt.
         ..slow(
             "aot",
-            60,
+            50,
             &[
                 "cargo",
                 "test",
@@ -173,8 +173,10 @@ pub(super) const STEPS: &[Step] = &[
         &["target/debug/examples/embed", "tests/data/folders/bert", "Hello world", "Hello"],
     ),
     step("example replay", 20, &["target/debug/examples/replay"]),
-    slow("threads", 60, &["tools/ci/threads.sh"]),
-    Step { subject: UNSAFE, ..slow("sanitizer of the stand-in", 200, &["tools/ci/sanitizer-rocm.sh"]) },
+    // Has a target folder of its own, with all dependencies.
+    slow("packages", 100, &["tools/ci/packages.sh"]),
+    slow("threads", 50, &["tools/ci/threads.sh"]),
+    Step { subject: UNSAFE, ..slow("sanitizer of the stand-in", 180, &["tools/ci/sanitizer-rocm.sh"]) },
     // Compares what the tests of this run and the two passes of the suite have noted.
     step("proofs", 5, &["cargo", "xtask", "proofs"]),
     beside("deny", 5, &["cargo", "deny", "check", "licenses", "bans", "sources"]),

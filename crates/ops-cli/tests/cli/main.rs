@@ -7,6 +7,7 @@ mod bench;
 mod check;
 mod explain;
 #[cfg(target_os = "linux")]
+mod golden;
 mod hostile;
 mod quantize;
 #[cfg(target_os = "linux")]
@@ -35,9 +36,17 @@ impl Run {
     fn last(&self) -> &str {
         self.stdout.lines().last().unwrap_or_default()
     }
-    /// The lines of standard output, each parsed as JSON.
+    /// The lines of standard output, each parsed as JSON. Fails if one has no version, or a field that docs/json.md does not name.
     fn json(&self) -> Vec<Value> {
-        let parse = |line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+        let page = include_str!("../../../../docs/json.md");
+        let parse = |line| {
+            let object: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+            assert_eq!(object["schema"], 1, "{line}");
+            for field in object.as_object().expect("an object").keys() {
+                assert!(page.contains(&format!("`{field}`")), "docs/json.md does not name `{field}`: {line}");
+            }
+            object
+        };
         self.stdout.lines().map(parse).collect()
     }
     /// The message of a run that was refused: exit status 2, nothing on standard output, one line on standard error.
@@ -103,6 +112,32 @@ fn bad_usage_ends_with_2() {
         let run = ops(args);
         assert_eq!((run.code, run.stdout.as_str()), (2, ""), "{args:?}");
         assert!(!run.stderr.is_empty());
+    }
+}
+
+/// Standard output and standard error of `ops ARGS` on a terminal, which `script` imitates.
+#[cfg(target_os = "linux")]
+fn on_a_terminal(args: &str, no_color: bool) -> String {
+    let mut script = Command::new("script");
+    script.args(["-qec", &format!("{} {args}", env!("CARGO_BIN_EXE_ops")), "/dev/null"]);
+    script.env("TERM", "xterm").env_remove("NO_COLOR").env_remove("CLICOLOR").env_remove("CLICOLOR_FORCE");
+    if no_color {
+        script.env("NO_COLOR", "1");
+    }
+    finished(script.stdin(Stdio::null()).output().expect("script runs")).stdout
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn only_terminals_get_colours_and_no_color_turns_them_off() {
+    let has_colour = |text: &str| text.contains("\x1b[");
+    for args in ["--help", "bench --x"] {
+        let run = ops(&args.split(' ').collect::<Vec<_>>());
+        assert!(!has_colour(&run.stdout) && !has_colour(&run.stderr), "{args} in a pipe");
+        if standin_testing::has_program("only_terminals_get_colours_and_no_color_turns_them_off", "script") {
+            assert!(has_colour(&on_a_terminal(args, false)), "{args} on a terminal");
+            assert!(!has_colour(&on_a_terminal(args, true)), "{args} on a terminal, with NO_COLOR");
+        }
     }
 }
 

@@ -71,7 +71,7 @@ fn json_is_an_object_a_line() {
     let (counts, cases) = lines.split_last().unwrap();
     assert_eq!(cases.len(), files.len());
     assert!(cases.iter().all(|c| c["op"] == "softmax" && c["status"] == "ok" && c["shape"].is_array()));
-    assert_eq!(counts, &json!({"ok": files.len(), "fail": 0, "unsupported": 0, "error": 0}));
+    assert_eq!(counts, &json!({"schema": 1, "ok": files.len(), "fail": 0, "unsupported": 0, "error": 0}));
 }
 
 #[test]

@@ -1,4 +1,5 @@
 //! Output of generated tokens: lines with the number of their sequence, or JSON.
+use crate::output::json_line;
 use crate::text::Result;
 use ops_command::stderr;
 use ops_models::{Finish, Token};
@@ -56,7 +57,7 @@ pub(super) struct Printer<'o> {
 
 impl Printer<'_> {
     fn object(&mut self, object: &Value) -> Result<()> {
-        writeln!(self.out, "{object}")?;
+        json_line(object, self.out)?;
         Ok(self.out.flush()?)
     }
 

@@ -3,18 +3,15 @@ use super::child::Ended;
 use super::system::System;
 use crate::args::CheckArgs;
 use crate::exit::{Failure, Outcome};
+use crate::output::Versioned;
 use ops_gguf::AtomicFile;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// The version of the document's form. It grows when a key gets another meaning or goes away.
-const SCHEMA: u32 = 1;
-
 #[derive(Serialize)]
 pub(super) struct Report<'a> {
-    schema: u32,
     version: &'static str,
     level: u8,
     system: System,
@@ -80,7 +77,6 @@ impl Step {
 impl<'a> Report<'a> {
     pub(super) fn new(args: &'a CheckArgs) -> Self {
         Report {
-            schema: SCHEMA,
             version: env!("CARGO_PKG_VERSION"),
             level: args.level,
             system: System::here(),
@@ -178,8 +174,8 @@ impl<'a> Report<'a> {
         let unwritten = |error: ops_gguf::Error| Failure::Usage(error.to_string());
         let document = self.document()?;
         let [json, page] = self.files();
-        let text =
-            serde_json::to_string_pretty(&document).map_err(|error| Failure::Usage(error.to_string()))?;
+        let text = serde_json::to_string_pretty(&Versioned::new(&document))
+            .map_err(|error| Failure::Usage(error.to_string()))?;
         AtomicFile::save(&json, format!("{text}\n").as_bytes()).map_err(unwritten)?;
         AtomicFile::save(&page, self.page()?.as_bytes()).map_err(unwritten)
     }

@@ -1,5 +1,6 @@
 //! Vectors and similarities as tables and JSON.
 use super::input::Input;
+use crate::output::json_line;
 use crate::text::Result;
 use serde_json::json;
 use std::io::Write;
@@ -46,7 +47,7 @@ fn json(input: &Input<'_>, embeddings: &[Vec<f32>], similarity: bool, out: &mut 
         } else {
             object["embedding"] = json!(own);
         }
-        writeln!(out, "{object}")?;
+        json_line(&object, out)?;
     }
     Ok(())
 }

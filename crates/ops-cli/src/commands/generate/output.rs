@@ -1,6 +1,7 @@
 //! Output of generated tokens: streamed text, ids, or JSON at the end.
 use super::input::Prompt;
 use crate::args::{Common, GenerateArgs};
+use crate::output::json_line;
 use crate::text::Result;
 use ops_models::{NanLogit, Token};
 use std::io::Write;
@@ -48,7 +49,7 @@ impl<'a> Output<'a> {
         if self.common.json {
             summary["text"] = self.text.clone().into();
             summary["ids"] = self.ids.clone().into();
-            writeln!(out, "{summary}")?;
+            json_line(&summary, out)?;
         } else if self.args.ids || !self.has_text {
             let ids: Vec<String> = self.ids.iter().map(u32::to_string).collect();
             writeln!(out, "{}", ids.join(" "))?;

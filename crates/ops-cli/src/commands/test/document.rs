@@ -3,6 +3,7 @@ use super::super::gpus::Gpus;
 use super::super::info::Machine;
 use super::MATRIX_UNITS;
 use crate::exit::Failure;
+use crate::output::Versioned;
 use ops_core::DType;
 use ops_gguf::AtomicFile;
 use ops_rocm::MatrixCheck;
@@ -174,7 +175,7 @@ impl Document {
     /// process.
     pub(super) fn save(&self, path: Option<&Path>) -> Result<(), Failure> {
         let Some(path) = path else { return Ok(()) };
-        let mut text = serde_json::to_vec_pretty(self)
+        let mut text = serde_json::to_vec_pretty(&Versioned::new(self))
             .map_err(|e| Failure::Write(path.display().to_string(), e.into()))?;
         text.push(b'\n');
         AtomicFile::save(path, &text).map_err(|e| Failure::Usage(e.to_string()))
