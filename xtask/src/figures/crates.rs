@@ -87,12 +87,11 @@ fn rows(uses: &Uses) -> Vec<Vec<&String>> {
     let mut rows: Vec<Vec<&String>> = Vec::new();
     // From the lowest: the place of a crate is the mean of the places of those that it uses.
     let mut places: BTreeMap<&String, f64> = BTreeMap::new();
-    for level in levels.into_values() {
+    for mut level in levels.into_values() {
         let mean = |name: &String, places: &BTreeMap<&String, f64>| {
             let used: Vec<f64> = reduced(uses, name).filter_map(|used| places.get(used).copied()).collect();
             if used.is_empty() { 0.5 } else { used.iter().sum::<f64>() / used.len() as f64 }
         };
-        let mut level = level;
         level.sort_by(|a, b| mean(a, &places).total_cmp(&mean(b, &places)));
         let count = level.len().div_ceil(IN_A_ROW);
         for part in level.chunks(level.len().div_ceil(count)) {

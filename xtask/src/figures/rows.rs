@@ -28,8 +28,7 @@ pub(super) fn figure() -> Result<String, String> {
     all.dedup();
     for rows in all {
         svg.line((x.at(rows), top), (x.at(rows), bottom), "grid");
-        let unit = if rows == 1.0 { "1 row" } else { "rows" };
-        let label = if rows == 1.0 { unit.to_owned() } else { format!("{rows} {unit}") };
+        let label = if rows == 1.0 { "1 row".to_owned() } else { format!("{rows} rows") };
         svg.text((x.at(rows), bottom + 18.0), Anchor::Middle, "small", &label);
     }
     let ends: Vec<f64> = curves.values().map(|curve| y.at(curve.last().map_or(1.0, |point| point.1))).collect();
