@@ -79,14 +79,14 @@ fn links_lead_to_files_and_to_headings() {
 #[test]
 fn dead_links_are_noticed() {
     let text = "# A `b`, [c](why.md)\n## A\n## A\n[a](#a-b-c), [a](#a), [a](#a-1), [a](why.md), [a](https://x.y)\n```\n](no)\n```\n";
-    assert_eq!(dead_links("docs/page.md", text), [""; 0]);
+    assert_eq!(dead_links("docs/why.md", text), [""; 0]);
     let dead = "[a](#a) [a](no.md) [a](why.md#no-such-heading) [a](../README.md#quick-start)";
     assert_eq!(
-        dead_links("docs/page.md", dead),
+        dead_links("docs/why.md", dead),
         [
-            "docs/page.md: docs/page.md has no heading #a",
-            "docs/page.md: no.md names no file",
-            "docs/page.md: docs/why.md has no heading #no-such-heading"
+            "docs/why.md: docs/why.md has no heading #a",
+            "docs/why.md: no.md names no file",
+            "docs/why.md: docs/why.md has no heading #no-such-heading"
         ]
     );
 }
@@ -128,7 +128,8 @@ fn the_book_has_every_page_once() {
     for line in summary.lines().filter(|line| line.trim_start().starts_with("- ")) {
         assert!(line.contains("): "), "{SUMMARY}: a chapter without its question: {line}");
     }
-    let again: Vec<_> = links(&read("docs/README.md")).filter(|link| !link.starts_with("../")).map(str::to_owned).collect();
+    let again: Vec<_> =
+        links(&read("docs/README.md")).filter(|link| !link.starts_with("../")).map(str::to_owned).collect();
     assert_eq!(again, [""; 0], "docs/README.md: chapters are listed in {SUMMARY} only");
 }
 

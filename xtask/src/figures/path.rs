@@ -5,10 +5,10 @@ use super::svg::{Anchor, Svg, WIDTH};
 const STEPS: [(&str, &str); 7] = [
     ("b.rms_norm(&x, &weight, 1e-5)", "a method: allocates the result"),
     ("Backend::run", "the gate: the only way from users to kernels"),
-    ("Call::check, Op::infer", "shapes, types, bounds and overlaps, once for all backends"),
+    ("Call::check, Op::infer", "shapes, types, bounds, overlaps: once for all backends"),
     ("Execute<RmsNorm<T>>::execute", "the backend's kernel for the op gets a checked Call"),
     ("Rocm: the list of providers", "the first that can compute it and that the policy allows"),
-    ("hip", "our kernel, compiled by hipRTC or embedded; or rocBLAS, hipBLASLt, MIOpen"),
+    ("hip", "our kernel, compiled by hipRTC or embedded; or a library"),
     ("a launch on the queue", "the call returns; to_vec waits for the result"),
 ];
 
@@ -20,7 +20,7 @@ pub(super) fn figure() -> String {
         if i > 0 {
             svg.arrow((WIDTH / 2.0, y), 22.0);
         }
-        svg.boxed(((WIDTH - 250.0) / 2.0, y), (250.0, 26.0), what);
+        svg.boxed(((WIDTH - 250.0) / 2.0, y), (250.0, 26.0), &[what]);
         svg.text((WIDTH / 2.0, y + 42.0), Anchor::Middle, "small", does);
     }
     svg.finish()

@@ -1,5 +1,5 @@
 //! Rooflines: products on the CPU (`docs/performance.md`) and on an H200 (`docs/lab/nvidia-h200-2026-11-21.md`).
-use super::svg::{Anchor, COLOURS, Log, Svg, WIDTH, apart};
+use super::svg::{Anchor, COLOURS, Log, Svg, WIDTH};
 use super::table::{Measured, measured, number, product, rows};
 
 /// A copy of 256 MiB on the H200 in GB/s, and its measured rate of multiply-adds of f32 in GFLOP/s, from the page's text.
@@ -21,7 +21,7 @@ pub(super) fn figure() -> Result<String, String> {
     let roofs = [h200()?, cpu(&measured()?)?];
     let (top, bottom) = (34.0, 330.0);
     let mut svg = Svg::new("Rooflines of products in f32, on the CPU and on an H200", 372.0);
-    svg.text((8.0, 16.0), Anchor::Start, "small", "linear in f32, weight of 4096 × 4096: GFLOP/s, by operations per byte");
+    svg.text((8.0, 16.0), Anchor::Start, "small", "linear in f32, weight of 4096 × 4096: GFLOP/s");
     let x = Log { values: (0.4, 300.0), places: (56.0, WIDTH - 20.0) };
     let y = Log { values: (20.0, 60_000.0), places: (bottom, top) };
     for value in [100.0, 1000.0, 10_000.0] {
@@ -36,16 +36,20 @@ pub(super) fn figure() -> Result<String, String> {
     for (roof, colour) in roofs.iter().zip(COLOURS) {
         let reach = roof.peak.unwrap_or(y.values.1);
         let knee = (reach / roof.copy).min(x.values.1);
-        let mut line: Vec<_> =
-            [x.values.0, knee].map(|v| (x.at(v), y.at((v * roof.copy).min(reach)))).into();
+        let mut line: Vec<_> = [x.values.0, knee].map(|v| (x.at(v), y.at((v * roof.copy).min(reach)))).into();
         line.extend(roof.peak.map(|peak| (x.places.1, y.at(peak))));
         svg.polyline(&line, colour);
-        svg.text((x.at(0.5), y.at(0.5 * roof.copy) - 14.0), Anchor::Start, "strong", &roof.name);
-        let heights: Vec<f64> = roof.points.iter().map(|point| y.at(point.2) + 16.0).collect();
-        for ((label, intensity, gflops), height) in roof.points.iter().zip(apart(&heights, 13.0)) {
-            svg.dot((x.at(*intensity), y.at(*gflops)), colour);
-            let place = (x.at(*intensity).min(x.places.1 - 30.0), height);
-            svg.text(place, Anchor::Middle, "small", label);
+        match roof.peak {
+            Some(peak) => svg.text((x.places.1, y.at(peak) - 8.0), Anchor::End, "strong", &roof.name),
+            None => {
+                svg.text((x.at(12.0), y.at(12.0 * roof.copy) + 22.0), Anchor::Start, "strong", &roof.name)
+            }
+        }
+        for (label, intensity, gflops) in &roof.points {
+            let (x, y) = (x.at(*intensity), y.at(*gflops));
+            svg.dot((x, y), colour);
+            let (side, anchor) = if x > WIDTH / 2.0 { (-8.0, Anchor::End) } else { (8.0, Anchor::Start) };
+            svg.text((x + side, y + 12.0), anchor, "small", label);
         }
     }
     Ok(svg.finish())
@@ -69,9 +73,9 @@ fn cpu(ops: &[Measured]) -> Result<Roof, String> {
         })
         .collect();
     // Our time is a known share of a copy's.
-    let copy = products.iter().find_map(|(extents, op)| {
-        Some(work(*extents).1 / op.micros / 1000.0 * 100.0 / op.of_copy?)
-    });
+    let copy = products
+        .iter()
+        .find_map(|(extents, op)| Some(work(*extents).1 / op.micros / 1000.0 * 100.0 / op.of_copy?));
     let points = products.iter().filter_map(|(extents, op)| {
         let (operations, bytes) = work(*extents);
         Some((label(extents[0]), operations / bytes, op.gflops?))
@@ -88,7 +92,8 @@ fn h200() -> Result<Roof, String> {
     let (copy, peak) = H200;
     let mut points = Vec::new();
     for row in rows(LAB, "product, 4096 x 4096 weight")? {
-        let Some(rows) = row[0].strip_prefix("linear, ").and_then(|text| number(text.split(' ').next()?)) else {
+        let Some(rows) = row[0].strip_prefix("linear, ").and_then(|text| number(text.split(' ').next()?))
+        else {
             continue;
         };
         let (operations, bytes) = work([rows, 4096.0, 4096.0]);

@@ -15,9 +15,10 @@ pub(super) fn figure() -> Result<String, String> {
         curves.entry(curve).or_default().push((rows, gflops));
     }
     let (top, bottom) = (34.0, 270.0);
-    let mut svg = Svg::new("Speed of a product with a weight of 4096 x 4096, by rows and type of the weight", 310.0);
-    svg.text((8.0, 16.0), Anchor::Start, "small", "linear, weight of 4096 × 4096, on the CPU: GFLOP/s, by rows");
-    let x = Log { values: (1.0, 512.0), places: (48.0, WIDTH - 72.0) };
+    let mut svg =
+        Svg::new("Speed of a product with a weight of 4096 x 4096, by rows and type of the weight", 310.0);
+    svg.text((8.0, 16.0), Anchor::Start, "small", "linear on the CPU, weight of 4096 × 4096: GFLOP/s");
+    let x = Log { values: (1.0, 512.0), places: (48.0, WIDTH - 78.0) };
     let y = Log { values: (30.0, 2000.0), places: (bottom, top) };
     for value in [30.0, 100.0, 300.0, 1000.0] {
         svg.line((x.places.0, y.at(value)), (x.places.1, y.at(value)), "grid");
@@ -31,8 +32,9 @@ pub(super) fn figure() -> Result<String, String> {
         let label = if rows == 1.0 { "1 row".to_owned() } else { format!("{rows} rows") };
         svg.text((x.at(rows), bottom + 18.0), Anchor::Middle, "small", &label);
     }
-    let ends: Vec<f64> = curves.values().map(|curve| y.at(curve.last().map_or(1.0, |point| point.1))).collect();
-    for ((curve, points), label) in curves.iter().zip(apart(&ends, 13.0)) {
+    let ends: Vec<f64> =
+        curves.values().map(|curve| y.at(curve.last().map_or(1.0, |point| point.1))).collect();
+    for ((curve, points), label) in curves.iter().zip(apart(&ends, 15.0)) {
         let places: Vec<_> = points.iter().map(|(rows, gflops)| (x.at(*rows), y.at(*gflops))).collect();
         let colour = COLOURS[*curve % COLOURS.len()];
         svg.polyline(&places, colour);

@@ -7,7 +7,7 @@ pub(super) const WIDTH: f64 = 440.0;
 /// Readable on light and on dark backgrounds.
 pub(super) const COLOURS: [&str; 6] = ["#3f7fd0", "#2f9d72", "#cf7a22", "#c2527c", "#8b66cf", "#7d8894"];
 
-const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:#1f2328}.small{font-size:11px}.strong{font-weight:600}\
+const STYLE: &str = "text{font:13px system-ui,sans-serif;fill:#1f2328}.small{font-size:12px}.strong{font-weight:600}\
     .back{fill:#fff}.grid{stroke:#d5d9df}.line{stroke:#7d8894;fill:none}.box{fill:#eef2f7;stroke:#7d8894}\
     @media(prefers-color-scheme:dark){text{fill:#e3e6ea}.back{fill:#1b1f26}.grid{stroke:#3a414c}.box{fill:#2a313c}}";
 
@@ -59,6 +59,12 @@ impl Svg {
         ));
     }
 
+    /// A line through points, of a class of the style.
+    pub(super) fn bent(&mut self, points: &[(f64, f64)], class: &str) {
+        let points: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+        self.push(&format!("<polyline points=\"{}\" class=\"{class}\"/>", points.join(" ")));
+    }
+
     /// A dot in a colour.
     pub(super) fn dot(&mut self, (x, y): (f64, f64), colour: &str) {
         self.push(&format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\" fill=\"{colour}\"/>"));
@@ -71,12 +77,16 @@ impl Svg {
         ));
     }
 
-    /// A box with a text in its middle.
-    pub(super) fn boxed(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), text: &str) {
+    /// A box with lines of text in its middle.
+    pub(super) fn boxed(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), lines: &[&str]) {
+        const LINE: f64 = 16.0;
         self.push(&format!(
             "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" rx=\"4\" class=\"box\"/>"
         ));
-        self.text((x + width / 2.0, y + height / 2.0 + 4.0), Anchor::Middle, "", text);
+        let first = y + height / 2.0 + 4.5 - LINE * (lines.len() - 1) as f64 / 2.0;
+        for (i, line) in lines.iter().enumerate() {
+            self.text((x + width / 2.0, first + LINE * i as f64), Anchor::Middle, "", line);
+        }
     }
 
     /// An arrow downwards, whose point is at `(x, y)`.
