@@ -184,3 +184,26 @@ fn messages_of_rocm_are_those_of_the_code() {
     assert_eq!(unknown_messages(&page, &sources_of_messages()), [""; 0], "not in the code");
     assert_eq!(unknown_messages("| `no … such … message here` | why | do |\n", "no such"), ["message here"]);
 }
+
+#[test]
+fn variables_and_commands_of_the_rocm_guide_are_those_of_the_code() {
+    let mut paths = Vec::new();
+    sources(&root().join("crates"), &mut paths);
+    let code: String = paths.iter().map(|path| std::fs::read_to_string(path).expect("a source")).collect();
+    let is_part = |c: char| c.is_ascii_uppercase() || c == '_';
+    for page in pages() {
+        for name in read(&page).split(|c| !is_part(c)).filter(|name| name.starts_with("OPS_ROCM_")) {
+            assert!(code.contains(&format!("{name}\"")), "{page}: {name} is read nowhere");
+        }
+    }
+    // What `ops info` says to do without ROCm.
+    let guide = read("docs/rocm/install.md");
+    let cards = read("crates/ops-rocm/src/hip/cards.rs");
+    let starts = ["sudo dnf ", "sudo pacman ", "https://repo.amd.com/"];
+    let said = cards.split('"').filter(|text| starts.iter().any(|start| text.starts_with(start)));
+    let said: BTreeSet<_> = said.collect();
+    assert_eq!(said.len(), starts.len(), "{said:?}");
+    for command in said {
+        assert!(guide.contains(command), "docs/rocm/install.md does not say `{command}`");
+    }
+}
