@@ -1,4 +1,4 @@
-"""Runs our CPU backend, PyTorch and candle in turns and writes docs/performance.md and its chart.
+"""Runs our CPU backend, PyTorch and candle in turns and writes docs/performance.md.
 
 Called by run.sh. A peer that cannot be had is left out, and the document says so.
 """
@@ -11,8 +11,6 @@ import pathlib
 import platform
 import subprocess
 import tempfile
-
-from chart import chart
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROUNDS = 3
@@ -199,7 +197,6 @@ def main():
     }.items():
         text = text.replace(f"@{key}@", value)
     (ROOT / "docs/performance.md").write_text(text)
-    (ROOT / "docs/performance.svg").write_text(chart(results))
 
 
 if __name__ == "__main__":

@@ -17,5 +17,7 @@ if candle; then
     peers+=(--candle "$work/candle-target/release/candle-peer")
 fi
 
-exec python3 peers/compare.py --ours "$target/release/examples/peer" \
+python3 peers/compare.py --ours "$target/release/examples/peer" \
     --ops "$target/release/ops" "${peers[@]}" "$@"
+# Figures of the page.
+cargo xtask figures

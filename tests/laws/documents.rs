@@ -1,25 +1,28 @@
 //! Documents say what the code says: where they repeat a fact, a test here compares the two.
 use ops_rocm::providers_of;
 use rocm_ops::{models, ops::registry};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_owned()
 }
-fn read(page: &str) -> String {
+pub(crate) fn read(page: &str) -> String {
     std::fs::read_to_string(root().join(page)).unwrap_or_else(|e| panic!("{page}: {e}"))
 }
 /// The names of the files in a folder with this ending.
-fn files(folder: &str, ending: &str) -> Vec<String> {
+pub(crate) fn files(folder: &str, ending: &str) -> Vec<String> {
     let entries = std::fs::read_dir(root().join(folder)).expect(folder).map(|e| e.expect(folder).file_name());
     entries.map(|name| name.into_string().expect("UTF-8")).filter(|name| name.ends_with(ending)).collect()
 }
 /// Every page of documentation.
 pub(crate) fn pages() -> Vec<String> {
     let mut pages = vec!["README.md".to_owned(), "ARCHITECTURE.md".to_owned(), "CONTRIBUTING.md".to_owned()];
-    for folder in ["docs", "docs/lab", "kernels", "fuzz", "models"] {
-        pages.extend(files(folder, ".md").into_iter().map(|name| format!("{folder}/{name}")));
+    let of_docs = files("docs", "").into_iter().map(|name| format!("docs/{name}"));
+    let of_docs = of_docs.filter(|path| root().join(path).is_dir());
+    let folders = ["docs", "kernels", "fuzz", "models", "standin"].map(str::to_owned);
+    for folder in folders.into_iter().chain(of_docs) {
+        pages.extend(files(&folder, ".md").into_iter().map(|name| format!("{folder}/{name}")));
     }
     pages
 }
@@ -127,9 +130,10 @@ fn encoders_are_those_of_the_library() {
     assert_eq!(kinds, models::encoder_families().collect(), "docs/run-your-model.md: types of folders");
 }
 
-/// README's section "On an AMD GPU".
+/// README's section "On an AMD GPU", and the table in `docs/reference.md`.
 #[test]
-fn providers_come_in_the_order_that_the_readme_says() {
+fn providers_come_in_the_documented_order() {
+    let mut ops: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for name in registry::entries().iter().map(|entry| entry.name) {
         let ids = providers_of(name).unwrap_or_else(|| panic!("no providers of {name}"));
         let order: Vec<_> = ids.iter().map(|id| id.name()).filter(|id| *id != "parts").collect();
@@ -138,7 +142,13 @@ fn providers_come_in_the_order_that_the_readme_says() {
             _ => &[&["hip"], &["hip", "miopen"]],
         };
         assert!(documented.contains(&&*order), "{name}: {order:?}, and README.md says {documented:?}");
+        ops.entry(order.join(", ")).or_default().push(format!("`{name}`"));
     }
+    // Most ops have only our kernels.
+    ops.insert("hip".to_owned(), vec!["all others".to_owned()]);
+    let rows = ops.iter().rev().map(|(order, ops)| format!("| {order} | {} |\n", ops.join(", ")));
+    let table = format!("| providers, in order | ops |\n|---|---|\n{}", rows.collect::<String>());
+    check_part("docs/reference.md", "<!-- providers -->\n", "<!-- end -->", &table);
 }
 
 #[test]
@@ -191,57 +201,4 @@ fn documents_keep_to_their_lengths() {
         let lines = read(page).lines().count();
         assert!(lines <= most, "{page} has {lines} lines, and at most {most} are allowed");
     }
-}
-
-#[test]
-fn the_index_has_every_page_and_lab_pages_say_when_where_and_how() {
-    let index = read("docs/README.md");
-    let pages = files("docs", ".md").into_iter().filter(|page| page != "README.md");
-    let lab = files("docs/lab", ".md");
-    for page in pages.chain(lab.iter().map(|page| format!("lab/{page}"))) {
-        assert!(index.contains(&format!("]({page})")), "docs/README.md does not list {page}");
-    }
-    for page in lab {
-        let text = read(&format!("docs/lab/{page}"));
-        let head: Vec<_> = text.lines().take(12).collect();
-        for what in ["- Date", "- Machine", "- Command"] {
-            assert!(
-                head.iter().any(|line| line.starts_with(what)),
-                "docs/lab/{page} does not begin with `{what}`"
-            );
-        }
-    }
-}
-
-/// Links from a page to a file, and paths in backquotes that begin with a folder of the root.
-#[test]
-fn documents_name_files_that_exist() {
-    let mut missing = Vec::new();
-    for page in pages() {
-        let (text, folder) = (read(&page), root().join(&page));
-        let folder = folder.parent().expect("a folder");
-        let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
-        for link in links.filter(|link| !link.contains("://") && !link.contains(' ')) {
-            let path = link.split('#').next().unwrap_or(link);
-            if !path.is_empty() && !folder.join(path).exists() {
-                missing.push(format!("{page}: {link}"));
-            }
-        }
-        // Outside of code blocks.
-        let prose: String = text.split("```").step_by(2).collect();
-        for quoted in prose.split('`').skip(1).step_by(2) {
-            let path = quoted.split([' ', ':', '#']).next().unwrap_or(quoted).trim_end_matches('/');
-            let of_ours = ["crates/", "docs/", "examples/", "fuzz/", "kernels/", "models/", "peers/"];
-            let of_ours = of_ours.iter().chain(&["standin/", "tests/", "tools/", "xtask/"]);
-            // The fuzzers make these folders.
-            let is_made = ["fuzz/corpus", "fuzz/artifacts"].contains(&path);
-            let is_pattern = path.contains(['*', '<', '{', '…']) || path.contains("NAME");
-            let is_path =
-                !is_pattern && !is_made && of_ours.into_iter().any(|folder| path.starts_with(folder));
-            if is_path && !root().join(path).exists() && !folder.join(path).exists() {
-                missing.push(format!("{page}: {path}"));
-            }
-        }
-    }
-    assert!(missing.is_empty(), "documents name files that do not exist:\n{}", missing.join("\n"));
 }

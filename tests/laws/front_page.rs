@@ -1,4 +1,4 @@
-//! The table of methods on the facade's front page is made of the families that the core declares.
+//! The tables of methods on the facade's front page and in the book are made of the families that the core declares.
 use crate::documents::{check_part, root};
 use crate::printing::sources;
 use std::path::PathBuf;
@@ -41,10 +41,13 @@ fn the_table_of_methods_is_that_of_the_core() {
     let mut found: Vec<Family> = paths.iter().flat_map(|path| families(&read(path))).collect();
     found.sort();
     assert!(found.len() > 35 && found.iter().all(|(_, methods)| !methods.is_empty()), "{found:?}");
-    let rows = found.iter().map(|(bound, methods)| {
-        let methods: Vec<String> = methods.iter().map(|name| format!("`{name}`")).collect();
-        format!("//! | `{bound}` | {} |\n", methods.join(", "))
-    });
-    let table = format!("//! | bound | methods |\n//! |---|---|\n{}", rows.collect::<String>());
-    check_part("src/lib.rs", "//! <!-- methods -->\n", "//! <!-- end -->", &table);
+    let table = |margin: &str| {
+        let rows = found.iter().map(|(bound, methods)| {
+            let methods: Vec<String> = methods.iter().map(|name| format!("`{name}`")).collect();
+            format!("{margin}| `{bound}` | {} |\n", methods.join(", "))
+        });
+        format!("{margin}| bound | methods |\n{margin}|---|---|\n{}", rows.collect::<String>())
+    };
+    check_part("src/lib.rs", "//! <!-- methods -->\n", "//! <!-- end -->", &table("//! "));
+    check_part("docs/reference.md", "<!-- methods -->\n", "<!-- end -->", &table(""));
 }

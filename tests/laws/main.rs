@@ -1,4 +1,5 @@
 //! The laws that hold for every backend, combinator and op, as seen by a user.
+mod book;
 mod combinators;
 mod custom;
 mod device;

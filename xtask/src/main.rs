@@ -1,6 +1,7 @@
 //! Project chores: `cargo xtask COMMAND`.
 mod cards;
 mod check;
+mod figures;
 mod kernels;
 mod page;
 mod proofs;
@@ -27,6 +28,7 @@ usage: cargo xtask COMMAND
   size                                             check the size of tracked files
   structure [ROOT..]                               find import cycles, and imports from a higher layer
   cards                                            write docs/cards.md from the reports in reports/
+  figures                                          draw the figures of the book from tables and from cargo's metadata
   targets                                          write what is generated from the table of gfx targets
   standin [--test]                                 build the stand-in device; its folder is the last line";
 
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         "size" => size::main(&rest),
         "structure" => structure::main(&rest),
         "cards" => cards::main(&rest),
+        "figures" => figures::main(&rest),
         "targets" => targets::main(&rest),
         "standin" => return standin::main(rest),
         "" | "help" | "-h" | "--help" => {

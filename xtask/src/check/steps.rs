@@ -179,6 +179,8 @@ pub(super) const STEPS: &[Step] = &[
     Step { subject: UNSAFE, ..slow("sanitizer of the stand-in", 180, &["tools/ci/sanitizer-rocm.sh"]) },
     // Compares what the tests of this run and the two passes of the suite have noted.
     step("proofs", 5, &["cargo", "xtask", "proofs"]),
+    // Only mdBook runs.
+    beside("book", 10, &["tools/ci/book.sh"]),
     beside("deny", 5, &["cargo", "deny", "check", "licenses", "bans", "sources"]),
     Step { subject: UNSAFE, slow: true, ..beside("sanitizer", 600, &["tools/ci/sanitizer.sh"]) },
     Step { slow: true, ..beside("fuzz", 120, &["fuzz/run.sh", "gguf", "10"]) },

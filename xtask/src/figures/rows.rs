@@ -1,0 +1,46 @@
+//! How the speed of a product grows with its rows, from `docs/performance.md`.
+use super::svg::{Anchor, COLOURS, Log, Svg, WIDTH, apart};
+use super::table::{measured, product};
+use std::collections::BTreeMap;
+
+const TYPES: [&str; 6] = ["f32", "f16", "bf16", "q8_0", "q4_k", "q4_0"];
+
+pub(super) fn figure() -> Result<String, String> {
+    let mut curves: BTreeMap<usize, Vec<(f64, f64)>> = BTreeMap::new();
+    for op in &measured()? {
+        let Some(([rows, ..], dtype)) = product(&op.name, "linear") else { continue };
+        let (Some(curve), Some(gflops)) = (TYPES.iter().position(|known| *known == dtype), op.gflops) else {
+            continue;
+        };
+        curves.entry(curve).or_default().push((rows, gflops));
+    }
+    let (top, bottom) = (34.0, 270.0);
+    let mut svg =
+        Svg::new("Speed of a product with a weight of 4096 x 4096, by rows and type of the weight", 310.0);
+    svg.text((8.0, 16.0), Anchor::Start, "small", "linear on the CPU, weight of 4096 × 4096: GFLOP/s");
+    let x = Log { values: (1.0, 512.0), places: (48.0, WIDTH - 78.0) };
+    let y = Log { values: (30.0, 2000.0), places: (bottom, top) };
+    for value in [30.0, 100.0, 300.0, 1000.0] {
+        svg.line((x.places.0, y.at(value)), (x.places.1, y.at(value)), "grid");
+        svg.text((x.places.0 - 6.0, y.at(value) + 4.0), Anchor::End, "small", &value.to_string());
+    }
+    let mut all: Vec<f64> = curves.values().flatten().map(|(rows, _)| *rows).collect();
+    all.sort_by(f64::total_cmp);
+    all.dedup();
+    for rows in all {
+        svg.line((x.at(rows), top), (x.at(rows), bottom), "grid");
+        let label = if rows == 1.0 { "1 row".to_owned() } else { format!("{rows} rows") };
+        svg.text((x.at(rows), bottom + 18.0), Anchor::Middle, "small", &label);
+    }
+    let ends: Vec<f64> =
+        curves.values().map(|curve| y.at(curve.last().map_or(1.0, |point| point.1))).collect();
+    for ((curve, points), label) in curves.iter().zip(apart(&ends, 15.0)) {
+        let places: Vec<_> = points.iter().map(|(rows, gflops)| (x.at(*rows), y.at(*gflops))).collect();
+        let colour = COLOURS[*curve % COLOURS.len()];
+        svg.polyline(&places, colour);
+        places.iter().for_each(|place| svg.dot(*place, colour));
+        svg.bar((x.places.1 + 8.0, label - 5.0), (8.0, 8.0), colour);
+        svg.text((x.places.1 + 20.0, label + 4.0), Anchor::Start, "", TYPES[*curve]);
+    }
+    Ok(svg.finish())
+}
