@@ -64,7 +64,9 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     }
     for ((name, _), [prefill, decode]) in ways.iter().zip(best) {
         let [p, d] = [prefill / best[0][0], decode / best[0][1]];
-        println!("{name:22} prefill {prefill:8.1} tokens/s ({p:.2}x)  decode {decode:7.2} tokens/s ({d:.2}x)");
+        println!(
+            "{name:22} prefill {prefill:8.1} tokens/s ({p:.2}x)  decode {decode:7.2} tokens/s ({d:.2}x)"
+        );
     }
     Ok(())
 }

@@ -3,9 +3,7 @@ use crate::call::on_float;
 use crate::convert::{typed, with_last};
 use crate::ops::{Computes, Ops};
 use candle_core::{Result, Tensor};
-use rocm_ops::ops::{
-    Attention, AttentionExtras, AttentionMethods, Paging, RaggedAttentionMethods,
-};
+use rocm_ops::ops::{Attention, AttentionExtras, AttentionMethods, Paging, RaggedAttentionMethods};
 use rocm_ops::prelude::*;
 
 /// The optional operands of attention.
@@ -114,8 +112,14 @@ impl<B: Computes> Ops<B> {
         const OP: &str = "attention_paged";
         let dims = with_last(q, v.dims().last().copied().unwrap_or(0));
         let Paging { block_table, lengths, cu_q } = pages;
-        let operands =
-            [("q", q), ("k", k), ("v", v), ("block_table", block_table), ("lengths", lengths), ("cu_q", cu_q)];
+        let operands = [
+            ("q", q),
+            ("k", k),
+            ("v", v),
+            ("block_table", block_table),
+            ("lengths", lengths),
+            ("cu_q", cu_q),
+        ];
         let optional = [("mask", with.mask), ("alibi", with.alibi), ("sinks", with.sinks)];
         on_float!(OP, "q", q, T => self.compute::<T, 6, 3>(
             OP, &dims, operands, optional,

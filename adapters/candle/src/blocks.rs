@@ -6,7 +6,10 @@ use candle_core::quantized::{GgmlDType, QuantizedType};
 use candle_core::{CpuStorage, Result};
 use rocm_ops::backend::Packing;
 use rocm_ops::gguf::{Gguf, Tensor, TensorData, Weights};
-use rocm_ops::prelude::{AnyRef, Backend, Cpu, DType, EmbeddingMethods, LinearMethods, QuantOps, Space, f16};
+use rocm_ops::ops::LinearOps;
+use rocm_ops::prelude::{
+    AnyRef, Backend, Cpu, DType, EmbeddingMethods, LinearMethods, QuantMethods, Space, f16,
+};
 use rocm_ops::{AnyOf, BlockInfo, Host, HostBuffer, Layout};
 use std::sync::OnceLock;
 
@@ -47,7 +50,7 @@ impl<B: Computes> Blocks<B> {
         let data = tensor.raw_data().or_candle()?;
         let file = if weight.as_ref().is_some_and(|weight| packed_on_host::<B>(weight).is_some()) {
             FileOrder::OnDemand(OnceLock::new())
-        } else if Host::aligned(&data, ALIGN) {
+        } else if Host::aligned(&data[..], ALIGN) {
             FileOrder::Shared(data)
         } else {
             FileOrder::OnDemand(OnceLock::from(Cpu::new().upload(&data[..]).or_candle()?))
@@ -90,20 +93,20 @@ impl<B: Computes> Blocks<B> {
         let blocks = AnyRef::<Host>::new(blocks, DType::Block(self.format), layout).or_candle()?;
         let mut y = f32::zeros(values);
         let out = Host::view_mut(&mut y, [values]).or_candle()?;
-        rocm_ops::ops::QuantMethods::dequantize_into(&Cpu::new(), blocks, out).or_candle()?;
+        Cpu::new().dequantize_into(blocks, out).or_candle()?;
         Ok(CpuStorage::F32(y))
     }
 
     /// `y[m, n] = x[m, k] · weightᵀ`.
     fn product<T: Number>(&self, (m, k, n): (usize, usize, usize), x: &[T], y: &mut [T]) -> Result<()>
     where
-        B: rocm_ops::ops::LinearOps<T>,
+        B: LinearOps<T>,
     {
         let Some(weight) = self.weight.as_ref().filter(|_| self.dims == [n, k]) else {
             let (got, want) = (format!("{:?}", self.dims), format!("a matrix of extents [{n}, {k}]"));
             return Err(refused("qlinear", "the weight", got, &want));
         };
-        let run = || {
+        let mut run = move || {
             let (x, y) = (Host::view(x, [m, k])?, Host::view_mut(y, [m, n])?);
             let x = B::Space::bring(&self.backend, x.any())?;
             B::Space::lend(&self.backend, y, false, |y| {
@@ -156,7 +159,9 @@ impl<B: Computes> QuantizedType for Blocks<B> {
     fn dequantize(&self, elem_count: usize) -> Result<CpuStorage> {
         let blocks = match &self.file {
             // A temporary copy: dequantized weights are usually dropped.
-            FileOrder::OnDemand(made) if made.get().is_none() => return self.decoded(&self.unpacked()?, elem_count),
+            FileOrder::OnDemand(made) if made.get().is_none() => {
+                return self.decoded(&self.unpacked()?, elem_count);
+            }
             _ => self.file_order()?,
         };
         self.decoded(blocks, elem_count)

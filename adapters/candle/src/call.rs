@@ -14,11 +14,28 @@ use std::ptr::from_ref;
 macro_rules! on_float {
     ($op:expr, $operand:expr, $x:expr, $T:ident => $body:expr) => {
         match $x.dtype() {
-            candle_core::DType::F16 => { type $T = rocm_ops::f16; $body }
-            candle_core::DType::BF16 => { type $T = rocm_ops::bf16; $body }
-            candle_core::DType::F32 => { type $T = f32; $body }
-            candle_core::DType::F64 => { type $T = f64; $body }
-            other => Err($crate::convert::refused($op, $operand, format!("of {}", other.as_str()), "f16, bf16, f32 or f64")),
+            candle_core::DType::F16 => {
+                type $T = rocm_ops::f16;
+                $body
+            }
+            candle_core::DType::BF16 => {
+                type $T = rocm_ops::bf16;
+                $body
+            }
+            candle_core::DType::F32 => {
+                type $T = f32;
+                $body
+            }
+            candle_core::DType::F64 => {
+                type $T = f64;
+                $body
+            }
+            other => Err($crate::convert::refused(
+                $op,
+                $operand,
+                format!("of {}", other.as_str()),
+                "f16, bf16, f32 or f64",
+            )),
         }
     };
 }

@@ -35,7 +35,12 @@ impl<T, E: std::error::Error + Send + Sync + 'static> OrCandle<T> for Result<T, 
 }
 
 /// An error of the adapter itself: what the operand is, and what the op takes.
-pub(crate) fn refused(op: &str, operand: &str, got: impl std::fmt::Display, want: &str) -> candle_core::Error {
+pub(crate) fn refused(
+    op: &str,
+    operand: &str,
+    got: impl std::fmt::Display,
+    want: &str,
+) -> candle_core::Error {
     candle_core::Error::msg(format!("{op}: {operand} is {got}, expected {want}"))
 }
 

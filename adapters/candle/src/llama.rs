@@ -71,8 +71,7 @@ pub fn llama<B: Computes>(gguf: &Gguf, backend: &B) -> Result<Llama> {
     }
     let n_vocab = tensors.get("output.weight").map_or(0, rows);
     // The model reads n_embd, n_head and n_layer.
-    let hparams =
-        HParams { n_vocab, n_embd, n_mult: 1, n_head, n_layer, n_rot: n_embd / n_head, ftype: 0 };
+    let hparams = HParams { n_vocab, n_embd, n_mult: 1, n_head, n_layer, n_rot: n_embd / n_head, ftype: 0 };
     let content = Content {
         magic: VersionedMagic::GgjtV3,
         hparams,

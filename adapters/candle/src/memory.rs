@@ -5,8 +5,8 @@ use rocm_ops::{Host, Layout};
 
 /// A memory that can exchange tensors with the host's: that of `Cpu` and `Reference`, which use candle's tensors in place, and those of
 /// `Rocm` and `Either`, which copy.
-pub trait Memory: Space + sealed::Exchange {}
-impl<S: sealed::Exchange> Memory for S {}
+pub trait Memory: Exchange {}
+impl<S: Exchange> Memory for S {}
 
 /// A host tensor as operand of a backend.
 #[derive(Debug)]

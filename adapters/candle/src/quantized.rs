@@ -54,7 +54,14 @@ fn quantized<B: Computes>(gguf: &Gguf, tensor: &Tensor<'_>, backend: &B) -> Resu
         GgmlType::BF16 => Box::new(tensor.view::<bf16>().or_candle()?.into_owned()),
         _ => match FORMATS.iter().find(|format| format.ggml() == Some(ty.0)) {
             Some(format) => Box::new(Blocks::new(gguf, tensor, format, backend)?),
-            None => return Err(refused("tensors", tensor.name(), format!("of {ty}"), "a float type or a block format")),
+            None => {
+                return Err(refused(
+                    "tensors",
+                    tensor.name(),
+                    format!("of {ty}"),
+                    "a float type or a block format",
+                ));
+            }
         },
     };
     QTensor::new(QStorage::Cpu(storage), tensor.dims())

@@ -19,7 +19,8 @@ fn values(dims: &[usize], seed: usize) -> Tensor {
 fn results<B: Computes>(backend: B) -> Vec<Tensor> {
     let ops = Ops::new(backend);
     let (x, weight) = (values(&[4, 3, 8], 1).transpose(0, 1).unwrap(), values(&[4, 8], 2));
-    let (y, sum) = ops.add_rms_norm(&x, &x, &weight.narrow(0, 1, 1).unwrap().squeeze(0).unwrap(), 1e-5).unwrap();
+    let (y, sum) =
+        ops.add_rms_norm(&x, &x, &weight.narrow(0, 1, 1).unwrap().squeeze(0).unwrap(), 1e-5).unwrap();
     let q = values(&[1, 4, 3, 8], 3);
     let (cos, sin) = (values(&[3, 4], 4), values(&[3, 4], 5));
     let q = ops.rope(&q, &cos, &sin, RopeForm::Interleaved).unwrap();

@@ -1,8 +1,8 @@
 //! Attention, paged attention, cache writes and linear attention.
 use crate::compare::*;
 use candle_core::{DType, Device, Tensor};
-use rocm_ops::ops::*;
 use rocm_ops::backend::Tolerance;
+use rocm_ops::ops::*;
 use rocm_ops::prelude::{Float, Reference};
 use rocm_ops_candle::Extras;
 
@@ -199,6 +199,12 @@ fn no_queries_and_no_keys() {
     let none = Extras::default();
     assert_eq!(cpu().attention(&q, &k, &k, none, Attention::causal()).unwrap().dims(), [1, 2, 0, 4]);
     // Without a visible key a row is zeros.
-    let o = copying().attention(&k, &q.narrow(1, 0, 1).unwrap(), &q.narrow(1, 0, 1).unwrap(), none, Attention::full());
+    let o = copying().attention(
+        &k,
+        &q.narrow(1, 0, 1).unwrap(),
+        &q.narrow(1, 0, 1).unwrap(),
+        none,
+        Attention::full(),
+    );
     assert_eq!(elements::<f32>(&o.unwrap()), [0.0; 12]);
 }

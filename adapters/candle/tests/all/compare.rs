@@ -76,7 +76,13 @@ fn bytes<T: Element>(x: &[T]) -> &[u8] {
 }
 
 /// Fails unless the result has these extents and, within the tolerance, these values.
-pub(crate) fn assert_close<T: Number>(got: &Tensor, dims: &[usize], want: &[T], within: Tolerance, what: &str) {
+pub(crate) fn assert_close<T: Number>(
+    got: &Tensor,
+    dims: &[usize],
+    want: &[T],
+    within: Tolerance,
+    what: &str,
+) {
     assert_eq!((got.dims(), got.dtype()), (dims, <T as WithDType>::DTYPE), "{what}");
     assert!(got.is_contiguous(), "{what}");
     let verdict = within.judge_pair(<T as Element>::DTYPE, bytes(&elements::<T>(got)), bytes(want));

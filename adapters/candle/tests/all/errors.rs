@@ -22,7 +22,10 @@ fn messages_name_the_op_and_the_operand() {
     let (q, k) = (of::<f32>(&[1, 4, 2, 8], 1), of::<f32>(&[1, 3, 2, 8], 1));
     let got = cpu().attention(&q, &k, &k, Extras::default(), Attention::full());
     assert_error(got, "attention: k has shape [1, 3, 2, 8], expected [1, a divisor of 4, s, 8]");
-    assert_error(cpu().attention(&x, &k, &k, Extras::default(), Attention::full()), "attention: q has shape [2, 4]");
+    assert_error(
+        cpu().attention(&x, &k, &k, Extras::default(), Attention::full()),
+        "attention: q has shape [2, 4]",
+    );
     assert_error(cpu().rope(&x, &x, &x, RopeForm::Half), "rope: x has shape [2, 4]");
     let scalar = Tensor::new(1f32, &candle_core::Device::Cpu).unwrap();
     assert_error(cpu().rms_norm(&scalar, &weight, 0.0), "rms_norm: x has shape []");

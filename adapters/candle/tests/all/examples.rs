@@ -23,7 +23,8 @@ fn check(name: &str, budget: f64, mut load: impl FnMut(&Gguf) -> Box<dyn Fn(&[u3
     };
     for (i, prompt) in all["prompts"].as_array().unwrap().iter().enumerate() {
         let (prompt, forward) = (ids(prompt), load(&gguf));
-        let want: Vec<f64> = all["last_logits"][i].as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect();
+        let want: Vec<f64> =
+            all["last_logits"][i].as_array().unwrap().iter().map(|v| v.as_f64().unwrap()).collect();
         // In two pieces, so that the cache is read.
         let cut = prompt.len() / 2;
         if cut > 0 {
@@ -59,7 +60,8 @@ fn qwen3_computes_what_transformers_does() {
 #[test]
 fn examples_have_at_most_150_lines() {
     for name in ["llama", "qwen3"] {
-        let text = std::fs::read_to_string(root().join(format!("adapters/candle/examples/{name}.rs"))).unwrap();
+        let text =
+            std::fs::read_to_string(root().join(format!("adapters/candle/examples/{name}.rs"))).unwrap();
         assert!(text.lines().count() <= 150, "{name}: {} lines", text.lines().count());
     }
 }
@@ -74,7 +76,8 @@ fn the_page_shows_code_of_the_examples() {
         .map(|file| flat(&std::fs::read_to_string(file.unwrap().path()).unwrap()))
         .collect();
     let page = std::fs::read_to_string(root().join("docs/candle-adapter.md")).unwrap();
-    let blocks: Vec<&str> = page.split("```rust,ignore\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    let blocks: Vec<&str> =
+        page.split("```rust,ignore\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
     assert!(blocks.len() >= 3, "{} blocks", blocks.len());
     for block in blocks {
         let block = flat(block);

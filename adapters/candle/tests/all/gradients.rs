@@ -10,7 +10,9 @@ fn variable(dims: &[usize]) -> Var {
 
 fn assert_refused(y: &Tensor, op: &str) {
     let error = y.sum_all().unwrap().backward().map(|_| ()).unwrap_err().to_string();
-    let want = format!("{op} of rocm-ops has no gradient; use the op of candle_nn in training, or detach() its operands");
+    let want = format!(
+        "{op} of rocm-ops has no gradient; use the op of candle_nn in training, or detach() its operands"
+    );
     assert!(error.starts_with(&want), "{error}");
 }
 
@@ -35,7 +37,10 @@ fn backward_names_the_op_whichever_operand_is_tracked() {
     let (q, table) = (variable(&[1, 1, 2, 4]), of::<f32>(&[2, 2], 1));
     assert_refused(&cpu().rope(&q, &table, &table, RopeForm::Half).unwrap(), "rope");
     assert_refused(&cpu().attention(&q, &q, &q, Extras::default(), Attention::full()).unwrap(), "attention");
-    assert_refused(&cpu().linear(&x, &cpu().upload(&of::<f32>(&[3, 4], 1)).unwrap(), None).unwrap(), "linear");
+    assert_refused(
+        &cpu().linear(&x, &cpu().upload(&of::<f32>(&[3, 4], 1)).unwrap(), None).unwrap(),
+        "linear",
+    );
 }
 
 #[test]

@@ -26,7 +26,8 @@ fn model(dtype: &str, folder: &Path) -> PathBuf {
 fn text() -> (Vec<u32>, Vec<u32>) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/greedy.json");
     let all: serde_json::Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
-    let ids = |key: &str| all[0][key].as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect();
+    let ids =
+        |key: &str| all[0][key].as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect();
     (ids("prompt_ids"), ids("ids"))
 }
 
@@ -126,9 +127,18 @@ fn models_that_candle_would_compute_wrongly_are_refused() {
     refused(with_key("llama.rope.freq_base", 500_000f32), "llama: rope.freq_base is 500000, expected 10000");
     let eps = with_key("llama.attention.layer_norm_rms_epsilon", 1e-6f32);
     refused(eps, "llama: attention.layer_norm_rms_epsilon is 0.000001");
-    refused(with_key("llama.expert_count", 8u32), "llama: expert_count is 8, expected a model without experts");
-    refused(with_key("llama.rope.scaling.type", "linear"), "llama: rope.scaling.type is linear, expected none");
+    refused(
+        with_key("llama.expert_count", 8u32),
+        "llama: expert_count is 8, expected a model without experts",
+    );
+    refused(
+        with_key("llama.rope.scaling.type", "linear"),
+        "llama: rope.scaling.type is linear, expected none",
+    );
     refused(with_key("llama.rope.dimension_count", 8u32), "llama: rope.dimension_count is 8, expected 16");
-    refused(with_key("llama.attention.head_count_kv", 3u32), "llama: attention.head_count is 4, with 3 of keys");
+    refused(
+        with_key("llama.attention.head_count_kv", 3u32),
+        "llama: attention.head_count is 4, with 3 of keys",
+    );
     refused(with_key("general.architecture", "qwen3"), "Missing");
 }

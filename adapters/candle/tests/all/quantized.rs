@@ -17,7 +17,8 @@ const SMALL: [usize; 2] = [8, 256];
 
 /// A file with one weight, and the blocks in it.
 fn file(format: &'static BlockInfo, dims: [usize; 2]) -> (Gguf, Vec<u8>) {
-    let blocks = Cpu::new().quantize(&ours::<f32>(&of::<f32>(&dims, 3)), rocm_ops::DType::Block(format)).unwrap();
+    let blocks =
+        Cpu::new().quantize(&ours::<f32>(&of::<f32>(&dims, 3)), rocm_ops::DType::Block(format)).unwrap();
     let bytes = blocks.as_ref().bytes().to_vec();
     let ty = GgmlType(format.ggml().unwrap());
     let mut writer = Writer::new();
@@ -44,7 +45,8 @@ fn formats() -> impl Iterator<Item = (&'static BlockInfo, Option<GgmlDType>)> {
             _ => return None,
         })
     };
-    let weights = FORMATS.iter().filter(|format| format.encodes() && !["q8_1", "q8_k"].contains(&format.name()));
+    let weights =
+        FORMATS.iter().filter(|format| format.encodes() && !["q8_1", "q8_k"].contains(&format.name()));
     weights.map(move |format| (*format, theirs(format.name())))
 }
 
@@ -117,7 +119,8 @@ fn candle_reads_the_blocks_of_the_file() {
             assert_eq!(ours.storage_size_in_bytes(), bytes.len());
             assert_eq!(ours.data().unwrap().as_ref(), bytes, "{}", format.name());
             let ids = indices(&[2, 2], &[3, 0, 7, 3]);
-            let rows = ours.dequantize(&Device::Cpu).unwrap().index_select(&ids.flatten_all().unwrap(), 0).unwrap();
+            let rows =
+                ours.dequantize(&Device::Cpu).unwrap().index_select(&ids.flatten_all().unwrap(), 0).unwrap();
             let got = ours.embedding(&ids).unwrap();
             assert_eq!(got.dims(), [2, 2, dims[1]]);
             assert_eq!(elements::<f32>(&got), elements::<f32>(&rows), "{}", format.name());
