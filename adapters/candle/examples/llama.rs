@@ -22,7 +22,7 @@ struct Layer {
 }
 
 /// The model and its cache of keys and values.
-pub struct Llama<B> {
+pub(crate) struct Llama<B> {
     ops: Ops<B>,
     table: QTensor,
     layers: Vec<Layer>,
@@ -43,14 +43,17 @@ fn candle<T, E: std::error::Error + Send + Sync + 'static>(result: std::result::
 
 impl<B: Computes> Llama<B> {
     /// Loads the model with room for `tokens`.
-    pub fn load(gguf: &Gguf, backend: B, tokens: usize) -> Result<Self> {
+    pub(crate) fn load(gguf: &Gguf, backend: B, tokens: usize) -> Result<Self> {
         let metadata = gguf.metadata();
         let number = |key| candle(metadata.arch_u32(key)).map(|n| n as usize);
         let (width, heads) = (number("embedding_length")?, number("attention.head_count")?);
         let kv_heads = number("attention.head_count_kv")?;
-        let d = width / heads;
+        let d = number("attention.key_length").unwrap_or(width / heads);
         let base = candle(metadata.arch_find::<f32>("rope.freq_base"))?.unwrap_or(10000.0);
-        let tables = candle(RopeTables::<f32>::new(tokens, d, f64::from(base), &RopeScaling::None))?;
+        // Llama 3 has factors for its frequencies.
+        let factors = gguf.find("rope_freqs.weight").map(|x| candle(x.view::<f32>())).transpose()?;
+        let scaling = factors.map_or(RopeScaling::None, |f| RopeScaling::Factors(f.into_owned()));
+        let tables = candle(RopeTables::<f32>::new(tokens, d, f64::from(base), &scaling))?;
         let matrix = |name: &str| QMatMul::from_qtensor(tensor(gguf, name, &backend)?);
         let vector = |name: &str| tensor(gguf, name, &backend)?.dequantize(&Device::Cpu);
         let layer = |i: usize| {
@@ -87,7 +90,7 @@ impl<B: Computes> Llama<B> {
     }
 
     /// The logits after `ids`, which follow `start` tokens.
-    pub fn forward(&self, ids: &[u32], start: usize) -> Result<Tensor> {
+    pub(crate) fn forward(&self, ids: &[u32], start: usize) -> Result<Tensor> {
         let slots = Tensor::arange(start as u32, (start + ids.len()) as u32, &Device::Cpu)?;
         let mut x = self.table.embedding(&Tensor::new(ids, &Device::Cpu)?)?;
         let mut h = match self.layers.first() {

@@ -25,7 +25,7 @@ struct Layer {
 }
 
 /// The model and its cache of keys and values.
-pub struct Qwen3<B> {
+pub(crate) struct Qwen3<B> {
     ops: Ops<B>,
     table: QTensor,
     layers: Vec<Layer>,
@@ -46,7 +46,7 @@ fn candle<T, E: std::error::Error + Send + Sync + 'static>(result: std::result::
 
 impl<B: Computes> Qwen3<B> {
     /// Loads the model with room for `tokens`.
-    pub fn load(gguf: &Gguf, backend: B, tokens: usize) -> Result<Self> {
+    pub(crate) fn load(gguf: &Gguf, backend: B, tokens: usize) -> Result<Self> {
         let metadata = gguf.metadata();
         let number = |key| candle(metadata.arch_u32(key)).map(|n| n as usize);
         let (heads, d) = (number("attention.head_count")?, number("attention.key_length")?);
@@ -91,7 +91,7 @@ impl<B: Computes> Qwen3<B> {
     }
 
     /// The logits after `ids`, which follow `start` tokens.
-    pub fn forward(&self, ids: &[u32], start: usize) -> Result<Tensor> {
+    pub(crate) fn forward(&self, ids: &[u32], start: usize) -> Result<Tensor> {
         let slots = Tensor::arange(start as u32, (start + ids.len()) as u32, &Device::Cpu)?;
         let mut x = self.table.embedding(&Tensor::new(ids, &Device::Cpu)?)?;
         let mut h = match self.layers.first() {

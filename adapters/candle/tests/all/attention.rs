@@ -179,7 +179,7 @@ in_every_type! {
             .unwrap();
         for (layout, k) in layouts(&k) {
             for (_, state) in layouts(&before) {
-                let states = [state.copy().unwrap(), state];
+                let states = [state.copy().unwrap(), state.copy().unwrap()];
                 let got = [
                     cpu().gated_delta_rule(&q, &k, &v, (&decay, &beta), &states[0], None).unwrap(),
                     copying().gated_delta_rule(&q, &k, &v, (&decay, &beta), &states[1], None).unwrap(),

@@ -15,13 +15,15 @@ in_every_type! {
                 matches::<T>(&cpu().rms_norm(&x, &weight, EPS).unwrap(), &want, layout);
             }
             matches::<T>(&copying().rms_norm(&x, &weight, EPS).unwrap(), &want, layout);
-            let widened = weight.to_dtype(candle_core::DType::F32).unwrap();
-            matches::<T>(&cpu().rms_norm(&x, &widened, EPS).unwrap(), &want, "weight of f32");
         }
         if candle_has::<T>() {
             let theirs = candle::rms_norm(&x, &weight, EPS as f32).unwrap();
             matches_candle::<T>(&cpu().rms_norm(&x, &weight, EPS).unwrap(), &theirs, "candle");
         }
+        // A weight of another type.
+        let widened = weight.to_dtype(candle_core::DType::F32).unwrap();
+        let want = Reference::new().rms_norm(ours::<T>(&x), ours::<f32>(&widened), EPS).unwrap();
+        matches::<T>(&cpu().rms_norm(&x, &widened, EPS).unwrap(), &want, "weight of f32");
         let x = repeated(&x);
         let want = Reference::new().rms_norm(ours::<T>(&x), ours::<T>(&weight), EPS).unwrap();
         matches::<T>(&cpu().rms_norm(&x, &weight, EPS).unwrap(), &want, "broadcast");
