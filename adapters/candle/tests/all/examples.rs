@@ -8,12 +8,15 @@ mod llama;
 #[path = "../../examples/qwen3.rs"]
 mod qwen3;
 
+/// Computes the logits after some tokens, which follow a number of others.
+type Forward = Box<dyn Fn(&[u32], usize) -> Vec<f32>>;
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// Runs every prompt of a fixture: `forward` gets its tokens and where they start.
-fn check(name: &str, budget: f64, mut load: impl FnMut(&Gguf) -> Box<dyn Fn(&[u32], usize) -> Vec<f32>>) {
+fn check(name: &str, budget: f64, mut load: impl FnMut(&Gguf) -> Forward) {
     let folder = root().join("tests/data/families");
     let gguf = Gguf::open(folder.join(format!("{name}.gguf"))).unwrap();
     let json = std::fs::read(folder.join(format!("{name}.json"))).unwrap();
@@ -39,7 +42,7 @@ fn check(name: &str, budget: f64, mut load: impl FnMut(&Gguf) -> Box<dyn Fn(&[u3
 
 #[test]
 fn llama_computes_what_transformers_does() {
-    let load = |gguf: &Gguf| -> Box<dyn Fn(&[u32], usize) -> Vec<f32>> {
+    let load = |gguf: &Gguf| -> Forward {
         let model = llama::Llama::load(gguf, Cpu::new(), 64).unwrap();
         Box::new(move |ids, start| model.forward(ids, start).unwrap().to_vec1().unwrap())
     };

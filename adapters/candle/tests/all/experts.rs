@@ -56,7 +56,7 @@ in_every_type! {
 #[test]
 fn experts_in_blocks() {
     let (r, b) = (Reference::new(), Cpu::new());
-    let blocks = b.quantize(&ours::<f32>(&of::<f32>(&[96, 64], 2)), rocm_ops::DType::Block(&Q4_0)).unwrap();
+    let blocks = b.quantize(ours::<f32>(&of::<f32>(&[96, 64], 2)), rocm_ops::DType::Block(&Q4_0)).unwrap();
     let weight = blocks.reshape([3, 32, 2]).unwrap();
     let (x, ids) = (of::<f32>(&[4, 1, 64], 1), indices(&[4, 2], &[0, 2, 1, 1, 2, 0, 0, 1]));
     let want = r.linear_experts(ours::<f32>(&x), &weight, ours::<u32>(&ids), None).unwrap();

@@ -18,7 +18,7 @@ const SMALL: [usize; 2] = [8, 256];
 /// A file with one weight, and the blocks in it.
 fn file(format: &'static BlockInfo, dims: [usize; 2]) -> (Gguf, Vec<u8>) {
     let blocks =
-        Cpu::new().quantize(&ours::<f32>(&of::<f32>(&dims, 3)), rocm_ops::DType::Block(format)).unwrap();
+        Cpu::new().quantize(ours::<f32>(&of::<f32>(&dims, 3)), rocm_ops::DType::Block(format)).unwrap();
     let bytes = blocks.as_ref().bytes().to_vec();
     let ty = GgmlType(format.ggml().unwrap());
     let mut writer = Writer::new();
