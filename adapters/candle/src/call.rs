@@ -214,3 +214,24 @@ impl<F: FnOnce(&mut CpuStorage, &CandleLayout) -> candle_core::Result<()>> Inpla
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use candle_core::{DType, Device};
+
+    #[test]
+    fn each_storage_is_locked_once_and_in_the_order_of_addresses() {
+        let new = || Tensor::zeros((2, 3), DType::F32, &Device::Cpu).unwrap();
+        let (x, y) = (new(), new());
+        let part = x.narrow(0, 1, 1).unwrap();
+        let locked = Locked::new(vec![("a", &x), ("b", &y), ("c", &part), ("d", &x)]);
+        let keys: Vec<usize> = locked.locks.iter().map(|lock| from_ref(&**lock).addr()).collect();
+        assert_eq!(keys.len(), 2);
+        assert!(keys[0] < keys[1]);
+        let of_operands: Vec<usize> = locked.lock_of.iter().map(|lock| keys[*lock]).collect();
+        drop(locked.locks);
+        assert_eq!(of_operands, [key(&x), key(&y), key(&part), key(&x)]);
+        assert_eq!(key(&x), key(&part));
+    }
+}
