@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Tests the Python wheel with PyTorch, and measures what a call from Python costs. Its output is docs/lab/torch.md.
+#
+# Usage: tools/lab/torch.sh PYTHON     PYTHON has PyTorch, with or without ROCm
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+python=${1:?tools/lab/torch.sh: the path of a Python with PyTorch is missing}
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+tools/ci/python.sh --release --torch "$python" > "$log" 2>&1 || { cat "$log" >&2; exit 1; }
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target/python/build}
+rust=$(cargo run --quiet --release --manifest-path python/Cargo.toml -p rocm-ops-calls --example call)
+inside=target/python/venv/bin/python
+cat <<PAGE
+# The Python package with PyTorch
+
+$(date -u +%F), $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $(nproc) threads, by \`tools/lab/torch.sh PYTHON\` at commit $(git rev-parse --short HEAD), with
+$("$inside" -c 'import torch, numpy, sys; print(f"Python {sys.version.split()[0]}, PyTorch {torch.__version__}, NumPy {numpy.__version__}")'). Its ROCm: $("$inside" -c 'import torch; print(torch.version.hip or "none; everything ran on the CPU")').
+
+Every op on floats: the plain function on tensors of PyTorch against the reference, and \`torch.library.opcheck\` of the custom op. Then
+\`torch.compile\`, \`QuantLinear\`, \`load_gguf\`, gradients, and the check of PyTorch's own ops.
+
+    $(grep -E '(KiB of|passed|failed)' "$log" | sed 's,.*/wheels/,,' | paste -sd'~' | sed 's/~/\n    /g')
+
+What a small call costs, the fastest of 20 rounds of 20,000 calls:
+
+$("$inside" python/speed.py "$rust")
+PAGE
