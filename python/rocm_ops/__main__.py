@@ -8,6 +8,9 @@ from . import _native
 
 
 def main() -> int:
+    if not hasattr(_native, "command"):
+        print("rocm-ops: this build of the package has no command; install a wheel, or build it with its default features", file=sys.stderr)
+        return 2
     # Python's handler would keep Ctrl-C from the command, which has one of its own.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     start = [sys.executable, "-m", "rocm_ops"]

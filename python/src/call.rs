@@ -251,7 +251,7 @@ fn compute<B: AllOps + Lends>(py: Python<'_>, backend: &B, arguments: Arguments<
 fn views<B: Lends>(used: &mut [Used<B>]) -> rocm_ops::Result<Views<'_, B::Space>> {
     let mut views: Views<'_, B::Space> = Vec::with_capacity(used.len());
     for Used { slot, write, memory, held } in used {
-        let view = if *write { Borrowed::Write(B::write(held, memory)?) } else { Borrowed::Read(B::read(held, memory)?) };
+        let view = if *write { Borrowed::Write(B::view_mut(held, memory)?) } else { Borrowed::Read(B::view(held, memory)?) };
         views.push((slot, view));
     }
     Ok(views)

@@ -93,6 +93,9 @@ pub(crate) struct Exchange {
     pub(crate) stream: Option<unsafe extern "C" fn(i32, i32, *mut *mut c_void) -> c_int>,
 }
 
+// SAFETY: a library's table does not change, and its functions may be called by every thread that has the interpreter.
+unsafe impl Sync for Exchange {}
+
 /// A managed tensor of either kind, which is deleted when the value is dropped.
 #[derive(Debug)]
 pub(crate) enum Owned {

@@ -2,8 +2,6 @@
 //!
 //! Unsafe code is in `dlpack`, `capsule`, `library`, `memory`, `device`, `tensor`, `foreign` and `call`: what crosses to C.
 use pyo3::prelude::*;
-use std::ffi::OsString;
-use std::path::PathBuf;
 
 mod call;
 mod capsule;
@@ -19,8 +17,14 @@ mod tensor;
 
 /// Runs the command `rocm-ops`, which is `ops`, with these words; returns its exit status. `start` starts it
 /// again, in a process of its own; `folder` has its models.
+#[cfg(feature = "command")]
 #[pyfunction]
-fn command(py: Python<'_>, words: Vec<OsString>, start: Vec<OsString>, folder: PathBuf) -> u8 {
+fn command(
+    py: Python<'_>,
+    words: Vec<std::ffi::OsString>,
+    start: Vec<std::ffi::OsString>,
+    folder: std::path::PathBuf,
+) -> u8 {
     py.detach(|| {
         let host = ops_cli::Host { start, folder };
         ops_cli::run(words, Some(host))
@@ -32,6 +36,7 @@ fn command(py: Python<'_>, words: Vec<OsString>, start: Vec<OsString>, folder: P
 mod _native {
     #[pymodule_export]
     use super::call::{call, infer};
+    #[cfg(feature = "command")]
     #[pymodule_export]
     use super::command;
     #[pymodule_export]

@@ -276,7 +276,7 @@ fn torch(py: Python<'_>, place: Place, dtype: DType, shape: &Shape) -> PyResult<
         DType::I16 => "int16",
         DType::I8 => "int8",
         DType::U32 => "uint32",
-        DType::U8 | DType::Block(_) => "uint8",
+        _ => "uint8",
     };
     let words = PyDict::new(py);
     words.set_item("dtype", torch.getattr(name)?)?;

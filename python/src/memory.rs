@@ -132,7 +132,7 @@ pub(crate) fn type_of(dtype: DType) -> dlpack::Type {
         DType::I16 => (dlpack::INT, 16),
         DType::I8 => (dlpack::INT, 8),
         DType::U32 => (dlpack::UINT, 32),
-        DType::U8 | DType::Block(_) => (dlpack::UINT, 8),
+        _ => (dlpack::UINT, 8),
     };
     dlpack::Type { code, bits, lanes: 1 }
 }
@@ -153,7 +153,7 @@ fn dtype_of(given: dlpack::Type) -> Result<DType, String> {
 /// A backend that can use memory of others.
 pub(crate) trait Lends: rocm_ops::Backend {
     /// The memory, for as long as a call takes.
-    type Held;
+    type Held: Send;
     /// Prepares memory for a call.
     ///
     /// # Safety
@@ -161,9 +161,9 @@ pub(crate) trait Lends: rocm_ops::Backend {
     /// nobody else reads it if the view is for writing.
     unsafe fn hold(&self, memory: &Memory) -> Self::Held;
     /// A view for reading.
-    fn read<'h>(held: &'h Self::Held, memory: &Memory) -> Result<AnyRef<'h, Self::Space>>;
+    fn view<'h>(held: &'h Self::Held, memory: &Memory) -> Result<AnyRef<'h, Self::Space>>;
     /// A view for writing.
-    fn write<'h>(held: &'h mut Self::Held, memory: &Memory) -> Result<AnyMut<'h, Self::Space>>;
+    fn view_mut<'h>(held: &'h mut Self::Held, memory: &Memory) -> Result<AnyMut<'h, Self::Space>>;
 }
 
 /// Bytes of the host.
@@ -177,12 +177,12 @@ impl Lends for EitherHost {
     unsafe fn hold(&self, memory: &Memory) -> Bytes {
         Bytes { address: memory.address, len: memory.bytes }
     }
-    fn read<'h>(held: &'h Bytes, memory: &Memory) -> Result<AnyRef<'h, Host>> {
+    fn view<'h>(held: &'h Bytes, memory: &Memory) -> Result<AnyRef<'h, Host>> {
         let at = std::ptr::with_exposed_provenance(held.address);
         // SAFETY: `hold` was called with memory that lives as long as `held`, and that nobody writes meanwhile.
         AnyRef::new(unsafe { std::slice::from_raw_parts(at, held.len) }, memory.dtype, memory.layout)
     }
-    fn write<'h>(held: &'h mut Bytes, memory: &Memory) -> Result<AnyMut<'h, Host>> {
+    fn view_mut<'h>(held: &'h mut Bytes, memory: &Memory) -> Result<AnyMut<'h, Host>> {
         let at = std::ptr::with_exposed_provenance_mut(held.address);
         // SAFETY: `hold` was called with memory that lives as long as `held`, and that nobody else uses meanwhile.
         AnyMut::new(unsafe { std::slice::from_raw_parts_mut(at, held.len) }, memory.dtype, memory.layout)
@@ -212,10 +212,10 @@ impl Lends for Rocm {
         // the same allocation, and the layout does not reach it.
         HipBuffer::new(unsafe { DeviceMemory::borrow_raw(self.stream(), address, memory.bytes + gap) })
     }
-    fn read<'h>(held: &'h HipBuffer<u8>, memory: &Memory) -> Result<AnyRef<'h, HipSpace>> {
+    fn view<'h>(held: &'h HipBuffer<u8>, memory: &Memory) -> Result<AnyRef<'h, HipSpace>> {
         AnyRef::new(HipSpace::borrow(held), memory.dtype, moved(memory)?)
     }
-    fn write<'h>(held: &'h mut HipBuffer<u8>, memory: &Memory) -> Result<AnyMut<'h, HipSpace>> {
+    fn view_mut<'h>(held: &'h mut HipBuffer<u8>, memory: &Memory) -> Result<AnyMut<'h, HipSpace>> {
         AnyMut::new(HipSpace::borrow_mut(held), memory.dtype, moved(memory)?)
     }
 }

@@ -5,7 +5,8 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use rocm_ops::models::{Chat, Finish, GenerateOptions, Overflow, Prompt, Token};
-use rocm_ops::{DType, gguf, models};
+use rocm_ops::ops::registry;
+use rocm_ops::{gguf, models};
 use rocm_ops_models_by_name::{Backend, Decodes, Model as Inner, Options};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -280,7 +281,7 @@ pub(crate) fn load_gguf<'py>(py: Python<'py>, path: PathBuf) -> PyResult<Bound<'
 
 fn of_file(tensor: &gguf::Tensor<'_>) -> PyResult<Tensor> {
     let ty = tensor.ggml_type();
-    let dtype = ty.format().map(DType::Block).or_else(|| ty.name().and_then(rocm_ops::ops::registry::dtype));
+    let dtype = ty.name().and_then(registry::dtype);
     let dtype = dtype.ok_or_else(|| {
         PyValueError::new_err(format!("tensor {} is of type {ty}, which no op takes", tensor.name()))
     })?;

@@ -2,8 +2,8 @@
 # Builds the Python wheel, installs it in an empty environment and tests it there. Needs no ROCm, no GPU and no PyTorch.
 #
 # Usage: tools/ci/python.sh [--release] [--torch PYTHON] [PYTEST OPTIONS]
-#          builds the wheel in target/python and tests it. With --release, for glibc 2.28 and with optimised glue, as it is published; needs
-#          cargo-zigbuild with zig, which it takes from PyPI. With --torch, the tests run in an environment on top of that of PYTHON,
+#          builds the wheel in target/python and tests it. With --release, for glibc 2.28, with optimised glue and the command, as it is
+#          published; needs cargo-zigbuild with zig, which it takes from PyPI. With --torch, the tests run in an environment on top of that of PYTHON,
 #          which has PyTorch.
 # Output: target/python/wheels/rocm_ops-*.whl
 set -euo pipefail
@@ -45,8 +45,8 @@ if [ -n "$release" ]; then
     [ -x "$tools/bin/ziglang" ] || "$tools/bin/pip" -q install cargo-zigbuild==0.24.1 ziglang==0.17.1
     maturin build --release --zig "${options[@]}"
 else
-    # The same code, less optimised where that only costs the build.
-    maturin build --profile ci --compatibility linux "${options[@]}"
+    # The same code, less optimised where that only costs the build, and without the command, which has tests of its own.
+    maturin build --profile ci --compatibility linux --no-default-features --features pyo3/abi3-py310 "${options[@]}"
 fi
 wheel=$(echo "$work"/wheels/rocm_ops-*.whl)
 bytes=$(stat -c %s "$wheel")

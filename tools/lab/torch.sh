@@ -14,8 +14,10 @@ inside=target/python/venv/bin/python
 cat <<PAGE
 # The Python package with PyTorch
 
-$(date -u +%F), $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $(nproc) threads, by \`tools/lab/torch.sh PYTHON\` at commit $(git rev-parse --short HEAD), with
-$("$inside" -c 'import torch, numpy, sys; print(f"Python {sys.version.split()[0]}, PyTorch {torch.__version__}, NumPy {numpy.__version__}")'). Its ROCm: $("$inside" -c 'import torch; print(torch.version.hip or "none; everything ran on the CPU")').
+- Date: $(date -u +%F), commit $(git rev-parse --short HEAD)
+- Machine: $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -1), $(nproc) threads; $("$inside" -c 'import torch, numpy, sys; print(f"Python {sys.version.split()[0]}, PyTorch {torch.__version__}, NumPy {numpy.__version__}")')
+- Command: \`tools/lab/torch.sh PYTHON\`
+- ROCm of that PyTorch: $("$inside" -c 'import torch; print(torch.version.hip or "none; everything ran on the CPU")')
 
 Every op on floats: the plain function on tensors of PyTorch against the reference, and \`torch.library.opcheck\` of the custom op. Then
 \`torch.compile\`, \`QuantLinear\`, \`load_gguf\`, gradients, and the check of PyTorch's own ops.

@@ -1,5 +1,4 @@
 //! What every op takes and returns, as data: from the registry alone, so that nothing has to be kept in step with it.
-use crate::object::made;
 use crate::options::Fault;
 use rocm_ops::backend::{OperandSlot, Role};
 use rocm_ops::ops::Axes;
@@ -228,6 +227,7 @@ pub(crate) fn known(name: &str) -> Result<&'static About, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::object::made;
     use crate::options::{Given, Value};
 
     fn value(option: &OptionAbout, about: &About) -> Value {

@@ -5,10 +5,10 @@ use rocm_ops::ops::registry::{self, AllOps, OptionValue, Visit};
 use rocm_ops::{Backend, DType, Error, Result, Shape};
 
 /// Gives an op its operands, each at most once.
-pub type Give<'g, 'r, S> = &'g mut dyn FnMut(&'static OperandSlot) -> Option<Borrowed<'r, S>>;
+pub(crate) type Give<'g, 'r, S> = &'g mut dyn FnMut(&'static OperandSlot) -> Option<Borrowed<'r, S>>;
 
 /// An op on a backend, without the op's type.
-pub trait Prepared<B: Backend>: Send + Sync {
+pub(crate) trait Prepared<B: Backend>: Send + Sync {
     /// The operands, in order of declaration.
     fn slots(&self) -> &'static [OperandSlot];
     /// The options, those at their defaults too.
@@ -26,13 +26,13 @@ pub trait Prepared<B: Backend>: Send + Sync {
 }
 
 /// An op as an object.
-pub type Made<B> = Box<dyn Prepared<B>>;
+pub(crate) type Made<B> = Box<dyn Prepared<B>>;
 
 /// The op of this name that runs in `dtype`.
 ///
 /// # Errors
 /// There is no such op, or an option cannot be read.
-pub fn made<B: AllOps>(name: &str, dtype: DType, options: &Given<'_>) -> Result<Made<B>, Fault> {
+pub(crate) fn made<B: AllOps>(name: &str, dtype: DType, options: &Given<'_>) -> Result<Made<B>, Fault> {
     registry::by_name(name, dtype, options, Erase)
 }
 
@@ -67,7 +67,7 @@ impl<O: Op, B: Execute<O>> Prepared<B> for Typed<O> {
     }
 }
 
-/// The error for an operand that is missing or of another type. [`Call`](crate::Call) says it more precisely beforehand.
+/// The error for an operand that is missing or of another type. `Call` says it more precisely beforehand.
 #[cold]
 fn refused(op: &'static str, slot: &OperandSlot) -> Error {
     let want = slot.dtype.map_or_else(|| "a tensor".to_owned(), |dtype| format!("a tensor of {dtype}"));
