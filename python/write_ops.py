@@ -104,6 +104,8 @@ def plain(lines):
     text = re.sub(r"\[([^\]`]+)\]\([^)]*\)", r"\1", text)
     text = re.sub(r"```.*?```", "", text, flags=re.S)
     text = re.sub(r"`([^`]*)`", r"``\1``", text)
+    # Items of lists are paragraphs of their own.
+    text = re.sub(r"\n(- |\d+\. )", r"\n\n\1", text)
     return [re.sub(r"\s+", " ", part).strip() for part in re.split(r"\n\s*\n", text) if part.strip()]
 
 
@@ -168,13 +170,17 @@ def function(op, docs):
         said = " ".join(plain(docs.option(structs, option["name"]))[:1])
         lines.append(f"- ``{option['name']}``" + (f": {said}" if said else ""))
     lines.append(f"- element types: {', '.join(op['types']) if len(op['types']) < 12 else 'all'}")
-    text = "\n\n".join(textwrap.fill(part, 112, break_long_words=False) for part in paragraphs)
+    text = ""
+    for part in paragraphs:
+        item = re.match(r"(- |\d+\. )", part)
+        gap = "\n" if item and part != paragraphs[0] else "\n\n"
+        text += gap + textwrap.fill(part, 112, subsequent_indent=" " * len(item[0]) if item else "", break_long_words=False)
     text += "\n\n" + "\n".join(
         textwrap.fill(line, 112, subsequent_indent="  ", break_long_words=False) for line in lines
     )
     text = textwrap.indent(text, "    ").strip().replace("\\", "\\\\")
     items = ", ".join(f'"{entry}": {entry}' for entry in entries)
-    operands = "".join(f"{one.split(':')[0]}, " for one in positional).rstrip()
+    operands = ", ".join(one.split(":")[0] for one in positional) + ("," if len(positional) == 1 else "")
     arguments = [f'"{name}"', f"({operands})", "{" + items + "}" if entries else "None"]
     arguments.append("out" if outputs else "None")
     if wanted:

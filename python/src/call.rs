@@ -7,9 +7,8 @@ use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyString, PyTuple};
 use rocm_ops::backend::{Borrowed, OperandSlot, Role};
-use rocm_ops::ops::registry::AllOps;
 use rocm_ops::{DType, EitherHost, Layout, Shape};
-use rocm_ops_calls::{About, Call, Value, Views, find};
+use rocm_ops_calls::{About, Call, Makes, Value, Views, find};
 
 /// What a call was given.
 struct Arguments<'a, 'py> {
@@ -195,7 +194,7 @@ fn on_rocm(py: Python<'_>, id: u32, arguments: Arguments<'_, '_>) -> PyResult<Py
     Ok(result)
 }
 
-fn compute<B: AllOps + Lends>(py: Python<'_>, backend: &B, arguments: Arguments<'_, '_>) -> PyResult<Py<PyAny>> {
+fn compute<B: Makes + Lends>(py: Python<'_>, backend: &B, arguments: Arguments<'_, '_>) -> PyResult<Py<PyAny>> {
     let Arguments { name, about, inputs, given, wanted, values } = arguments;
     let mut types: Vec<(&'static str, DType)> =
         inputs.iter().map(|(slot, import)| (slot.name, import.memory.dtype)).collect();
@@ -257,13 +256,13 @@ fn views<B: Lends>(used: &mut [Used<B>]) -> rocm_ops::Result<Views<'_, B::Space>
     Ok(views)
 }
 
-fn shapes<B: AllOps + Lends>(backend: &B, call: &Call<B>, used: &mut [Used<B>]) -> PyResult<Vec<Shape>> {
+fn shapes<B: Makes + Lends>(backend: &B, call: &Call<B>, used: &mut [Used<B>]) -> PyResult<Vec<Shape>> {
     let mut views = views(used).map_err(errors::op)?;
     call.broadcast(&mut views).map_err(errors::op)?;
     call.infer(backend, &mut views).map_err(errors::op)
 }
 
-fn run<B: AllOps + Lends>(backend: &B, call: &Call<B>, used: &mut [Used<B>]) -> rocm_ops::Result<()> {
+fn run<B: Makes + Lends>(backend: &B, call: &Call<B>, used: &mut [Used<B>]) -> rocm_ops::Result<()> {
     let mut views = views(used)?;
     call.broadcast(&mut views)?;
     call.run(backend, views)

@@ -3,7 +3,7 @@ use crate::options::Fault;
 use rocm_ops::backend::{OperandSlot, Role};
 use rocm_ops::ops::Axes;
 use rocm_ops::ops::registry::{self, Entry, Group, OptionValue, Options, Refused, Visit, Window};
-use rocm_ops::{Cpu, DType, Wide};
+use rocm_ops::{DType, EitherHost, Wide};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -109,7 +109,7 @@ fn options(entry: &'static Entry, operands: &[OperandAbout]) -> Vec<OptionAbout>
     loop {
         let probe = Probe { entry, operands, needed: &needed, seen: RefCell::default() };
         let dtype = probe.runs_in();
-        match registry::by_name::<Cpu, _, _>(entry.name, dtype, &probe, Defaults) {
+        match registry::by_name::<EitherHost, _, _>(entry.name, dtype, &probe, Defaults) {
             Ok(defaults) => return with_defaults(probe.seen.into_inner(), &defaults),
             Err(Unmade(Refused::Missing(name))) if !needed.contains(&name) => needed.push(name),
             // The registry's own test makes every op, so this is a fault of the probe; such an op shows no options.
@@ -130,11 +130,11 @@ fn with_defaults(
 
 struct Defaults;
 
-impl Visit<Cpu> for Defaults {
+impl Visit<EitherHost> for Defaults {
     type Answer = Vec<(&'static str, OptionValue)>;
     fn visit<O: rocm_ops::backend::Op>(self, op: O) -> Self::Answer
     where
-        Cpu: rocm_ops::backend::Execute<O>,
+        EitherHost: rocm_ops::backend::Execute<O>,
     {
         op.options()
     }
@@ -227,7 +227,7 @@ pub(crate) fn known(name: &str) -> Result<&'static About, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::object::made;
+    use crate::object::Makes;
     use crate::options::{Given, Value};
 
     fn value(option: &OptionAbout, about: &About) -> Value {
@@ -261,7 +261,7 @@ mod tests {
             };
             for values in [given(true), given(false)] {
                 let options = Given::new(about.entry.name, &values, &types);
-                let op = made::<Cpu>(about.entry.name, runs_in, &options);
+                let op = EitherHost::make(about.entry.name, runs_in, &options);
                 assert!(op.is_ok(), "{}: {}", about.entry.name, op.err().unwrap());
                 options.check_read().unwrap();
             }

@@ -11,5 +11,6 @@ mod options;
 mod views;
 
 pub use describe::{About, Kind, OPS, OperandAbout, OptionAbout, find};
-pub use options::{Fault, Value};
+pub use object::{Give, Makes, Prepared};
+pub use options::{Fault, Given, Value};
 pub use views::{Call, Views};

@@ -2,13 +2,13 @@
 use crate::options::{Fault, Given};
 use rocm_ops::backend::{Borrowed, Execute, Op, OperandSlot};
 use rocm_ops::ops::registry::{self, AllOps, OptionValue, Visit};
-use rocm_ops::{Backend, DType, Error, Result, Shape};
+use rocm_ops::{Backend, DType, EitherHost, Error, Result, Rocm, Shape};
 
 /// Gives an op its operands, each at most once.
-pub(crate) type Give<'g, 'r, S> = &'g mut dyn FnMut(&'static OperandSlot) -> Option<Borrowed<'r, S>>;
+pub type Give<'g, 'r, S> = &'g mut dyn FnMut(&'static OperandSlot) -> Option<Borrowed<'r, S>>;
 
 /// An op on a backend, without the op's type.
-pub(crate) trait Prepared<B: Backend>: Send + Sync {
+pub trait Prepared<B: Backend>: Send + Sync {
     /// The operands, in order of declaration.
     fn slots(&self) -> &'static [OperandSlot];
     /// The options, those at their defaults too.
@@ -28,11 +28,28 @@ pub(crate) trait Prepared<B: Backend>: Send + Sync {
 /// An op as an object.
 pub(crate) type Made<B> = Box<dyn Prepared<B>>;
 
+/// A backend whose calls this crate compiles, so that its users need not.
+pub trait Makes: AllOps {
+    #[doc(hidden)]
+    fn make(name: &str, dtype: DType, options: &Given<'_>) -> Result<Box<dyn Prepared<Self>>, Fault>;
+}
+
+macro_rules! makes {
+    ($($Backend:ty),+) => {$(
+        impl Makes for $Backend {
+            fn make(name: &str, dtype: DType, options: &Given<'_>) -> Result<Box<dyn Prepared<Self>>, Fault> {
+                made::<Self>(name, dtype, options)
+            }
+        }
+    )+};
+}
+makes!(EitherHost, Rocm);
+
 /// The op of this name that runs in `dtype`.
 ///
 /// # Errors
 /// There is no such op, or an option cannot be read.
-pub(crate) fn made<B: AllOps>(name: &str, dtype: DType, options: &Given<'_>) -> Result<Made<B>, Fault> {
+fn made<B: AllOps>(name: &str, dtype: DType, options: &Given<'_>) -> Result<Made<B>, Fault> {
     registry::by_name(name, dtype, options, Erase)
 }
 

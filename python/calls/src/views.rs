@@ -1,9 +1,9 @@
 //! A call on given views: the type that the op runs in, the shapes of what it writes, and the run.
 use crate::describe::{About, Kind, known};
-use crate::object::{Made, made};
+use crate::object::{Made, Makes};
 use crate::options::{Fault, Given, Value};
 use rocm_ops::backend::{Borrowed, OperandSlot, Role};
-use rocm_ops::ops::registry::{AllOps, Group, dtype as dtype_named};
+use rocm_ops::ops::registry::{Group, dtype as dtype_named};
 use rocm_ops::{AnyMut, AnyRef, Backend, DType, Error, IntoShape, Layout, MAX_RANK, Result, Shape, Space};
 
 /// The operands of a call that are given, by name.
@@ -17,7 +17,7 @@ pub struct Call<B: Backend> {
     moved: DType,
 }
 
-impl<B: AllOps> Call<B> {
+impl<B: Makes> Call<B> {
     /// The op `name` for operands of these types, with these options.
     ///
     /// # Errors
@@ -37,7 +37,7 @@ impl<B: AllOps> Call<B> {
             types.extend(outputs.map(|operand| (operand.slot.name, wanted)));
         }
         let options = Given::new(name, &values, &types);
-        let op = made::<B>(name, runs_in, &options)?;
+        let op = B::make(name, runs_in, &options)?;
         options.check_read()?;
         let call = Call { about, op, moved: wanted.unwrap_or(runs_in) };
         call.check(&types)?;
