@@ -107,7 +107,7 @@ class _Custom:
         if self.blocks == 0:
             # The result is of the kind of the first operand.
             result = torch.from_dlpack(result)
-        return () if result is None and len(self.outputs) != 1 else result
+        return result
 
     def fake(self, *operands, **words):
         if not self.outputs:

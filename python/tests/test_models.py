@@ -64,7 +64,7 @@ def test_errors_of_models(model, llama):
         model.chat([{"content": "Hi"}])
     with pytest.raises(ValueError, match="dtype"):
         rocm_ops.Model(llama, dtype="i32")
-    with pytest.raises(ValueError, match="vocabulary|below"):
+    with pytest.raises(ValueError, match="has token 1000000, but the model has 4096"):
         model.logits([10**6])
 
 
@@ -84,3 +84,11 @@ def test_tensors_of_a_file(llama):
     assert rows.shape == (matrix.shape[0], matrix.shape[1] * 32) and np.isfinite(rows).all()
     x = np.ones((1, rows.shape[1]), np.float32)
     assert np.allclose(rocm_ops.qlinear(x, matrix), x @ rows.T, rtol=2e-2, atol=1e-2)
+
+
+def test_chat_uses_the_template_of_the_model(llama):
+    folder = llama.parents[1] / "tests/data/folders/llama"
+    model = rocm_ops.Model(folder, context=128)
+    text = model.chat([{"role": "user", "content": "Hi"}], max_tokens=4, temperature=0.0)
+    other = model.chat([{"role": "user", "content": "Hello there"}], max_tokens=4, temperature=0.0, stream=True)
+    assert isinstance(text, str) and isinstance("".join(other), str) and other.finish in ("length", "end")

@@ -236,7 +236,7 @@ def upsample(d, axes):
 
 def router_topk(d):
     n, e = d.int(1, 4), d.int(1, 8)
-    return [d.tensor(n, e), d.maybe(d.tensor(e))], {"k": d.int(1, e), "normalize": bool(d.int(0, 1))}
+    return [d.tensor(n, e), d.maybe(d.tensor(e))], {"k": d.int(1, e), "renormalize": bool(d.int(0, 1))}
 
 
 def linear_experts(d):

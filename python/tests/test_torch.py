@@ -10,18 +10,14 @@ import rocm_ops.check  # noqa: E402
 import rocm_ops.torch as ours  # noqa: E402
 import test_ops  # noqa: E402
 
-TYPES = {"f16": torch.float16, "f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16}
-
-
-def converted(operands, dtype):
-    """Tensors of PyTorch; those of the case's type in `dtype`."""
-    of = lambda x: None if x is None else torch.from_numpy(np.ascontiguousarray(x))  # noqa: E731
-    return [of(x) for x in operands]
+def converted(operands):
+    """Tensors of PyTorch, which has no negative strides."""
+    return [None if x is None else torch.from_numpy(np.ascontiguousarray(x)) for x in operands]
 
 
 def sample_case(name, seed, dtype="f32"):
     operands, options = test_ops.case(test_ops.OPS[name], test_ops.Draw(seed, dtype))
-    return converted(operands, dtype), options
+    return converted(operands), options
 
 
 def custom(op, options):
@@ -60,6 +56,8 @@ def test_plain_functions_take_tensors(name):
 def test_custom_ops_pass_opcheck(name):
     op = test_ops.OPS[name]
     operands, options = sample_case(name, 1, "f32" if "f32" in op["types"] else test_ops.floats(op)[0])
+    # `opcheck` takes NaN for different from NaN, and roots and logarithms of negative numbers are.
+    operands = [x.abs() if x is not None and x.is_floating_point() else x for x in operands]
     function = getattr(torch.ops.rocm_ops, name).default
     torch.library.opcheck(function, tuple(operands), custom(op, options))
 
