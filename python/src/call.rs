@@ -46,7 +46,8 @@ pub(crate) fn call<'py>(
     wanted: Option<Vec<String>>,
     backend: Option<&str>,
 ) -> PyResult<Py<PyAny>> {
-    let about = find(name).ok_or_else(|| PyValueError::new_err(format!("`{name}` is not an op of this build")))?;
+    let about =
+        find(name).ok_or_else(|| PyValueError::new_err(format!("`{name}` is not an op of this build")))?;
     let arguments = Arguments {
         name,
         about,
@@ -73,12 +74,18 @@ fn shown(place: Place) -> String {
     }
 }
 
-fn inputs(about: &'static About, given: &Bound<'_, PyTuple>) -> PyResult<Vec<(&'static OperandSlot, Import)>> {
+fn inputs(
+    about: &'static About,
+    given: &Bound<'_, PyTuple>,
+) -> PyResult<Vec<(&'static OperandSlot, Import)>> {
     let name = about.entry.name;
-    let slots: Vec<_> = about.operands.iter().map(|operand| operand.slot).filter(|slot| slot.role != Role::Out).collect();
+    let slots: Vec<_> =
+        about.operands.iter().map(|operand| operand.slot).filter(|slot| slot.role != Role::Out).collect();
     if given.len() > slots.len() {
         let (got, want) = (given.len(), slots.len());
-        return Err(PyTypeError::new_err(format!("{name}: {got} operands were given, expected at most {want}")));
+        return Err(PyTypeError::new_err(format!(
+            "{name}: {got} operands were given, expected at most {want}"
+        )));
     }
     let mut inputs = Vec::with_capacity(slots.len());
     for (slot, object) in slots.into_iter().zip(given.iter()) {
@@ -94,7 +101,8 @@ type Given<'py> = Vec<(&'static OperandSlot, Bound<'py, PyAny>, Import)>;
 fn outputs<'py>(about: &'static About, out: Option<&Bound<'py, PyAny>>) -> PyResult<Given<'py>> {
     let Some(out) = out else { return Ok(Vec::new()) };
     let name = about.entry.name;
-    let slots: Vec<_> = about.operands.iter().map(|operand| operand.slot).filter(|slot| slot.role == Role::Out).collect();
+    let slots: Vec<_> =
+        about.operands.iter().map(|operand| operand.slot).filter(|slot| slot.role == Role::Out).collect();
     let objects: Vec<Bound<'py, PyAny>> = match out.cast::<PyTuple>() {
         Ok(several) => several.iter().collect(),
         Err(_) => vec![out.clone()],
@@ -123,13 +131,16 @@ fn place(arguments: &Arguments<'_, '_>) -> PyResult<Place> {
         match first {
             None => first = Some((slot.name, place)),
             Some((name, other)) if other != place => {
-                let why = format!("is on {}, and {name} is on {}; move one of them", shown(place), shown(other));
+                let why =
+                    format!("is on {}, and {name} is on {}; move one of them", shown(place), shown(other));
                 return Err(refused(arguments.name, slot.name, &why));
             }
             Some(_) => {}
         }
     }
-    first.map(|(_, place)| place).ok_or_else(|| PyTypeError::new_err(format!("{}: there are no operands", arguments.name)))
+    first
+        .map(|(_, place)| place)
+        .ok_or_else(|| PyTypeError::new_err(format!("{}: there are no operands", arguments.name)))
 }
 
 /// The options of a call. `None` leaves one out.
@@ -169,7 +180,8 @@ fn value_of(value: &Bound<'_, PyAny>) -> PyResult<Value> {
 /// The queue of a call: on the stream of the library of the first operand that has one, or else ours.
 fn on_rocm(py: Python<'_>, id: u32, arguments: Arguments<'_, '_>) -> PyResult<Py<PyAny>> {
     let libraries = arguments.inputs.iter().map(|(_, import)| import.library);
-    let libraries: Vec<Library> = libraries.chain(arguments.given.iter().map(|(_, _, import)| import.library)).collect();
+    let libraries: Vec<Library> =
+        libraries.chain(arguments.given.iter().map(|(_, _, import)| import.library)).collect();
     let mut stream = None;
     for library in &libraries {
         stream = stream.or(library.stream(py, id)?);
@@ -194,23 +206,31 @@ fn on_rocm(py: Python<'_>, id: u32, arguments: Arguments<'_, '_>) -> PyResult<Py
     Ok(result)
 }
 
-fn compute<B: Makes + Lends>(py: Python<'_>, backend: &B, arguments: Arguments<'_, '_>) -> PyResult<Py<PyAny>> {
+fn compute<B: Makes + Lends>(
+    py: Python<'_>,
+    backend: &B,
+    arguments: Arguments<'_, '_>,
+) -> PyResult<Py<PyAny>> {
     let Arguments { name, about, inputs, given, wanted, values } = arguments;
     let mut types: Vec<(&'static str, DType)> =
         inputs.iter().map(|(slot, import)| (slot.name, import.memory.dtype)).collect();
     types.extend(given.iter().map(|(slot, _, import)| (slot.name, import.memory.dtype)));
     let call = Call::<B>::new(name, &types, values).map_err(errors::fault)?;
 
-    // SAFETY: the arguments keep the memory until this function returns. The interpreter is attached, or the call below runs, whose
-    // documentation says that other threads must not use its operands, as for every library that computes without the interpreter.
     let hold = |slot: &OperandSlot, memory: Memory| Used::<B> {
         slot: slot.name,
         write: slot.role != Role::In,
         memory,
+        // SAFETY: the arguments keep the memory until this function returns. The interpreter is attached, or the call below runs,
+        // whose documentation says that other threads must not use its operands, as for every library that computes without the
+        // interpreter. What is written shares no memory with other operands, which is checked before the call.
         held: unsafe { backend.hold(&memory) },
     };
     let mut used: Vec<Used<B>> = inputs.iter().map(|(slot, import)| hold(slot, import.memory)).collect();
     used.extend(given.iter().map(|(slot, _, import)| hold(slot, import.memory)));
+
+    // What the call allocates below overlaps with nothing.
+    check_overlap(about, &used)?;
 
     let is_new = |slot: &&'static OperandSlot| {
         slot.role == Role::Out && given.iter().all(|(known, ..)| known.name != slot.name)
@@ -229,7 +249,6 @@ fn compute<B: Makes + Lends>(py: Python<'_>, backend: &B, arguments: Arguments<'
             }
         }
     }
-    check_overlap(about, &used)?;
     py.detach(|| run(backend, &call, &mut used)).map_err(errors::op)?;
 
     let mut results = Vec::with_capacity(made.len() + given.len());
@@ -250,7 +269,11 @@ fn compute<B: Makes + Lends>(py: Python<'_>, backend: &B, arguments: Arguments<'
 fn views<B: Lends>(used: &mut [Used<B>]) -> rocm_ops::Result<Views<'_, B::Space>> {
     let mut views: Views<'_, B::Space> = Vec::with_capacity(used.len());
     for Used { slot, write, memory, held } in used {
-        let view = if *write { Borrowed::Write(B::view_mut(held, memory)?) } else { Borrowed::Read(B::view(held, memory)?) };
+        let view = if *write {
+            Borrowed::Write(B::view_mut(held, memory)?)
+        } else {
+            Borrowed::Read(B::view(held, memory)?)
+        };
         views.push((slot, view));
     }
     Ok(views)
@@ -271,7 +294,8 @@ fn run<B: Makes + Lends>(backend: &B, call: &Call<B>, used: &mut [Used<B>]) -> r
 /// What is written must have no memory in common with any other operand.
 fn check_overlap<B: Lends>(about: &About, used: &[Used<B>]) -> PyResult<()> {
     for (at, one) in used.iter().enumerate().filter(|(_, one)| one.write) {
-        let shares = |(other_at, other): &(usize, &Used<B>)| *other_at != at && one.memory.overlaps(&other.memory);
+        let shares =
+            |(other_at, other): &(usize, &Used<B>)| *other_at != at && one.memory.overlaps(&other.memory);
         if let Some((_, other)) = used.iter().enumerate().find(shares) {
             let why = format!("shares memory with {}; pass a copy of one of them", other.slot);
             return Err(refused(about.entry.name, one.slot, &why));
@@ -290,13 +314,18 @@ pub(crate) fn infer<'py>(
     options: Option<&Bound<'py, PyDict>>,
     wanted: Option<Vec<String>>,
 ) -> PyResult<Vec<(Bound<'py, PyTuple>, &'static str)>> {
-    let about = find(name).ok_or_else(|| PyValueError::new_err(format!("`{name}` is not an op of this build")))?;
+    let about =
+        find(name).ok_or_else(|| PyValueError::new_err(format!("`{name}` is not an op of this build")))?;
     let wanted = wanted.unwrap_or_default();
     let slots = about.operands.iter().map(|operand| operand.slot).filter(|slot| slot.role != Role::Out);
     let mut outlines = Vec::new();
     for (slot, outline) in slots.zip(operands) {
         if let Some((dims, dtype)) = outline {
-            outlines.push((slot, crate::tensor::dtype(&dtype)?, Layout::contiguous(&dims[..]).map_err(errors::op)?));
+            outlines.push((
+                slot,
+                crate::tensor::dtype(&dtype)?,
+                Layout::contiguous(&dims[..]).map_err(errors::op)?,
+            ));
         }
     }
     let types: Vec<_> = outlines.iter().map(|(slot, dtype, _)| (slot.name, *dtype)).collect();

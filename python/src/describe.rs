@@ -2,9 +2,9 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use rocm_ops::DType;
+use rocm_ops::Wide;
 use rocm_ops::backend::Role;
 use rocm_ops::ops::registry::OptionValue;
-use rocm_ops::Wide;
 use rocm_ops_calls::{About, Kind, OPS, OptionAbout};
 
 /// All ops: a list of dictionaries with ``name``, ``types``, ``operands``, ``options``, ``broadcasts`` and ``output_type``.
@@ -24,11 +24,14 @@ fn described<'py>(py: Python<'py>, about: &About) -> PyResult<Bound<'py, PyDict>
     for operand in &about.operands {
         let one = PyDict::new(py);
         one.set_item("name", operand.slot.name)?;
-        one.set_item("role", match operand.slot.role {
-            Role::In => "in",
-            Role::Out => "out",
-            Role::InOut => "inout",
-        })?;
+        one.set_item(
+            "role",
+            match operand.slot.role {
+                Role::In => "in",
+                Role::Out => "out",
+                Role::InOut => "inout",
+            },
+        )?;
         one.set_item("optional", operand.slot.optional)?;
         one.set_item("extents", operand.slot.extents)?;
         match operand.kind {
@@ -58,7 +61,9 @@ fn option_of<'py>(py: Python<'py>, option: &OptionAbout) -> PyResult<Bound<'py, 
     one.set_item("needed", option.needed)?;
     match &option.default {
         None => one.set_item("default", py.None())?,
-        Some(OptionValue::Number(number) | OptionValue::Value(Wide::Float(number))) => one.set_item("default", number)?,
+        Some(OptionValue::Number(number) | OptionValue::Value(Wide::Float(number))) => {
+            one.set_item("default", number)?
+        }
         Some(OptionValue::Value(Wide::Int(number))) => one.set_item("default", number)?,
         Some(OptionValue::Count(count)) => one.set_item("default", count)?,
         Some(OptionValue::Axis(axis)) => one.set_item("default", axis)?,

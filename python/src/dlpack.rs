@@ -184,7 +184,13 @@ pub(crate) fn export<O: Send + 'static>(
         }
     }
     let (context, tensor) = Export::new(tensor, dims, strides, owner);
-    Box::into_raw(Box::new(ManagedVersioned { version: VERSION, context, deleter: Some(delete::<O>), flags, tensor }))
+    Box::into_raw(Box::new(ManagedVersioned {
+        version: VERSION,
+        context,
+        deleter: Some(delete::<O>),
+        flags,
+        tensor,
+    }))
 }
 
 /// The same for a consumer that knows only older versions.

@@ -29,7 +29,9 @@ pub(crate) fn blocks(x: &Bound<'_, PyAny>, format: &str) -> PyResult<Tensor> {
     let format = dtype(format)?;
     if import.memory.dtype != DType::U8 || !format.is_block() {
         let got = import.memory.dtype;
-        return Err(PyValueError::new_err(format!("blocks: got {got} as {format}, expected uint8 as a block format")));
+        return Err(PyValueError::new_err(format!(
+            "blocks: got {got} as {format}, expected uint8 as a block format"
+        )));
     }
     let memory = import.memory.retyped(format).map_err(|why| refused("blocks", "x", &why))?;
     tensor_of(import, memory, x)
@@ -41,9 +43,13 @@ pub(crate) fn copy_bytes(from: &Bound<'_, Tensor>, to: &Bound<'_, PyAny>) -> PyR
     let (source, target) = (from.get().memory, import(to, true, "copy_bytes", "to")?);
     let bytes = source.layout.len() * source.dtype.size();
     let fits = target.memory.dtype == DType::U8 && target.memory.bytes == bytes;
-    let plain = [source, target.memory].iter().all(|memory| memory.place == Place::Host && memory.layout.is_contiguous());
+    let plain = [source, target.memory]
+        .iter()
+        .all(|memory| memory.place == Place::Host && memory.layout.is_contiguous());
     if !fits || !plain || source.overlaps(&target.memory) {
-        return Err(PyValueError::new_err(format!("copy_bytes: to has other than {bytes} contiguous bytes of the host")));
+        return Err(PyValueError::new_err(format!(
+            "copy_bytes: to has other than {bytes} contiguous bytes of the host"
+        )));
     }
     let start = source.address + source.layout.offset() * source.dtype.size();
     let from = std::ptr::with_exposed_provenance::<u8>(start);

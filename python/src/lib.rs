@@ -46,9 +46,9 @@ mod _native {
     #[pymodule_export]
     use super::errors::Unsupported;
     #[pymodule_export]
-    use super::models::{Model, Stream, load_gguf};
-    #[pymodule_export]
     use super::foreign::{blocks, copy_bytes, from_dlpack};
+    #[pymodule_export]
+    use super::models::{Model, Stream, load_gguf};
     #[pymodule_export]
     use super::tensor::{Tensor, block, empty};
 }

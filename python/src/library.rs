@@ -96,12 +96,7 @@ pub(crate) struct Import {
 }
 
 /// The memory of an object. `write` says whether the call writes it; `op` and `operand` are for errors.
-pub(crate) fn import(
-    object: &Bound<'_, PyAny>,
-    write: bool,
-    op: &str,
-    operand: &str,
-) -> PyResult<Import> {
+pub(crate) fn import(object: &Bound<'_, PyAny>, write: bool, op: &str, operand: &str) -> PyResult<Import> {
     let library = Library::of(object).map_err(|error| {
         let what = error.value(object.py()).to_string();
         PyTypeError::new_err(format!("{op}: {operand} {what}; expected a tensor, an object with __dlpack__"))
@@ -135,7 +130,11 @@ fn differentiable<'py>(
         return Ok(object.clone());
     }
     if write {
-        return Err(refused(op, operand, "is written by this op, and requires gradients; pass its .detach()"));
+        return Err(refused(
+            op,
+            operand,
+            "is written by this op, and requires gradients; pass its .detach()",
+        ));
     }
     if py.import("torch")?.call_method0("is_grad_enabled")?.is_truthy()? {
         let why = "requires gradients, which these ops do not compute; pass its .detach(), or call under torch.no_grad()";
@@ -145,12 +144,7 @@ fn differentiable<'py>(
 }
 
 /// The memory that a library describes.
-fn described(
-    object: &Bound<'_, PyAny>,
-    library: Library,
-    op: &str,
-    operand: &str,
-) -> PyResult<Import> {
+fn described(object: &Bound<'_, PyAny>, library: Library, op: &str, operand: &str) -> PyResult<Import> {
     let owned = match library.exchange().and_then(|exchange| exchange.from_object) {
         Some(from_object) => {
             let mut managed = null_mut();
@@ -162,8 +156,9 @@ fn described(
         }
         None => capsule::consume(&exported(object)?)?,
     };
-    let (tensor, read_only) =
-        owned.tensor().ok_or_else(|| refused(op, operand, "is of an unknown version of DLPack; expected 1.x"))?;
+    let (tensor, read_only) = owned
+        .tensor()
+        .ok_or_else(|| refused(op, operand, "is of an unknown version of DLPack; expected 1.x"))?;
     // SAFETY: `owned` keeps the lists of the tensor.
     let memory = unsafe { Memory::of(&tensor, read_only) }.map_err(|why| refused(op, operand, &why))?;
     Ok(Import { memory, library, owned: Some(owned) })
@@ -208,7 +203,9 @@ impl Output {
     ) -> PyResult<Self> {
         if !dtype.is_block() {
             match library {
-                Library::NumPy if !matches!(dtype, DType::BF16 | DType::F8E4M3) => return numpy(py, dtype, shape),
+                Library::NumPy if !matches!(dtype, DType::BF16 | DType::F8E4M3) => {
+                    return numpy(py, dtype, shape);
+                }
                 _ => {}
             }
             if let Some(exchange) = library.exchange()
@@ -311,10 +308,13 @@ fn allocated(exchange: &'static Exchange, place: Place, dtype: DType, shape: &Sh
     let status = unsafe { allocate(&raw mut prototype, &raw mut managed, (&raw mut wrong).cast(), failed) };
     if status != 0 || wrong || managed.is_null() {
         let bytes = shape.len().saturating_mul(dtype.size());
-        return Err(PyMemoryError::new_err(format!("the library of the first operand cannot allocate {bytes} bytes")));
+        return Err(PyMemoryError::new_err(format!(
+            "the library of the first operand cannot allocate {bytes} bytes"
+        )));
     }
     let owned = Owned::Versioned(managed);
-    let (tensor, read_only) = owned.tensor().ok_or_else(|| PyValueError::new_err("unknown version of DLPack"))?;
+    let (tensor, read_only) =
+        owned.tensor().ok_or_else(|| PyValueError::new_err("unknown version of DLPack"))?;
     // SAFETY: `owned` keeps the lists of the tensor.
     let mut memory = unsafe { Memory::of(&tensor, read_only) }.map_err(PyValueError::new_err)?;
     // A tensor of one element may have any strides.

@@ -3,10 +3,10 @@ use crate::device;
 use crate::dlpack;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use rocm_ops::backend::Space;
 use rocm_ops::rocm::hip::DeviceMemory;
 use rocm_ops::rocm::{HipBuffer, HipSpace};
 use rocm_ops::{AnyMut, AnyRef, DType, EitherHost, Host, Layout, MAX_RANK, Result, Rocm};
-use rocm_ops::backend::Space;
 
 /// Where memory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,11 +89,14 @@ impl Memory {
     /// The same memory as elements of a type that has as many bytes in a row.
     pub(crate) fn retyped(self, dtype: DType) -> Result<Self, String> {
         let (dims, size) = (self.layout.dims(), dtype.size() / self.dtype.size().max(1));
-        let Some((last, outer)) = dims.split_last().filter(|_| size > 0 && self.layout.is_contiguous()) else {
+        let Some((last, outer)) = dims.split_last().filter(|_| size > 0 && self.layout.is_contiguous())
+        else {
             return Err("must be contiguous and have an axis".to_owned());
         };
         if last % size != 0 {
-            return Err(format!("has rows of {last} elements; expected a multiple of {size}, the size of a block"));
+            return Err(format!(
+                "has rows of {last} elements; expected a multiple of {size}, the size of a block"
+            ));
         }
         let dims = [outer, &[last / size]].concat();
         let layout = Layout::contiguous(&dims[..]).map_err(|error| error.to_string())?;
@@ -146,7 +149,10 @@ fn dtype_of(given: dlpack::Type) -> Result<DType, String> {
     found.ok_or_else(|| {
         let names: Vec<_> = known.iter().map(|dtype| dtype.name()).collect();
         let (code, bits) = (given.code, given.bits);
-        format!("has an element type of DLPack's code {code} with {bits} bits; expected one of {}", names.join(", "))
+        format!(
+            "has an element type of DLPack's code {code} with {bits} bits; expected one of {}",
+            names.join(", ")
+        )
     })
 }
 

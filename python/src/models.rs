@@ -252,12 +252,16 @@ fn generate_options(
             "presence_penalty" => options.presence_penalty = value.extract()?,
             "frequency_penalty" => options.frequency_penalty = value.extract()?,
             "repeat_last_n" => options.repeat_last_n = value.extract()?,
-            "logit_bias" => options.logit_bias = value.cast::<PyDict>()?.iter().map(pair).collect::<PyResult<_>>()?,
+            "logit_bias" => {
+                options.logit_bias = value.cast::<PyDict>()?.iter().map(pair).collect::<PyResult<_>>()?
+            }
             "seed" => options.seed = value.extract()?,
             _ => {
                 let known = "max_tokens, ignore_eos, shift, temperature, top_k, top_p, min_p, repeat_penalty, presence_penalty, \
                      frequency_penalty, repeat_last_n, logit_bias, seed";
-                return Err(PyValueError::new_err(format!("there is no option `{name}`, expected one of {known}")));
+                return Err(PyValueError::new_err(format!(
+                    "there is no option `{name}`, expected one of {known}"
+                )));
             }
         }
     }

@@ -1,9 +1,9 @@
 //! `rocm_ops.Tensor`: memory of ours, or of another library without a copy.
+use crate::capsule;
 use crate::device;
 use crate::dlpack::{self, Owned};
 use crate::errors;
 use crate::memory::{Memory, Place, device_of, settle, type_of};
-use crate::capsule;
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -43,7 +43,8 @@ impl Tensor {
     /// A tensor of unspecified values.
     pub(crate) fn empty(place: Place, dtype: DType, shape: &Shape) -> PyResult<Self> {
         let bytes = shape.len().checked_mul(dtype.size());
-        let bytes = bytes.ok_or_else(|| PyValueError::new_err(format!("a tensor of shape {shape} is too large")))?;
+        let bytes =
+            bytes.ok_or_else(|| PyValueError::new_err(format!("a tensor of shape {shape} is too large")))?;
         let (address, owner) = match place {
             Place::Host => {
                 let mut buffer: HostBuffer<u8> = device::cpu().alloc(bytes).map_err(errors::op)?;
@@ -66,7 +67,8 @@ impl Tensor {
     pub(crate) fn of_f32(dims: &[usize], values: Vec<f32>) -> PyResult<Self> {
         let layout = Layout::contiguous(dims).map_err(errors::op)?;
         let mut buffer = Host::into_bytes(HostBuffer::from(values));
-        let (address, bytes) = (buffer.as_mut_slice().as_mut_ptr().expose_provenance(), buffer.as_slice().len());
+        let (address, bytes) =
+            (buffer.as_mut_slice().as_mut_ptr().expose_provenance(), buffer.as_slice().len());
         let memory =
             Memory { address, bytes, place: Place::Host, dtype: DType::F32, layout, read_only: false };
         Ok(Tensor { memory, owner: Arc::new(Owner::Host(buffer)) })
@@ -82,7 +84,9 @@ impl Tensor {
         let slice = (*bytes).as_ref();
         let (address, len) = (slice.as_ptr().expose_provenance(), slice.len());
         if address % dtype.align() != 0 || layout.len().checked_mul(dtype.size()) != Some(len) {
-            return Err(PyValueError::new_err(format!("a file's tensor of {dtype} is cut off or misaligned")));
+            return Err(PyValueError::new_err(format!(
+                "a file's tensor of {dtype} is cut off or misaligned"
+            )));
         }
         let memory = Memory { address, bytes: len, place: Place::Host, dtype, layout, read_only: true };
         Ok(Tensor { memory, owner: Arc::new(Owner::Shared(bytes)) })
@@ -274,7 +278,12 @@ impl Tensor {
     }
     fn __repr__(&self) -> String {
         let Memory { dtype, layout, .. } = self.memory;
-        format!("rocm_ops.Tensor(shape={:?}, dtype={:?}, device={:?})", layout.dims(), dtype.name(), self.device())
+        format!(
+            "rocm_ops.Tensor(shape={:?}, dtype={:?}, device={:?})",
+            layout.dims(),
+            dtype.name(),
+            self.device()
+        )
     }
 }
 

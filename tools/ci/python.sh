@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Builds the Python wheel, installs it in an empty environment and tests it there. Needs no ROCm, no GPU and no PyTorch.
 #
-# Usage: tools/ci/python.sh [--release] [--torch PYTHON] [PYTEST OPTIONS]
-#          builds the wheel in target/python and tests it. With --release, for glibc 2.28, with optimised glue and the command, as it is
-#          published; needs cargo-zigbuild with zig, which it takes from PyPI. With --torch, the tests run in an environment on top of that of PYTHON,
-#          which has PyTorch.
+# Usage: tools/ci/python.sh [--release | --portable] [--torch PYTHON] [PYTEST OPTIONS]
+#          builds the wheel in target/python and tests it. With --release, it is optimised and has the command; with --portable, it is also for
+#          glibc 2.28, as it is published, for which zig comes from PyPI. With --torch, the tests run in an environment on top of that of
+#          PYTHON, which has PyTorch. With HIP_STANDIN set to the stand-in's folder, they also run on that.
 # Output: target/python/wheels/rocm_ops-*.whl
 set -euo pipefail
 shopt -s inherit_errexit
@@ -13,10 +13,11 @@ cd "$(dirname "$0")/../.."
 readonly MIB=40 FILES="NOTICE THIRD-PARTY.txt LICENSE-APACHE LICENSE-MIT"
 fail() { echo "tools/ci/python.sh: $*" >&2; exit 1; }
 
-release="" torch=""
+release="" portable="" torch=""
 while [ $# -gt 0 ]; do
     case $1 in
         --release) release=yes ;;
+        --portable) release=yes portable=yes ;;
         --torch) [ $# -ge 2 ] || fail "--torch needs the path of a Python"; torch=$2; shift ;;
         *) break ;;
     esac
@@ -41,9 +42,11 @@ tools/ci/third-party.sh python/Cargo.toml > python/THIRD-PARTY.txt
 
 rm -rf "$work/wheels"
 options=(--manifest-path python/Cargo.toml --out "$work/wheels" --locked)
-if [ -n "$release" ]; then
-    [ -x "$tools/bin/ziglang" ] || "$tools/bin/pip" -q install cargo-zigbuild==0.24.1 ziglang==0.17.1
-    maturin build --release --zig "${options[@]}"
+if [ -n "$portable" ]; then
+    "$tools/bin/pip" -q install ziglang==0.17.1
+    maturin build --release --zig --compatibility manylinux_2_28 "${options[@]}"
+elif [ -n "$release" ]; then
+    maturin build --release --compatibility linux "${options[@]}"
 else
     # The same code, less optimised where that only costs the build, and without the command, which has tests of its own.
     maturin build --profile ci --compatibility linux --no-default-features --features pyo3/abi3-py310 "${options[@]}"
@@ -67,6 +70,6 @@ if [ -n "$torch" ]; then
 else
     python3 -m venv "$venv"
 fi
-"$venv/bin/pip" -q install "$wheel" "pytest==9.1.1" "hypothesis==6.151.0" $([ -n "$torch" ] || echo "numpy==2.4.6")
+"$venv/bin/pip" -q install "$wheel" "pytest==9.2.0" "hypothesis==6.170.17" $([ -n "$torch" ] || echo "numpy==2.4.6")
 cd python
 "$venv/bin/python" -m pytest -q -p no:cacheprovider "$@"

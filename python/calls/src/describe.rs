@@ -85,7 +85,13 @@ fn about(entry: &'static Entry) -> About {
     };
     let mut options = options(entry, &operands);
     options.retain(|option| Some(option.name) != output_type.map(|(name, _)| name));
-    About { entry, broadcasts: elementwise || names == ["cond", "on_true", "on_false"], operands, options, output_type }
+    About {
+        entry,
+        broadcasts: elementwise || names == ["cond", "on_true", "on_false"],
+        operands,
+        options,
+        output_type,
+    }
 }
 
 /// An operand has the type that the op runs in if its declared type changes with it.
@@ -118,12 +124,10 @@ fn options(entry: &'static Entry, operands: &[OperandAbout]) -> Vec<OptionAbout>
     }
 }
 
-fn with_defaults(
-    mut seen: Vec<OptionAbout>,
-    defaults: &[(&'static str, OptionValue)],
-) -> Vec<OptionAbout> {
+fn with_defaults(mut seen: Vec<OptionAbout>, defaults: &[(&'static str, OptionValue)]) -> Vec<OptionAbout> {
     for option in seen.iter_mut().filter(|option| !option.needed) {
-        option.default = defaults.iter().find(|(name, _)| *name == option.name).map(|(_, value)| value.clone());
+        option.default =
+            defaults.iter().find(|(name, _)| *name == option.name).map(|(_, value)| value.clone());
     }
     seen
 }
@@ -248,13 +252,18 @@ mod tests {
     fn every_op_is_made_from_what_is_said_about_it_and_reads_nothing_else() {
         assert_eq!(OPS.len(), registry::entries().len());
         for about in OPS.iter() {
-            let runs_in = if about.entry.runs_in == Group::Single { DType::F32 } else { about.entry.runs_in.members()[0] };
+            let runs_in = if about.entry.runs_in == Group::Single {
+                DType::F32
+            } else {
+                about.entry.runs_in.members()[0]
+            };
             let of = |operand: &OperandAbout| match operand.kind {
                 Kind::Blocks => Group::Blocks.members()[0],
                 Kind::Fixed(dtype) => dtype,
                 _ => runs_in,
             };
-            let types: Vec<_> = about.operands.iter().map(|operand| (operand.slot.name, of(operand))).collect();
+            let types: Vec<_> =
+                about.operands.iter().map(|operand| (operand.slot.name, of(operand))).collect();
             let given = |needed: bool| -> Vec<(String, Value)> {
                 let wanted = about.options.iter().filter(|option| option.needed || !needed);
                 wanted.map(|option| (option.name.to_owned(), value(option, about))).collect()

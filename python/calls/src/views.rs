@@ -28,7 +28,8 @@ impl<B: Makes> Call<B> {
         mut values: Vec<(String, Value)>,
     ) -> Result<Self, Fault> {
         let about = known(name)?;
-        let wanted = about.output_type.map(|(option, default)| output_type(name, option, default, &mut values));
+        let wanted =
+            about.output_type.map(|(option, default)| output_type(name, option, default, &mut values));
         let wanted = wanted.transpose()?;
         let runs_in = runs_in(about, types, wanted)?;
         let mut types = types.to_vec();
@@ -69,7 +70,8 @@ impl<B: Makes> Call<B> {
                 (Some(given), Some(want)) if given != want => format!("of {given}"),
                 _ => continue,
             };
-            let want = slot.dtype.map_or_else(|| "a tensor".to_owned(), |dtype| format!("a tensor of {dtype}"));
+            let want =
+                slot.dtype.map_or_else(|| "a tensor".to_owned(), |dtype| format!("a tensor of {dtype}"));
             return Err(Error::Operand { op, operand: slot.name, got, want });
         }
         Ok(())
@@ -105,7 +107,8 @@ impl<B: Makes> Call<B> {
     /// The operands break the op's rule.
     pub fn infer(&self, backend: &B, views: &mut Views<'_, B::Space>) -> Result<Vec<Shape>> {
         // Memory for outputs that are not there yet: of no elements, in their types.
-        let absent = |slot: &&OperandSlot| slot.role == Role::Out && views.iter().all(|(name, _)| *name != slot.name);
+        let absent =
+            |slot: &&OperandSlot| slot.role == Role::Out && views.iter().all(|(name, _)| *name != slot.name);
         let slots: Vec<&'static OperandSlot> = self.slots().iter().filter(absent).collect();
         let mut memory = slots.iter().map(|_| backend.alloc::<u8>(0)).collect::<Result<Vec<_>>>()?;
         let empty = Layout::contiguous([0])?;
@@ -128,8 +131,10 @@ impl<B: Makes> Call<B> {
         outlines: &[(&'static OperandSlot, DType, Layout)],
     ) -> Result<Vec<Shape>> {
         // All elements are one: the rule looks at extents.
-        let mut memory =
-            outlines.iter().map(|(_, dtype, _)| backend.alloc::<u8>(dtype.size())).collect::<Result<Vec<_>>>()?;
+        let mut memory = outlines
+            .iter()
+            .map(|(_, dtype, _)| backend.alloc::<u8>(dtype.size()))
+            .collect::<Result<Vec<_>>>()?;
         let mut views: Views<'_, B::Space> = Vec::with_capacity(outlines.len());
         for ((slot, dtype, layout), buffer) in outlines.iter().zip(&mut memory) {
             let layout = Layout::strided(layout.dims(), &[0; MAX_RANK][..layout.rank()], 0)?;
@@ -202,11 +207,7 @@ fn output_type(
 }
 
 /// The type that the op runs in: that of the first operand which has it.
-fn runs_in(
-    about: &About,
-    types: &[(&'static str, DType)],
-    wanted: Option<DType>,
-) -> Result<DType, Fault> {
+fn runs_in(about: &About, types: &[(&'static str, DType)], wanted: Option<DType>) -> Result<DType, Fault> {
     let given = |name: &str| types.iter().find(|(known, _)| *known == name).map(|(_, dtype)| *dtype);
     if about.entry.runs_in == Group::Single {
         return Ok(DType::F32);
@@ -216,7 +217,9 @@ fn runs_in(
     // Ops that move elements have no such operand; what they move comes last.
     let moved = reads().filter(|operand| operand.kind == Kind::Any).next_back();
     let operand = match (running, about.output_type) {
-        (None, Some(("dtype", _))) => return wanted.ok_or_else(|| Fault::Wrong("no element type".to_owned())),
+        (None, Some(("dtype", _))) => {
+            return wanted.ok_or_else(|| Fault::Wrong("no element type".to_owned()));
+        }
         (running, _) => running.or(moved),
     };
     let Some(operand) = operand else { return Ok(about.entry.runs_in.members()[0]) };
