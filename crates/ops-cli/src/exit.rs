@@ -3,7 +3,6 @@ use ops_command::{closed_pipe, stderr};
 use ops_core::ops::registry::Refused;
 use std::fmt;
 use std::io;
-use std::process::ExitCode;
 
 /// The result of a command that ran to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,17 +92,17 @@ impl From<io::Error> for Failure {
 /// The exit status: 0 fine, 1 a check failed, 2 bad usage or unreadable input.
 ///
 /// A failure is written to standard error, in one line. That the reader of the output has exited, as `head` does, is none.
-pub(crate) fn end(result: Result<Outcome, Failure>) -> ExitCode {
+pub(crate) fn end(result: Result<Outcome, Failure>) -> u8 {
     if let Err(e) = &result {
         if let Some(status) = closed_pipe(e) {
-            return ExitCode::from(status);
+            return status;
         }
         writeln!(stderr(), "ops: {e}");
     }
     match result {
-        Ok(Outcome::Fine) => ExitCode::SUCCESS,
-        Ok(Outcome::CheckFailed) | Err(Failure::Op(_)) => ExitCode::from(1),
-        Ok(Outcome::Interrupted) => ExitCode::from(130),
-        Ok(Outcome::Unreadable) | Err(_) => ExitCode::from(2),
+        Ok(Outcome::Fine) => 0,
+        Ok(Outcome::CheckFailed) | Err(Failure::Op(_)) => 1,
+        Ok(Outcome::Interrupted) => 130,
+        Ok(Outcome::Unreadable) | Err(_) => 2,
     }
 }

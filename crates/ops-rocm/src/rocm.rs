@@ -163,6 +163,15 @@ impl Rocm {
         self.stream().require_unrecorded("a library call", why)?;
         self.queue.handles.with::<V, R>(self.stream(), || self.target().lib::<V>(), call)
     }
+    /// A queue on a stream of other code, without a copy of the device's kernels and decisions. It never waits for the stream by itself.
+    ///
+    /// # Safety
+    /// The handle is a live stream of the device. It remains one until the last clone of the queue, and whatever was allocated on it, is
+    /// dropped, or until [`Stream::end_loan`] has returned.
+    pub unsafe fn on_stream(&self, handle: hip_sys::hip::hipStream_t) -> Self {
+        // SAFETY: the caller upholds the contract.
+        self.with_stream(unsafe { Stream::borrow_raw(self.device(), handle) })
+    }
     /// Another queue on the same device.
     pub(crate) fn with_stream(&self, stream: Stream) -> Self {
         Rocm { shared: self.shared.clone(), queue: Arc::new(Queue::new(stream)) }

@@ -1,6 +1,7 @@
 //! Opening models and conversations.
 use super::Result;
 use crate::args::{ChatArgs, Choice, ModelArgs};
+use crate::program;
 use ops_command::memory::{self, Copies};
 use ops_command::stderr;
 use ops_gguf::{Bytes, Gguf, Tokenizer};
@@ -11,8 +12,7 @@ use std::path::{Path, PathBuf};
 /// A model that comes with this program, by its name in the folder `models`: beside the program, or in the repository.
 pub(crate) fn bundled_model(name: &str) -> Option<PathBuf> {
     let name = Path::new("models").join(name);
-    let program = std::env::current_exe().ok()?;
-    let beside = program.ancestors().skip(1).map(|folder| folder.join(&name));
+    let beside = program::folders().into_iter().map(|folder| folder.join(&name));
     beside.chain([name.clone()]).find(|file| file.is_file())
 }
 

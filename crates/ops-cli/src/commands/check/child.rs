@@ -1,8 +1,9 @@
 //! This program as a process of its own, with a time limit.
 use crate::exit::Failure;
+use crate::program;
 use serde_json::Value;
 use std::io::Read;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -32,8 +33,8 @@ impl Ended {
 
 /// Runs this program with these arguments, for at most `limit`.
 pub(super) fn run(arguments: &[String], limit: Duration) -> Result<Ended, Failure> {
-    let program = std::env::current_exe().map_err(|error| Failure::Usage(error.to_string()))?;
-    let mut command = Command::new(&program);
+    let mut command = program::command().map_err(|error| Failure::Usage(error.to_string()))?;
+    let program = command.get_program().to_owned();
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let failed = |error| Failure::Usage(format!("{} cannot be started: {error}", program.display()));
     let start = Instant::now();
