@@ -179,8 +179,6 @@ pub(super) const STEPS: &[Step] = &[
     step("proofs", 5, &["cargo", "xtask", "proofs"]),
     beside("deny", 5, &["cargo", "deny", "check", "licenses", "bans", "sources"]),
     Step { subject: UNSAFE, slow: true, ..beside("sanitizer", 600, &["tools/ci/sanitizer.sh"]) },
-    // The wheel, in a target folder of its own.
-    Step { slow: true, ..beside("python", 600, &["tools/ci/python.sh"]) },
     Step { slow: true, ..beside("fuzz", 120, &["fuzz/run.sh", "gguf", "10"]) },
     Step { slow: true, ..beside("fuzz traces", 60, &["fuzz/run.sh", "optrace", "10"]) },
     // The documentation promises a bound on the overhead of a call.
