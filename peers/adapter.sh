@@ -25,5 +25,5 @@ for type in ${types//,/ }; do
     model=$models/$type-$layers.gguf
     [ -e "$model" ] || "$target/release/ops" quantize "$models/f16-$layers.gguf" "$model" --type "$type"
     echo "$type"
-    "$work/candle-target/release/examples/tokens_per_second" "$model" "$prompt" "$tokens" "$rounds"
+    "$work/candle-target/release/examples/tokens_per_second" "$model" "$prompt" "$tokens" "$rounds" || echo "died with status $?"
 done

@@ -6,7 +6,7 @@ use candle_core::quantized::QTensor;
 use candle_core::quantized::ggml_file::{Content, HParams, VersionedMagic, Vocab};
 use candle_core::{Device, Result};
 use rocm_ops::gguf::{Gguf, Metadata};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// What `candle_transformers::models::quantized_llama::ModelWeights::from_ggml` takes.
 pub struct Llama {
@@ -24,7 +24,7 @@ const FREQ_BASE: f32 = 10000.0;
 ///
 /// candle's other loaders make their blocks of a file by themselves. `from_ggml` takes a [`Content`], whose tensors are public. It is meant
 /// for an older kind of file, for which candle fixes some numbers, so this function refuses models that differ: the epsilon of norms
-/// must be 1e-5 and the base of the rotation 10000, without scaling, and there may be no experts.
+/// must be 1e-5 and the base of the rotation 10000, without scaling, and there may be no experts, windows or further tensors.
 ///
 /// ```
 /// use candle_core::{Device, Tensor};
@@ -52,11 +52,12 @@ pub fn llama<B: Computes>(gguf: &Gguf, backend: &B) -> Result<Llama> {
         let (got, want) = (format!("{n_head}, with {kv_heads} of keys"), format!("a divisor of {n_embd}"));
         return Err(refused("llama", "attention.head_count", got, &want));
     }
-    check(gguf, n_embd / n_head)?;
+    check(metadata, n_embd / n_head)?;
 
-    let mut tensors = HashMap::new();
+    let (mut tensors, mut taken) = (HashMap::new(), HashSet::new());
     let mut take = |ours: &str, theirs: String| -> Result<()> {
         tensors.insert(theirs, tensor(gguf, ours, backend)?);
+        taken.insert(ours.to_owned());
         Ok(())
     };
     take("token_embd.weight", "tok_embeddings.weight".into())?;
@@ -68,6 +69,10 @@ pub fn llama<B: Computes>(gguf: &Gguf, backend: &B) -> Result<Llama> {
         for (ours, theirs) in OF_LAYER {
             take(&format!("blk.{layer}.{ours}.weight"), format!("layers.{layer}.{theirs}.weight"))?;
         }
+    }
+    // Such as biases, or factors of frequencies: candle would compute without them.
+    if let Some(other) = gguf.tensors().find(|tensor| !taken.contains(tensor.name())) {
+        return Err(refused("llama", other.name(), "in the file", "only tensors that candle's loader reads"));
     }
     let n_vocab = tensors.get("output.weight").map_or(0, rows);
     // The model reads n_embd, n_head and n_layer.
@@ -100,8 +105,7 @@ fn rows(matrix: &QTensor) -> u32 {
 }
 
 /// Refuses what candle's code would compute wrongly.
-fn check(gguf: &Gguf, head: u32) -> Result<()> {
-    let metadata = gguf.metadata();
+fn check(metadata: &Metadata, head: u32) -> Result<()> {
     let architecture = metadata.architecture().or_candle()?;
     if architecture != "llama" {
         return Err(refused("llama", "general.architecture", architecture, "llama"));
@@ -122,8 +126,10 @@ fn check(gguf: &Gguf, head: u32) -> Result<()> {
     if scaling != "none" {
         return Err(refused("llama", "rope.scaling.type", scaling, "none"));
     }
-    match gguf.find("rope_freqs.weight") {
-        Some(_) => Err(refused("llama", "rope_freqs.weight", "in the file", "a rotation without scaling")),
+    match metadata.arch_find::<u32>("attention.sliding_window").or_candle()? {
+        Some(window) => {
+            Err(refused("llama", "attention.sliding_window", window, "attention without windows"))
+        }
         None => Ok(()),
     }
 }

@@ -126,6 +126,8 @@ fn models_that_candle_would_compute_wrongly_are_refused() {
     assert_eq!(with_key("llama.rope.freq_base", 10000f32), "");
     let refused = |error: String, want: &str| assert!(error.starts_with(want), "{error}");
     refused(with_key("llama.rope.freq_base", 500_000f32), "llama: rope.freq_base is 500000, expected 10000");
+    let window = with_key("llama.attention.sliding_window", 16u32);
+    refused(window, "llama: attention.sliding_window is 16, expected attention without windows");
     let eps = with_key("llama.attention.layer_norm_rms_epsilon", 1e-6f32);
     refused(eps, "llama: attention.layer_norm_rms_epsilon is 0.000001");
     refused(
@@ -142,4 +144,33 @@ fn models_that_candle_would_compute_wrongly_are_refused() {
         "llama: attention.head_count is 4, with 3 of keys",
     );
     refused(with_key("general.architecture", "qwen3"), "no metadata key `qwen3.block_count`");
+}
+
+#[test]
+fn other_heads_and_further_tensors_are_refused() {
+    // Its heads are longer than their share of a row.
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/families/llama-f16.gguf");
+    let gguf = Gguf::open(file).unwrap();
+    let head = llama(&gguf, &Cpu::new()).map(|_| ()).unwrap_err().to_string();
+    assert!(
+        head.starts_with("llama: rope.dimension_count is 32, expected 16, the length of a head"),
+        "{head}"
+    );
+    let mut writer = Writer::new();
+    for (key, number) in [("block_count", 0u32), ("embedding_length", 4), ("attention.head_count", 1)] {
+        writer.set(format!("llama.{key}"), number).unwrap();
+    }
+    writer.set("general.architecture", "llama").unwrap();
+    writer.set("llama.attention.layer_norm_rms_epsilon", 1e-5f32).unwrap();
+    let tensors =
+        [("token_embd.weight", vec![1, 4]), ("output_norm.weight", vec![4]), ("rope_freqs.weight", vec![4])];
+    for (name, dims) in &tensors {
+        writer.tensor(name, GgmlType::F32, dims).unwrap();
+    }
+    let mut body = writer.write_to(Vec::new()).unwrap();
+    tensors.iter().for_each(|(name, _)| body.write(name, &[1f32; 4]).map(|_| ()).unwrap());
+    let gguf = Gguf::from_bytes(body.finish().unwrap()).unwrap();
+    let error = llama(&gguf, &Cpu::new()).map(|_| ()).unwrap_err().to_string();
+    let want = "llama: rope_freqs.weight is in the file, expected only tensors that candle's loader reads";
+    assert!(error.starts_with(want), "{error}");
 }
