@@ -5,9 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::process::Command;
 
-/// Crates of tests and chores, which no program uses.
-const NOT_DRAWN: [&str; 6] =
-    ["hip-standin", "standin-testing", "ops-tests", "ops-compile-errors", "doc-examples", "xtask"];
+/// What users depend on or run. Only these are drawn, and what they use.
+const ROOTS: [&str; 2] = ["rocm-ops", "ops-cli"];
 const SLOTS: usize = 4;
 const RESTARTS: usize = 100;
 const BOX: (f64, f64) = (100.0, 28.0);
@@ -179,7 +178,12 @@ fn uses() -> Result<Uses, String> {
         let list = list.filter(|used| used["kind"].is_null()).map(|used| text(&used["name"]));
         uses.insert(text(&package["name"]), list.filter(|name| names.contains(name)).collect());
     }
-    uses.retain(|name, _| !NOT_DRAWN.contains(&name.as_str()));
+    let drawn: BTreeSet<String> = uses
+        .keys()
+        .filter(|name| ROOTS.iter().any(|root| name == root || reaches(&uses, root, name)))
+        .cloned()
+        .collect();
+    uses.retain(|name, _| drawn.contains(name));
     Ok(uses)
 }
 
