@@ -1,5 +1,5 @@
 //! What calls of all ops have in common: locking and bringing operands, and making results.
-use crate::convert::{Number, OrCandle, elsewhere, refused, strided, view};
+use crate::convert::{Named, Number, Optional, OrCandle, elsewhere, refused, strided, view};
 use crate::memory::{Brought, sealed::Exchange};
 use crate::ops::{Computes, Ops};
 use crate::result;
@@ -40,11 +40,6 @@ macro_rules! on_float {
     };
 }
 pub(crate) use on_float;
-
-/// An operand's name and tensor.
-pub(crate) type Named<'t> = (&'static str, &'t Tensor);
-/// The same, if it is given.
-pub(crate) type Optional<'t> = (&'static str, Option<&'t Tensor>);
 
 /// Operands, locked for reading.
 struct Locked<'t> {

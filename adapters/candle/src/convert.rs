@@ -3,6 +3,11 @@ use candle_core::{CpuStorage, Layout as CandleLayout, Storage, Tensor, WithDType
 use rocm_ops::prelude::*;
 use rocm_ops::{Host, Layout};
 
+/// An operand's name and tensor.
+pub(crate) type Named<'t> = (&'static str, &'t Tensor);
+/// The same, if it is given.
+pub(crate) type Optional<'t> = (&'static str, Option<&'t Tensor>);
+
 /// A float type that both libraries compute in.
 pub(crate) trait Number: Float + WithDType {
     /// New elements.

@@ -40,6 +40,7 @@ mod cache;
 mod call;
 mod convert;
 mod experts;
+mod linear;
 mod linear_attention;
 mod llama;
 mod memory;

@@ -1,6 +1,5 @@
 //! Results, and the refusal of gradients.
-use crate::call::Named;
-use crate::convert::Number;
+use crate::convert::{Named, Number};
 use candle_core::{CpuStorage, CustomOp1, Device, Error, Layout, Result, Shape, Tensor};
 use std::sync::{Mutex, PoisonError};
 
