@@ -17,7 +17,8 @@ fn units(isa: Isa) -> Units {
 /// Rows and bytes per row of a tile.
 type Shape = (u8, u16);
 
-/// The operand of LDTILECFG.
+/// The operand of LDTILECFG and STTILECFG.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[repr(C, align(64))]
 struct Config {
     palette: u8,
@@ -36,23 +37,49 @@ impl Config {
         }
         config
     }
+
+    /// The configuration of this thread; all zeros if it has none.
+    ///
+    /// # Safety
+    /// The process may use tiles.
+    unsafe fn current() -> Self {
+        let mut config = Self::default();
+        // SAFETY: the processor has the instruction and the system permits it; it writes the 64 bytes of the operand.
+        unsafe {
+            core::arch::asm!("sttilecfg [{}]", in(reg) &raw mut config, options(nostack, preserves_flags))
+        };
+        config
+    }
+
+    /// Makes this the configuration of the thread, and clears its tiles.
+    ///
+    /// # Safety
+    /// The process may use tiles, and the shapes are of at most 16 rows of at most 64 bytes, or `self` is of [`current`](Self::current).
+    unsafe fn load(&self) {
+        // SAFETY: the processor has the instruction and the system permits it; the operand has 64 bytes and is valid. All zeros mean no
+        // configuration.
+        unsafe {
+            core::arch::asm!("ldtilecfg [{}]", in(reg) self, options(nostack, preserves_flags, readonly))
+        };
+    }
 }
 
 thread_local! {
     static CONFIGURED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Proof that the tiles of this thread have some shapes. They are released when it is dropped.
+/// Proof that the tiles of this thread have some shapes. The previous configuration returns when it is dropped: another library in the
+/// process, such as candle, may configure a thread once and rely on that later.
 ///
-/// Only code of this crate loads a configuration, and a thread has one at a time. Compiled code never touches it, and the system
-/// saves it with a thread's registers.
+/// Compiled code never touches a configuration, and the system saves it with a thread's registers.
 struct Configured {
+    before: Config,
     /// It belongs to a thread.
     here: PhantomData<*const ()>,
 }
 
 impl Configured {
-    /// Loads the shapes, unless the thread has a configuration.
+    /// Loads the shapes, unless the thread has a configuration of this crate.
     ///
     /// # Safety
     /// The process may use tiles, and these shapes are of at most 16 rows of at most 64 bytes.
@@ -60,19 +87,19 @@ impl Configured {
         if CONFIGURED.try_with(|configured| configured.replace(true)) != Ok(false) {
             return None;
         }
-        let config = Config::new(shapes);
-        // SAFETY: the processor has the instruction and the system permits it; the operand has 64 bytes and is valid.
-        unsafe {
-            core::arch::asm!("ldtilecfg [{}]", in(reg) &raw const config, options(nostack, preserves_flags, readonly));
-        }
-        Some(Self { here: PhantomData })
+        // SAFETY: as this function's.
+        let before = unsafe { Config::current() };
+        // SAFETY: as this function's.
+        unsafe { Config::new(shapes).load() };
+        Some(Self { before, here: PhantomData })
     }
 }
 
 impl Drop for Configured {
     fn drop(&mut self) {
-        // SAFETY: the processor has the instruction. It clears the tiles, which nothing uses any more.
-        unsafe { core::arch::asm!("tilerelease", options(nostack, preserves_flags, nomem)) };
+        // SAFETY: tiles were permitted when this was made, and the configuration is one that the processor has stored. Nothing uses the tiles
+        // any more.
+        unsafe { self.before.load() };
         let _ = CONFIGURED.try_with(|configured| configured.set(false));
     }
 }
@@ -81,7 +108,7 @@ impl Drop for Configured {
 /// four: two of 8 rows of 64 bytes for sums, one of 8 rows of 32 bytes for activations, and one of 8 rows of
 /// 64 bytes for weights.
 pub(crate) struct BytesTiles {
-    /// Releases the tiles when dropped.
+    /// Restores the thread's configuration when dropped.
     _configured: Configured,
 }
 
@@ -101,7 +128,7 @@ impl BytesTiles {
 
 /// Proof that the tiles of this thread are configured for sums of bf16 pairs: each of the eight registers has 16 rows of 64 bytes.
 pub(crate) struct Bf16Tiles {
-    /// Releases the tiles when dropped.
+    /// Restores the thread's configuration when dropped.
     _configured: Configured,
 }
 
@@ -114,5 +141,32 @@ impl Bf16Tiles {
         // SAFETY: tiles are detected and permitted, and the shapes fit them.
         let configured = unsafe { Configured::new([(16, 64); 8]) };
         Some(Self { _configured: configured? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_configuration_of_another_library_returns() {
+        let isa = Isa::best();
+        if !units(isa).int8 {
+            return;
+        }
+        let theirs = Config::new([(16, 64), (16, 64), (1, 4), (2, 8), (16, 64), (3, 64), (4, 64), (16, 32)]);
+        for before in [theirs, Config::default()] {
+            // SAFETY: tiles are permitted, and the shapes fit.
+            let current = unsafe {
+                before.load();
+                || Config::current()
+            };
+            let tiles =
+                BytesTiles::configure(isa).expect("nothing of this crate uses the tiles of this thread");
+            assert!(BytesTiles::configure(isa).is_none());
+            assert_ne!(current(), before);
+            drop(tiles);
+            assert_eq!(current(), before);
+        }
     }
 }
