@@ -8,6 +8,7 @@ mod check;
 mod explain;
 #[cfg(target_os = "linux")]
 mod golden;
+#[cfg(target_os = "linux")]
 mod hostile;
 mod quantize;
 #[cfg(target_os = "linux")]

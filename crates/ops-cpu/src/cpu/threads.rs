@@ -218,14 +218,16 @@ fn call(
             spawn(Box::new(move || job.help()));
             continue;
         };
-        if !seats.call() {
+        if !seats.try_call() {
             return;
         }
         spawn(Box::new(move || {
-            seats.come();
+            seats.arrive();
             job.help();
             drop(job);
-            rayon::current_thread_index().into_iter().for_each(|index| seats.wait(index));
+            if let Some(index) = rayon::current_thread_index() {
+                seats.wait(index);
+            }
         }));
     }
 }

@@ -51,8 +51,9 @@ impl Seats {
         self.seats.iter().filter(|seat| seat.give(job)).take(helpers).count()
     }
 
-    /// Whether the pool may be asked for another helper, who then calls [`come`](Self::come).
-    pub(super) fn call(&self) -> bool {
+    /// Counts a helper that the pool is asked for, which calls [`arrive`](Self::arrive) when it starts. False, and not counted, if as many
+    /// as the pool has threads have not started yet.
+    pub(super) fn try_call(&self) -> bool {
         let may = self.called.fetch_add(1, Ordering::Relaxed) < self.seats.len();
         if !may {
             self.called.fetch_sub(1, Ordering::Relaxed);
@@ -61,7 +62,7 @@ impl Seats {
     }
 
     /// A thread of the pool has started as a helper.
-    pub(super) fn come(&self) {
+    pub(super) fn arrive(&self) {
         self.called.fetch_sub(1, Ordering::Relaxed);
     }
 
