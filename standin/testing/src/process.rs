@@ -49,7 +49,8 @@ pub(crate) fn skip_outside_ci(test: &str, lacks: &str) {
 
 /// Whether a program can be started. If not, the test that needs it is skipped; in CI that is a failure.
 pub fn has_program(test: &str, program: &str) -> bool {
-    let found = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
+    // Debian's awk has no `--version`: that it ends in an error is as good.
+    let found = Command::new(program).arg("--version").output().is_ok();
     if !found {
         skip_outside_ci(test, &format!("{program} cannot be started"));
     }
