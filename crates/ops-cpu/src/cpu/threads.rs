@@ -218,13 +218,11 @@ fn call(
             spawn(Box::new(move || job.help()));
             continue;
         };
-        if !seats.try_call() {
+        if !seats.try_call(&job) {
             return;
         }
         spawn(Box::new(move || {
-            seats.arrive();
-            job.help();
-            drop(job);
+            seats.arrive(job);
             if let Some(index) = rayon::current_thread_index() {
                 seats.wait(index);
             }

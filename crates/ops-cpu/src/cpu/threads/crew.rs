@@ -38,6 +38,11 @@ impl Job {
         open
     }
 
+    /// Whether helpers may still enter.
+    pub(super) fn is_open(&self) -> bool {
+        self.helpers.load(Ordering::Relaxed) & CLOSED == 0
+    }
+
     fn leave(&self) {
         self.helpers.fetch_sub(1, Ordering::Release);
     }

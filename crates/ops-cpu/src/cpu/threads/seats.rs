@@ -30,6 +30,8 @@ pub(super) struct Seats {
     waiting: AtomicUsize,
     /// Helpers that the pool has not started yet. Without a limit, they would queue up while all threads of the pool wait here.
     called: AtomicUsize,
+    /// Jobs for which no helper was called, because enough are on their way.
+    left: Mutex<Vec<Arc<Job>>>,
 }
 
 /// In a cache line of its own, since its helper reads it all the time.
@@ -43,7 +45,7 @@ struct Seat {
 impl Seats {
     pub(super) fn new(threads: usize) -> Self {
         let seats = (0..threads).map(|_| Seat::default()).collect();
-        Seats { seats, waiting: AtomicUsize::new(0), called: AtomicUsize::new(0) }
+        Seats { seats, waiting: AtomicUsize::new(0), called: AtomicUsize::new(0), left: Mutex::default() }
     }
 
     /// Gives the job to at most `helpers` threads that wait, and returns their number.
@@ -52,18 +54,40 @@ impl Seats {
     }
 
     /// Counts a helper that the pool is asked for, which calls [`arrive`](Self::arrive) when it starts. False, and not counted, if as many
-    /// as the pool has threads have not started yet.
-    pub(super) fn try_call(&self) -> bool {
-        let may = self.called.fetch_add(1, Ordering::Relaxed) < self.seats.len();
+    /// as the pool has threads have not started yet: the first of them to start takes the job.
+    pub(super) fn try_call(&self, job: &Arc<Job>) -> bool {
+        if self.count_call() {
+            return true;
+        }
+        let mut left = self.left();
+        left.retain(|job| job.is_open());
+        left.push(Arc::clone(job));
+        drop(left);
+        // They may all have started before the job was there.
+        self.count_call()
+    }
+
+    fn count_call(&self) -> bool {
+        // A helper that arrives after this sees the jobs that were left before it.
+        let may = self.called.fetch_add(1, Ordering::AcqRel) < self.seats.len();
         if !may {
-            self.called.fetch_sub(1, Ordering::Relaxed);
+            self.called.fetch_sub(1, Ordering::AcqRel);
         }
         may
     }
 
-    /// A thread of the pool has started as a helper.
-    pub(super) fn arrive(&self) {
-        self.called.fetch_sub(1, Ordering::Relaxed);
+    /// A thread of the pool has started as a helper of this job. It takes part in that, and in jobs for which none was called.
+    pub(super) fn arrive(&self, job: Arc<Job>) {
+        self.called.fetch_sub(1, Ordering::AcqRel);
+        let mut next = Some(job);
+        while let Some(job) = next {
+            job.help();
+            next = self.left().pop();
+        }
+    }
+
+    fn left(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Job>>> {
+        self.left.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// Called by thread `index` of the pool: takes part in jobs until none comes in time, or for [`MAX_AWAY`].
@@ -177,6 +201,38 @@ mod tests {
             }
         });
         assert_eq!(sum.load(Ordering::Relaxed), 3 * 2000 * 4);
+    }
+
+    /// While as many helpers as the pool has threads are on their way to jobs that have ended, none is called for another job. They help it.
+    #[test]
+    fn helpers_of_jobs_that_have_ended_take_part_in_another() {
+        let own = super::super::Pool::of(rayon::ThreadPoolBuilder::new().num_threads(2).build().unwrap());
+        let threads = own.0.as_ref().unwrap();
+        let busy = std::sync::Arc::new(Barrier::new(3));
+        for _ in 0..2 {
+            let busy = std::sync::Arc::clone(&busy);
+            threads.pool.spawn(move || drop(busy.wait()));
+        }
+        with_pool(Some(&own), || {
+            for _ in 0..2 {
+                for_each_part(vec![(), ()], &|()| Ok::<_, ()>(())).unwrap();
+            }
+            assert_eq!(threads.seats.called.load(Ordering::Relaxed), 2);
+            let (inside, started) = (AtomicUsize::new(0), Instant::now());
+            let part = |()| {
+                if inside.fetch_add(1, Ordering::Relaxed) == 0 {
+                    busy.wait();
+                }
+                while inside.load(Ordering::Relaxed) < 2 {
+                    if started.elapsed() > Duration::from_secs(20) {
+                        return Err("no helper came");
+                    }
+                    std::thread::yield_now();
+                }
+                Ok(())
+            };
+            for_each_part(vec![(), ()], &part).unwrap();
+        });
     }
 
     #[test]
