@@ -42,8 +42,8 @@ OPS_DEVICE void load_x(f32 (&x)[TURNS][4], const QLinearArgs& args, u32 first) {
     }
 }
 
-// Gives each lane of a group the bytes of its step, from step `first` on.
-OPS_DEVICE void hold_steps(const QLinearArgs& args, ByteStep& mine, u32 first, u32* words, f32* scales) {
+// Gives each lane of a group the bytes of its step of a row of B, from step `first` on.
+template <typename B> OPS_DEVICE void hold_steps(const QLinearArgs& args, RowBytes& mine, u32 first, u32* words, f32* scales) {
     constexpr u32 TOGETHER = 4;  // turns between two checks for the end of the piece
     f32 x[TURNS][4];
     load_x(x, args, first);
@@ -60,43 +60,31 @@ OPS_DEVICE void hold_steps(const QLinearArgs& args, ByteStep& mine, u32 first, u
         }
     }
     barrier();
-    u32 me = thread_x() & (lanes - 1);
-    mine.head.scale = scales[me];
-    OPS_UNROLL
-    for (u32 h = 0; h < 2; h++) mine.half[h] = load_pack<4>(words + me * LANES + 4 * h);
-    mine.head.sums = pack_sums(mine.sum_half(0), mine.sum_half(1));
+    mine.hold<B>(words, scales, thread_x() & (lanes - 1));
     barrier();
 }
 
-// Adds the products of one piece of x, which the lanes hold, with `count` tiles to the sums of the waves.
-template <bool PAIRED, typename B>
-OPS_DEVICE void add_tiles(const QLinearArgs& args, const RowTiles<B, PAIRED>& tiles, const ByteStep& x, u64 first, u32 count,
-                          u32 piece, f32* sums) {
-    constexpr u32 COLUMNS = RowTiles<B, PAIRED>::COLUMNS;
-    u32 step = piece + (thread_x() & (tiles.lanes - 1));
-    bool live = step < tiles.steps;
-    if (!live) step = tiles.steps - 1;
-    i64 block = i64(step / RowTiles<B, PAIRED>::STEPS) * args.weight_block;
-    GroupSums<B> x_sums(x.head);
-    Step<B> next[COLUMNS];
-    tiles.load(next, args, first, block, step);
+// Adds the products of one piece of x, which the lanes hold, with `count` tiles to the sums of the waves. `next` holds the first tile.
+template <bool PAIRED, typename B, u32 COLUMNS>
+OPS_DEVICE void add_tiles(const QLinearArgs& args, const RowTiles<B, PAIRED>& tiles, RowStep<B> (&next)[COLUMNS], const RowBytes& x,
+                          const RowPlace& at, u64 first, u32 count, bool adds, f32* sums) {
     OPS_NO_UNROLL
     for (u32 i = 0; i < count; i++) {
-        Step<B> w[COLUMNS];
+        RowStep<B> w[COLUMNS];
         OPS_UNROLL
         for (u32 j = 0; j < COLUMNS; j++) w[j] = next[j];
         // The next tile is in flight while this one is multiplied.
-        if (i + 1 < count) tiles.load(next, args, first + u64(i + 1) * grid_x(), block, step);
+        if (i + 1 < count) tiles.load(next, args, first + u64(i + 1) * grid_x(), at);
         f32 value[COLUMNS];
         OPS_UNROLL
         for (u32 j = 0; j < COLUMNS; j++) {
-            f32 product = add_step(0.0f, w[j], x, x_sums);
-            value[j] = live ? product : 0.0f;  // a scale past the end may be infinite
+            f32 product = row_product<B>(w[j], x, at.step);
+            value[j] = at.live ? product : 0.0f;  // a scale past the end may be infinite
         }
         f32 sum = sum_columns<COLUMNS>(value);
         if (lane_id() % (OPS_WAVE / COLUMNS) != 0) continue;
         f32* to = sums + tiles.slot(i);
-        *to = piece == 0 ? sum : *to + sum;
+        *to = adds ? *to + sum : sum;
     }
 }
 
@@ -115,16 +103,20 @@ template <bool PAIRED, typename B> OPS_DEVICE void dot_row(const QLinearArgs& ar
     OPS_LDS(f32, scales, DOT_BLOCK);
     OPS_LDS(f32, sums, ROW_TILES * MOST_COLUMNS * (DOT_BLOCK / 32));
     Tiles tiles(args);
-    ByteStep x;
+    RowBytes x;
     OPS_NO_UNROLL
     for (u64 first = block_x(); first < tiles.all; first += u64(grid_x()) * ROW_TILES) {
         u32 count = 1;
         while (count < ROW_TILES && first + u64(count) * grid_x() < tiles.all) count++;
         OPS_NO_UNROLL
         for (u32 piece = 0; piece < tiles.steps; piece += tiles.lanes) {
+            RowPlace at = tiles.place(args, piece);
+            RowStep<B> next[COLUMNS];
+            if (RowStep<B>::EARLY) tiles.load(next, args, first, at);
             // A row in one piece stays in the registers.
-            if (tiles.steps > tiles.lanes || first == block_x()) hold_steps(reread(args), x, piece, words, scales);
-            add_tiles<PAIRED, B>(args, tiles, x, first, count, piece, sums);
+            if (tiles.steps > tiles.lanes || first == block_x()) hold_steps<B>(reread(args), x, piece, words, scales);
+            if (!RowStep<B>::EARLY) tiles.load(next, args, first, at);
+            add_tiles<PAIRED>(args, tiles, next, x, at, first, count, piece > 0, sums);
         }
         barrier();
         OPS_NO_UNROLL

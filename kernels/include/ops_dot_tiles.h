@@ -2,6 +2,7 @@
 #pragma once
 #include "ops_dot_step.h"
 #include "ops_paired.h"
+#include "ops_row_step.h"
 
 namespace ops {
 
@@ -9,16 +10,19 @@ constexpr u32 DOT_BLOCK = 256;
 // Tiles of columns of which a block keeps the sums of its waves before it adds them up.
 constexpr u32 ROW_TILES = 16;
 constexpr u32 MOST_COLUMNS = 4;
-// Columns that a group computes together: a tile. Two scales to a step, or codes in two places, take the registers of two more.
-template <typename B> OPS_DEVICE constexpr u32 row_columns() {
-    return Step<B>::GROUPS > 1 || sizeof(typename B::Eight) > 16 ? 2 : MOST_COLUMNS;
-}
 
 OPS_DEVICE constexpr u32 log2_of(u32 power) { return power < 2 ? 0 : 1 + log2_of(power / 2); }
 
-// The columns of a block, in tiles of row_columns() for each of its groups of lanes. All counts are powers of two.
+// A lane's step of every column.
+struct RowPlace {
+    u32 step;
+    i64 block;  // that holds it, from the start of a row
+    bool live;  // whether the row has the step; if not, it is the last one
+};
+
+// The columns of a block, in tiles of COLUMNS for each of its groups of lanes. All counts are powers of two.
 template <typename B, bool PAIRED> struct RowTiles {
-    static constexpr u32 COLUMNS = row_columns<B>(), OUTPUTS = outputs_of<PAIRED, COLUMNS>(), STEPS = B::VALUES / STEP_VALUES;
+    static constexpr u32 COLUMNS = RowStep<B>::COLUMNS, OUTPUTS = outputs_of<PAIRED, COLUMNS>(), STEPS = B::VALUES / STEP_VALUES;
     u32 lanes, steps, groups, group, wave, waves;  // waves of a group
     u32 most;                                      // the last column
     u32 log_outputs;                               // the binary logarithm of the outputs of a tile
@@ -35,18 +39,24 @@ template <typename B, bool PAIRED> struct RowTiles {
         log_outputs = log2_of(OUTPUTS * DOT_BLOCK) - log;
         all = (args.n + (1u << log_outputs) - 1) >> log_outputs;
     }
-    // Reads step `step` of this group's columns of a tile, whose block is `block` blocks from the start of a row. Columns past the end repeat
-    // the last one; their results are not stored.
-    OPS_METHOD void load(Step<B> (&w)[COLUMNS], const QLinearArgs& args, u64 tile, i64 block, u32 step) const {
+    // The caller's step of the piece of a row that begins at step `piece`.
+    OPS_METHOD RowPlace place(const QLinearArgs& args, u32 piece) const {
+        u32 step = piece + (thread_x() & (lanes - 1));
+        bool live = step < steps;
+        if (!live) step = steps - 1;
+        return RowPlace{step % STEPS, i64(step / STEPS) * args.weight_block, live};
+    }
+    // Reads that step of this group's columns of a tile. Columns past the end repeat the last one; their results are not stored.
+    OPS_METHOD void load(RowStep<B> (&w)[COLUMNS], const QLinearArgs& args, u64 tile, const RowPlace& at) const {
         u32 first = (u32(tile) * groups + group) * OUTPUTS;
         if (first > most) first = most;
         u32 last = most - first;
-        i64 skip = i64(first) * args.weight_row + block;
+        i64 skip = i64(first) * args.weight_row + at.block;
         OPS_UNROLL
         for (u32 j = 0; j < COLUMNS; j++) {
             u32 column = j % OUTPUTS < last ? j % OUTPUTS : last;
             const void* of = PAIRED && j >= OUTPUTS ? args.up : args.weight;
-            w[j].load(static_cast<const B*>(of) + (skip + i64(column) * args.weight_row), 0, step % STEPS);
+            w[j].load(static_cast<const B*>(of) + (skip + i64(column) * args.weight_row), at.step);
         }
     }
     // Where this lane's wave keeps the sum that sum_columns() gave it, for tile `i` of the block.

@@ -38,6 +38,7 @@ pub const HEADERS: &[(&str, &str)] = &[
     ("ops_bytes.h", include_str!("../include/ops_bytes.h")),
     ("ops_dot_step.h", include_str!("../include/ops_dot_step.h")),
     ("ops_byte_planes.h", include_str!("../include/ops_byte_planes.h")),
+    ("ops_row_step.h", include_str!("../include/ops_row_step.h")),
     ("ops_dot_tiles.h", include_str!("../include/ops_dot_tiles.h")),
     ("ops_dot_row.h", include_str!("../include/ops_dot_row.h")),
     ("ops_matmul.h", include_str!("../include/ops_matmul.h")),
