@@ -120,9 +120,9 @@ pub use ops_core::{
     DType, Determinism, Either, Element, Error, ErrorBudget, F8E4M3, Fallback, Float, HostMemory, Index,
     Integer, IntoShape, Layout, MAX_RANK, Mask, Mut, Num, OfCall, Positions, Reason, Ref, Replay, Result,
     Scalar, Shape, Space, Tensor, TensorMut, TensorOf, TensorRef, UnknownDeterminism, View, Wide, bf16,
-    combine, f16, model, ops, quant, replay,
+    combine, f16, group, model, ops, quant, replay,
 };
-pub use ops_cpu::{Activations, Cpu, CpuBuilder, EitherHost, Host, HostBuffer, Reference};
+pub use ops_cpu::{Activations, Cpu, CpuBuilder, EitherHost, Host, HostBuffer, HostGroup, Reference};
 
 #[cfg(feature = "gguf")]
 pub use ops_gguf as gguf;

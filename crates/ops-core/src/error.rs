@@ -301,6 +301,18 @@ pub enum Error {
         /// What is missing, and what to do about it.
         why: String,
     },
+    /// A collective failed, on every rank of the [`Group`](crate::group::Group). The group cannot be used any more.
+    #[error("{op}: rank {rank} of {size} {why}. The group is over: make a new one")]
+    Group {
+        /// The collective.
+        op: &'static str,
+        /// The rank that was at fault, or first noticed it.
+        rank: usize,
+        /// The number of ranks.
+        size: usize,
+        /// What happened, and what to do about it.
+        why: String,
+    },
     /// A tensor belongs to the other side of an [`Either`](crate::Either).
     #[error(
         "{call}: a tensor belongs to the other backend; tensors of the two sides of an Either do not mix"

@@ -110,6 +110,7 @@ pub mod combine;
 mod determinism;
 mod dtype;
 mod error;
+pub mod group;
 mod layout;
 pub mod model;
 mod named;

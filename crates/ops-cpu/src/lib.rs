@@ -48,15 +48,20 @@
 //! **Memory** of dropped buffers is kept for the next ones, because the first touch of fresh pages costs more than most ops.
 //! [`Cpu::trim`] returns it to the system.
 //!
+//! **Groups.** [`HostGroup`] has ranks on any backend, as threads of this process. Each brings a copy of its elements, so no rank reads
+//! memory that another may be writing, and adds in rank order.
+//!
 //! **Unsafe code** is in two files: `cpu/rows.rs`, where threads write disjoint rows of one output after checking that its layout repeats
 //! no element, and `cpu/threads/crew.rs`, which lends a borrowed job to threads.
 
 mod cpu;
 mod either;
+mod group;
 mod host;
 mod reference;
 
 pub use cpu::{Activations, Cpu, CpuBuilder};
 pub use either::EitherHost;
+pub use group::HostGroup;
 pub use host::{Host, HostBuffer, Kernel};
 pub use reference::Reference;
