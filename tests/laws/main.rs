@@ -7,6 +7,7 @@ mod documents;
 mod everywhere;
 mod facade;
 mod front_page;
+mod group;
 mod model;
 mod names;
 mod packed;

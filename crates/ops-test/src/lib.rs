@@ -54,6 +54,7 @@ pub use options::CallOptions;
 
 pub mod erased;
 pub mod golden;
+pub mod group;
 pub mod proofs;
 pub mod suite;
 pub mod trace;
