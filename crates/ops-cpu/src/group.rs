@@ -70,17 +70,7 @@ impl<B: Backend> HostGroup<B> {
     }
 
     /// Copies elements to the host. If that fails, the other ranks learn of it.
-    fn bring(
-        &self,
-        op: Collective,
-        (x, y): (Option<&AnyRef<'_, B::Space>>, Option<&AnyMut<'_, B::Space>>),
-        elements: Range<usize>,
-    ) -> Result<Brought> {
-        let from = match (x, y) {
-            (Some(x), _) => x.shorten(),
-            (None, Some(y)) => y.as_ref(),
-            (None, None) => unreachable!("a checked call has operands"),
-        };
+    fn bring(&self, op: Collective, from: AnyRef<'_, B::Space>, elements: Range<usize>) -> Result<Brought> {
         let size = from.dtype().size();
         let start = (from.layout().offset() + elements.start) * size;
         let read = match elements.is_empty() {
@@ -136,7 +126,11 @@ impl<B: Backend> Group for HostGroup<B> {
         let Announced { op, dtype, count } = announced;
         let (x, mut y) = call.into_operands();
         let (rank, size) = (self.rank(), self.size());
-        let bring = |elements| self.bring(op, (x.as_ref(), y.as_ref()), elements);
+        let bring = |elements| match (&x, &y) {
+            (Some(x), _) => self.bring(op, x.shorten(), elements),
+            (None, Some(y)) => self.bring(op, y.as_ref(), elements),
+            (None, None) => unreachable!("a checked call has operands"),
+        };
         let everything = |all: Vec<Brought>| all.into_iter().map(whole).collect();
         // What goes to `y`, one after the other, and the element of `y` where it begins.
         let (mut at, parts): (usize, Vec<Part>) = match op {
