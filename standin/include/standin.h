@@ -10,6 +10,8 @@ extern "C" {
 /// Injects faults from `spec`, a list such as "hipMalloc:3,hipModuleLaunchKernel:1+": the third call of hipMalloc from
 /// now fails, and so does every launch from now on. The pseudo-function "kernel" counts kernels that run, "kernel NAME"
 /// those of one name, and "kernel NAME on GFX" those on devices of one target, such as gfx90a; they fail asynchronously (host engine).
+/// "rccl link" counts the work of RCCL's calls as it runs; it then waits until its communicator is aborted, as if a link had failed. With
+/// "rccl error", the communicator also has an asynchronous error.
 /// An empty or null `spec` removes all faults. Returns 0, or -1 if the text cannot be parsed.
 int standin_fail(const char* spec);
 
@@ -23,7 +25,7 @@ uint64_t standin_counts(const char* function);
 
 /// Live objects of a kind: "memory", "host memory", "registered memory", "stream", "event", "module", "program",
 /// "rocblas handle", "hipblaslt handle", "hipblaslt layout", "hipblaslt desc", "hipblaslt preference", "miopen handle",
-/// "miopen descriptor", "graph", "graph instance". Null counts all kinds.
+/// "miopen descriptor", "graph", "graph instance", "rccl communicator". Null counts all kinds.
 uint64_t standin_live(const char* kind);
 
 /// Bytes of device memory in use, over all devices.

@@ -21,13 +21,14 @@ struct Library {
 
 const HIP: &str = "libamdhip64.so.7";
 const COMGR: &str = "libamd_comgr.so.3";
-const LIBRARIES: [Library; 6] = [
+const LIBRARIES: [Library; 7] = [
     Library { file: HIP, sources: &["core", "engine", "hip"], needs: &[] },
     Library { file: COMGR, sources: &["comgr.cpp"], needs: &[] },
     Library { file: "libhiprtc.so.7", sources: &["hiprtc.cpp"], needs: &[HIP, COMGR] },
     Library { file: "librocblas.so.5", sources: &["rocblas"], needs: &[HIP] },
     Library { file: "libhipblaslt.so.1", sources: &["hipblaslt"], needs: &[HIP] },
     Library { file: "libMIOpen.so.1", sources: &["miopen"], needs: &[HIP] },
+    Library { file: "librccl.so.1", sources: &["rccl"], needs: &[HIP] },
 ];
 
 /// Targets with an (empty) Tensile library next to rocBLAS and hipBLASLt, which look it up by name.

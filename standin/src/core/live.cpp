@@ -9,7 +9,7 @@ const char* kind_name(Kind kind) {
       "memory",           "host memory",      "registered memory",    "stream",        "event",
       "module",           "function",         "program",              "rocblas handle", "hipblaslt handle",
       "hipblaslt layout", "hipblaslt desc",   "hipblaslt preference", "miopen handle", "miopen descriptor",
-      "graph",            "graph instance"};
+      "graph",            "graph instance",   "rccl communicator"};
   return names[int(kind)];
 }
 

@@ -26,8 +26,9 @@ enum class Kind {
   MiopenDescriptor,
   Graph,
   GraphExec,
+  RcclComm,
 };
-constexpr int kind_count = 17;
+constexpr int kind_count = 18;
 
 __attribute__((visibility("default"))) const char* kind_name(Kind kind);
 
