@@ -16,7 +16,7 @@ callers() {
 }
 
 called=0 bound=0
-for library in hip:HIP hiprtc:hipRTC rocblas:rocBLAS hipblaslt:hipBLASLt miopen:MIOpen; do
+for library in hip:HIP hiprtc:hipRTC rocblas:rocBLAS hipblaslt:hipBLASLt miopen:MIOpen rccl:RCCL; do
     printf '\n### %s\n\n| function | called by ops-rocm in |\n|---|---|\n' "${library#*:}"
     while read -r name; do
         where=$(callers "$name")

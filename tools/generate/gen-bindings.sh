@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Generates the bindings of HIP, hipRTC, rocBLAS, hipBLASLt and MIOpen from the headers of ROCm 6.4, into crates/*-sys.
+# Generates the bindings of HIP, hipRTC, rocBLAS, hipBLASLt, MIOpen and RCCL from the headers of ROCm 6.4, into crates/*-sys.
 # Debian's package of hipBLASLt for ROCm 6.4 is version 7.1.1, built with HIP 6.4.
 #
 # Usage: tools/generate/gen-bindings.sh [--check] [INCLUDE_DIR]
-#   INCLUDE_DIR  folder with hip/, rocblas/, hipblaslt/, hipblas-common/ and miopen/; by default, Debian sid's headers are fetched to target/rocm-headers
+#   INCLUDE_DIR  folder with hip/, rocblas/, hipblaslt/, hipblas-common/, miopen/ and rccl/; by default, Debian sid's headers are fetched to target/rocm-headers
 #   --check      writes nothing; exits 1 with the difference if the committed files are out of date
 #
 # tools/generate/bindings/*.txt list the functions to bind, one per line; the types follow from the functions.
@@ -23,7 +23,7 @@ include=${1:-}
 if [ -z "$include" ]; then
     headers=${CARGO_TARGET_DIR:-target}/rocm-headers
     tools/lab/rocm-debs.sh sid "$headers" libamdhip64-dev librocblas-dev libhipblaslt-dev \
-        libhipblas-common-dev libmiopen-dev
+        libhipblas-common-dev libmiopen-dev librccl-dev
     include=$headers/root/usr/include
 fi
 export LIBCLANG_PATH=${LIBCLANG_PATH:-/usr/lib/llvm-19/lib}
@@ -99,4 +99,6 @@ version=$rocm_version
 generate miopen '#define MIOPEN_BETA_API 1\n#include <miopen/miopen.h>' 'hip_sys::functions' miopenStatus_t \
     crates/miopen-sys/src/generated.rs --blocklist-type 'i?hip.*' --raw-line "$hip_types" \
     --allowlist-type 'miopen(TensorArgumentId|ProblemDirection|MhaMask|NormMode|ActivationMode|Softmax.*|TensorOp|Reduce.*)_t'
+generate rccl '#include <rccl/rccl.h>' 'hip_sys::functions' ncclResult_t crates/rccl-sys/src/generated.rs \
+    --blocklist-type 'i?hip.*' --raw-line "$hip_types" --allowlist-type 'nccl(DataType|RedOp)_t'
 [ "$differs" = no ]

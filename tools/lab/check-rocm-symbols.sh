@@ -59,17 +59,17 @@ open_them() {
         "$target/debug/examples/libraries" --compile | sed "s,$libraries/,,; s/^/$1: /" || failed=1
 }
 
-headers="libamdhip64-dev librocblas-dev libhipblaslt-dev libhipblas-common-dev libmiopen-dev"
-fetch sid libraries --all libamdhip64-6 libhiprtc6 librocblas4 libhipblaslt1 libmiopen1
+headers="libamdhip64-dev librocblas-dev libhipblaslt-dev libhipblas-common-dev libmiopen-dev librccl-dev"
+fetch sid libraries --all libamdhip64-6 libhiprtc6 librocblas4 libhipblaslt1 libmiopen1 librccl1
 # shellcheck disable=SC2086 # one word per package
 fetch sid headers "" $headers
-fetch experimental libraries --all libamdhip64-7 libhiprtc7 librocblas5 libhipblaslt1 libmiopen1
+fetch experimental libraries --all libamdhip64-7 libhiprtc7 librocblas5 libhipblaslt1 libmiopen1 librccl1
 # shellcheck disable=SC2086
 fetch experimental headers "" $headers
 for check in "sid libamdhip64.so.6 hip" "sid libhiprtc.so.6 hiprtc" "sid librocblas.so.4 rocblas" \
-    "sid libhipblaslt.so.1 hipblaslt" "sid libMIOpen.so.1 miopen" \
+    "sid libhipblaslt.so.1 hipblaslt" "sid libMIOpen.so.1 miopen" "sid librccl.so.1 rccl" \
     "experimental libamdhip64.so.7 hip" "experimental libhiprtc.so.7 hiprtc" "experimental librocblas.so.5 rocblas" \
-    "experimental libhipblaslt.so.1 hipblaslt" "experimental libMIOpen.so.1 miopen"; do
+    "experimental libhipblaslt.so.1 hipblaslt" "experimental libMIOpen.so.1 miopen" "experimental librccl.so.1 rccl"; do
     # shellcheck disable=SC2086 # three words per argument
     symbols $check
 done

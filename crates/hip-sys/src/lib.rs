@@ -35,7 +35,7 @@
 //! used only if it has all functions that this crate knows.
 //!
 //! Two copies of `libamdhip64` in one process do not work. So a loaded HIP 6 is used even if `OPS_ROCM_PATH` names ROCm 7, and
-//! [`Library::note`] says so. hipRTC, rocBLAS and hipBLASLt must have the HIP runtime's major version. They and MIOpen are
+//! [`Library::note`] says so. hipRTC, rocBLAS and hipBLASLt must have the HIP runtime's major version. They, MIOpen and RCCL are
 //! searched first beside the runtime, where Python's packages are several folders, and are refused if they would load another
 //! copy of the runtime.
 //!

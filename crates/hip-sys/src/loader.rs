@@ -1,4 +1,4 @@
-//! Opens libraries and resolves their functions. `rocblas-sys`, `hipblaslt-sys` and `miopen-sys` also build on this module.
+//! Opens libraries and resolves their functions. `rocblas-sys`, `hipblaslt-sys`, `miopen-sys` and `rccl-sys` also build on this module.
 
 use std::mem::ManuallyDrop;
 use std::ops::Deref;

@@ -51,6 +51,7 @@ const UNSAFE: &[&str] = &[
     "crates/hip-sys",
     "crates/hipblaslt-sys",
     "crates/miopen-sys",
+    "crates/rccl-sys",
     "crates/rocblas-sys",
     "crates/ops-rocm",
     "crates/ops-cpu",
