@@ -12,6 +12,7 @@ fn main() -> ExitCode {
     whole &= show("rocBLAS", rocblas_sys::load());
     whole &= show("hipBLASLt", hipblaslt_sys::load());
     whole &= show("MIOpen", miopen_sys::load());
+    whole &= show("RCCL", rccl_sys::load());
     if std::env::args().any(|arg| arg == "--compile") {
         whole &= compile();
     }

@@ -25,7 +25,7 @@ impl Backend for Rocm {
         range("read", start, dst.len(), src.len())?;
         let offset = src.offset() + start * size_of::<T>();
         src.memory().read_into(self.stream(), offset, bytemuck::cast_slice_mut(dst))?;
-        self.index_fault()
+        self.late_fault()
     }
 
     fn write<T: Element>(&self, src: &[T], mut dst: HipMut<'_, T>, start: usize) -> Result<()> {
@@ -35,7 +35,7 @@ impl Backend for Rocm {
 
     fn synchronize(&self) -> Result<()> {
         self.stream().synchronize()?;
-        self.index_fault()
+        self.late_fault()
     }
 
     fn fork(&self) -> Result<Self> {
@@ -68,6 +68,12 @@ impl Backend for Rocm {
 }
 
 impl Rocm {
+    /// What went wrong on the device although HIP reports no error. The host must have waited for the queue.
+    fn late_fault(&self) -> Result<()> {
+        self.group_fault()?;
+        self.index_fault()
+    }
+
     /// The index out of range that a kernel of this queue recorded, if any; it is reported once. The host
     /// must have waited for the queue.
     pub(crate) fn index_fault(&self) -> Result<()> {

@@ -9,6 +9,7 @@ use crate::{Result, Rocm, tuned};
 use ops_core::Determinism;
 use ops_kernels::Tuning;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 impl Rocm {
     /// A queue on the best device: supported, preferably not integrated, with the most memory.
@@ -131,7 +132,8 @@ impl RocmBuilder {
         let stream = device.stream()?;
         let decisions = Decisions::default();
         let index_names = IndexNames::default();
-        let shared = Shared { device, target, policy, kernels, decisions, index_names };
+        let group_fault = OnceLock::new();
+        let shared = Shared { device, target, policy, kernels, decisions, index_names, group_fault };
         Ok(Rocm::of(shared, stream))
     }
 }

@@ -19,7 +19,7 @@
 //! A module uses those above it in this list, and none below:
 //!
 //! 1. `result`; `borrowed_handle`; `raw`, the handles of streams and events; `track`, the progress of a stream;
-//!    `diagnosis`; `cards`
+//!    `diagnosis`; `cards`, then `links`
 //! 2. `error`, `gfx`, `info`; `allocator` and `pinned`, the caches of device and host memory
 //! 3. `device`, which owns the caches, records marks and waits for them
 //! 4. `event`, then `stream`
@@ -62,6 +62,7 @@ mod graph;
 mod index_record;
 mod info;
 mod kernel_memory;
+mod links;
 mod memory;
 mod module;
 mod pinned;
@@ -83,6 +84,7 @@ pub use gfx::Gfx;
 pub use graph::Graph;
 pub use index_record::{IndexCheck, IndexFault};
 pub use info::{DeviceInfo, remarks};
+pub use links::{Link, links};
 pub use memory::{Access, DeviceMemory};
 pub use module::{CodeObject, Dim, Function, KernelArgs, Launch, Module};
 pub(crate) use raw::ARRIVALS;

@@ -33,7 +33,7 @@
 //! 5. `tuned`, `rocm`: what was measured on a device; the queue
 //! 6. `provider`, `backend`, `prepare`, `replay`, `matrix_check`: how a call is matched with its provider; memory and transfers
 //! 7. `providers`: the lists and the implementations. It checks the names in policies, since it has the lists.
-//! 8. `builder`, `survey`, `bridge`: opening a queue; what a machine has
+//! 8. `builder`, `survey`, `bridge`, `group`: opening a queue; what a machine has; collectives
 //!
 //! # The C interface
 //!
@@ -86,6 +86,13 @@
 //! that rocBLAS, hipBLASLt or MIOpen would compute is refused by name. A graph shares the memory that it uses with the tensors, and
 //! replays order and note its uses like a call, so other queues wait as usual.
 //!
+//! # Groups
+//!
+//! RCCL hangs, or uses memory outside of its buffers, if ranks disagree. So the ranks of a `RocmGroup` first agree on a call on the host; then
+//! each enqueues it. RCCL has no time limit either. An event follows each collective, and a thread asks whether it is reached. If not in
+//! time, the thread first makes every later wait of the queues return the error, and then aborts the communicators, so that no wait that
+//! this ends takes what is in memory for a result.
+//!
 //! # Index errors
 //!
 //! A kernel cannot return an error. Each stream has a record in pinned host memory, which holds its first index error; the next wait or
@@ -99,6 +106,7 @@ mod builder;
 mod choice;
 mod error;
 mod fingerprint;
+mod group;
 pub mod hip;
 mod index_names;
 mod kernels;
@@ -118,6 +126,7 @@ mod vendor;
 
 pub use builder::RocmBuilder;
 pub use choice::{Candidate, Decision, Library, Measurement, Policy, PolicyError, Target, Verdict, class_of};
+pub use group::RocmGroup;
 pub use hip_sys::loader::Version;
 pub use kernels::{CacheFolder, CodeObjects, KernelCount, KernelOrigin, KernelSource, LoadedUnit};
 pub use matrix_check::MatrixCheck;

@@ -1,14 +1,14 @@
 //! The backend: a queue on an AMD GPU.
-use crate::Result;
 use crate::choice::{Decision, Decisions, Measurement, Policy, Target};
 use crate::hip::{Device, DeviceInfo, Function, Hip, MemoryStats, Source, Stream};
 use crate::index_names::IndexNames;
 use crate::kernels::{CacheFolder, Kernels};
 use crate::tuned;
 use crate::vendor::{Failure, Handles, Lib, Vendor};
+use crate::{Error, Result};
 use ops_kernels::Tuning;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A queue on an AMD GPU.
 ///
@@ -42,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) kernels: Kernels,
     pub(crate) decisions: Decisions,
     pub(crate) index_names: IndexNames,
+    /// The failure of a group, after which memory of the device may hold anything.
+    pub(crate) group_fault: OnceLock<Error>,
 }
 
 /// What belongs to a single queue. Handles are dropped before the stream they work on.
@@ -141,6 +143,16 @@ impl Rocm {
     /// Whether this queue records its launches and measured orders of providers could choose ones that cannot be recorded.
     pub(crate) fn is_recording(&self) -> bool {
         !self.target().measurements().is_empty() && self.stream().is_recorded()
+    }
+
+    /// Makes every later wait of all queues of this device return the error of a group.
+    pub(crate) fn lose(&self, error: &Error) {
+        // The first error stays.
+        let _ = self.shared.group_fault.set(error.clone());
+    }
+    /// The error of a group whose collective did not end, if there was one.
+    pub(crate) fn group_fault(&self) -> Result<()> {
+        self.shared.group_fault.get().map_or(Ok(()), |error| Err(error.clone()))
     }
 
     pub(crate) fn kernels(&self) -> &Kernels {

@@ -1,9 +1,9 @@
 //! A survey of a machine's AMD GPUs: libraries, devices, kernels, and problems.
-use crate::hip::{Card, Compiler, DeviceInfo, Hip, cards, installation, remarks};
+use crate::hip::{Card, Compiler, DeviceInfo, Hip, Link, cards, installation, links, remarks};
 use crate::kernels::{CacheFolder, CacheLimit, CodeObjects, KernelCount, KernelSource};
 use crate::vendor::VENDORS;
 use crate::{Policy, Version};
-use hip_sys::rocm_version;
+use hip_sys::{Search, rocm_version};
 use std::path::{Path, PathBuf};
 
 /// What this machine has for AMD GPUs, found without running anything. It never fails: whatever is absent is
@@ -12,10 +12,12 @@ use std::path::{Path, PathBuf};
 pub struct Survey {
     /// The version of ROCm, if its installation says it. HIP's own version differs from it since ROCm 10.
     pub rocm: Option<Version>,
-    /// HIP, hipRTC and the vendor libraries.
+    /// HIP, hipRTC, the vendor libraries and RCCL.
     pub libraries: Vec<SurveyedLibrary>,
     /// The AMD cards that the kernel knows, if there is no HIP or it sees no device.
     pub cards: Vec<Card>,
+    /// Connections between AMD cards, as the driver describes them.
+    pub links: Vec<Link>,
     /// Every device that HIP sees.
     pub devices: Vec<SurveyedDevice>,
     /// Targets of the kernels that were compiled with this program.
@@ -59,6 +61,7 @@ impl Survey {
             rocm: None,
             libraries: Vec::new(),
             cards: Vec::new(),
+            links: links(),
             devices: Vec::new(),
             targets: objects.targets().into_iter().map(String::from).collect(),
             embedded_bytes: objects.size(),
@@ -79,7 +82,8 @@ impl Survey {
             Ok(hip) => survey.with_hip(&hip, source, &objects),
             Err(error) => {
                 survey.libraries.push(SurveyedLibrary { name: "HIP", found: Err(error.to_string()) });
-                let others = ["hipRTC"].into_iter().chain(VENDORS.iter().map(|vendor| vendor.name));
+                let vendors = VENDORS.iter().map(|vendor| vendor.name);
+                let others = ["hipRTC"].into_iter().chain(vendors).chain(["RCCL"]);
                 let found = || Err("not searched for without HIP".to_owned());
                 survey.libraries.extend(others.map(|name| SurveyedLibrary { name, found: found() }));
                 survey.warnings.extend(remarks(&[]));
@@ -126,6 +130,8 @@ impl Survey {
             library(vendor.name, found.map_err(String::clone));
             vendors.extend(opened.map(|lib| (vendor.name, lib)));
         }
+        let rccl = rccl_sys::load_from(hip.lib(), &Search::standard()).map_err(|error| error.to_string());
+        library("RCCL", rccl.map(|lib| (lib.path().to_path_buf(), lib.version())));
         let loaded = vendors.iter().map(|(name, lib)| (*name, lib.path(), lib.copies()));
         let loaded = [("HIP", hip.lib().path(), hip.lib().copies())].into_iter().chain(loaded);
         self.warnings.extend(loaded.filter_map(|(name, path, copies)| two_copies(name, path, &copies)));

@@ -20,6 +20,16 @@ impl<T> Mutex<T> {
         Guard::new(self, self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// `None` while another thread holds the lock.
+    pub(crate) fn try_lock(&self) -> Option<Guard<sync::MutexGuard<'_, T>>> {
+        let held = match self.0.try_lock() {
+            Ok(held) => held,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(Guard::new(self, held))
+    }
+
     pub(crate) fn get_mut(&mut self) -> &mut T {
         watched::after(self);
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)

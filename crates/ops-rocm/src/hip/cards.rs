@@ -94,7 +94,7 @@ fn cards_in(sys: &Path) -> Vec<Card> {
 }
 
 /// The PCI address and the gfx target of a node that is a GPU.
-fn node_of(properties: &str) -> Option<(String, String)> {
+pub(super) fn node_of(properties: &str) -> Option<(String, String)> {
     let value = |name: &str| -> Option<u64> {
         properties.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
     };
@@ -106,7 +106,7 @@ fn node_of(properties: &str) -> Option<(String, String)> {
     Some((pci, format!("gfx{major}{minor:x}{stepping:x}")))
 }
 
-fn folders(folder: &Path) -> Vec<std::path::PathBuf> {
+pub(super) fn folders(folder: &Path) -> Vec<std::path::PathBuf> {
     fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
 

@@ -1,9 +1,10 @@
-//! The backend on the stand-in for ROCm: choice, cache, index errors, faults, threads.
+//! The backend on the stand-in for ROCm: choice, cache, index errors, faults, threads, groups.
 mod absent;
 mod aot;
 mod cache;
 mod choice;
 mod faults;
+mod group;
 mod installations;
 mod prepare;
 mod queues;

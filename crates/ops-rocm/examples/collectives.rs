@@ -1,0 +1,56 @@
+//! Makes a group of all devices, checks every collective in every type against its definition, and with `--times` measures `all_reduce`.
+use ops_core::group::{Group, Reduction};
+use ops_core::{Backend, Error, Result, f16};
+use ops_rocm::{Rocm, RocmGroup};
+use ops_test::group::{every_type, run};
+use std::time::{Duration, Instant};
+
+fn main() -> Result<()> {
+    let open = |ordinal: u32| Rocm::builder().ordinal(ordinal).build();
+    let queues: Vec<Rocm> =
+        Rocm::devices()?.iter().map(|device| open(device.ordinal)).collect::<Result<_>>()?;
+    for queue in &queues {
+        let info = queue.device().info();
+        println!("rank {}: {} ({})", info.ordinal, info.name, info.gfx);
+    }
+    let ranks = RocmGroup::of(queues)?;
+    let failed = |why: String| Error::other(std::io::Error::other(why));
+    let cases = run(&ranks, every_type(), &[0, 1, 7, 1000]).map_err(failed)?;
+    println!("{} ranks, every collective in every type: {cases} results are right", ranks.len());
+    if std::env::args().any(|arg| arg == "--times") {
+        println!("all_reduce (sum) of f16, in place\n   bytes  µs a call  GB/s of the bus");
+        for shift in [13, 14, 16, 18, 20, 22, 24, 26, 28] {
+            let (bytes, each) = (1usize << shift, times(&ranks, 1 << shift)?);
+            let bus = bytes as f64 * 2.0 * (ranks.len() - 1) as f64 / ranks.len() as f64;
+            println!(
+                "{bytes:>9}  {:>9.1}  {:>8.1}",
+                each.as_secs_f64() * 1e6,
+                bus / each.as_secs_f64() / 1e9
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The time of a call of this many bytes, when calls follow each other, by the slowest rank.
+fn times(ranks: &[RocmGroup], bytes: usize) -> Result<Duration> {
+    const CALLS: u32 = 50;
+    let measure = |g: &RocmGroup| -> Result<Duration> {
+        let mut y = g.backend().zeros::<f16>([bytes / 2])?;
+        for _ in 0..5 {
+            g.all_reduce_inplace(&mut y, Reduction::Sum)?;
+        }
+        g.backend().synchronize()?;
+        let start = Instant::now();
+        for _ in 0..CALLS {
+            g.all_reduce_inplace(&mut y, Reduction::Sum)?;
+        }
+        g.backend().synchronize()?;
+        Ok(start.elapsed() / CALLS)
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = ranks.iter().map(|rank| scope.spawn(|| measure(rank))).collect();
+        let times = threads.into_iter().map(|thread| thread.join().expect("no panic"));
+        times.collect::<Result<Vec<_>>>().map(|times| times.into_iter().max().unwrap_or_default())
+    })
+}
