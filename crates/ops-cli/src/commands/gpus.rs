@@ -11,6 +11,8 @@ pub(crate) struct Gpus {
     libraries: Vec<Library>,
     /// What the kernel knows of AMD's cards, if HIP does not see any.
     cards: Vec<String>,
+    /// How AMD's cards are connected, as the driver describes it.
+    links: Vec<String>,
     devices: Vec<Device>,
     embedded: Embedded,
     cache: Option<String>,
@@ -61,11 +63,12 @@ struct Embedded {
 impl Gpus {
     /// Surveys this machine.
     pub(crate) fn here() -> Self {
-        let Survey { rocm, libraries, cards, devices, targets, embedded_bytes, cache, warnings } =
+        let Survey { rocm, libraries, cards, links, devices, targets, embedded_bytes, cache, warnings } =
             Survey::here();
         Gpus {
             version: rocm.map(|version| version.to_string()),
             cards: cards.iter().map(ToString::to_string).collect(),
+            links: links.iter().map(ToString::to_string).collect(),
             libraries: libraries.into_iter().map(Library::of).collect(),
             devices: devices.into_iter().map(Device::of).collect(),
             embedded: Embedded { targets, bytes: embedded_bytes },
@@ -127,6 +130,7 @@ impl Gpus {
                 "", "kernels"
             )?;
         }
+        self.links.iter().try_for_each(|link| writeln!(out, "link      {link}"))?;
         let Embedded { targets, bytes } = &self.embedded;
         let embedded = match &targets[..] {
             [] => "none; feature `aot` embeds kernels in the program".to_owned(),

@@ -148,7 +148,7 @@ fn info_names_machine_and_backends() {
     assert_eq!(run.code, 0);
     assert!(run.stdout.contains(env!("CARGO_PKG_VERSION")));
     assert!(run.stdout.contains("rocm") && run.stdout.contains("OPS_ROCM_PATH"), "{}", run.stdout);
-    for library in ["HIP", "hipRTC", "rocBLAS", "hipBLASLt", "MIOpen"] {
+    for library in ["HIP", "hipRTC", "rocBLAS", "hipBLASLt", "MIOpen", "RCCL"] {
         assert!(run.stdout.contains(&format!("  {library:<9}  ")), "{}", run.stdout);
     }
 
