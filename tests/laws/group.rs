@@ -82,6 +82,39 @@ proptest! {
         }
     }
 
+    /// Whenever a rank leaves, stalls or pauses, each call succeeds on all ranks that make it, or fails on all.
+    #[test]
+    fn a_call_succeeds_on_all_ranks_or_fails_on_all(
+        size in 2usize..6,
+        faulty in 0usize..6,
+        at in 0usize..8,
+        stalls in any::<bool>(),
+        pauses in proptest::collection::vec(0u64..300, 48),
+    ) {
+        const CALLS: usize = 8;
+        let (faulty, limit) = (faulty % size, Duration::from_millis(if stalls { 40 } else { 20_000 }));
+        let ranks = HostGroup::with_limit(vec![Cpu::new(); size], limit).expect("a group");
+        let made = on_each(ranks, |g| {
+            let mut made = Vec::new();
+            for call in 0..CALLS {
+                std::thread::sleep(Duration::from_micros(pauses[call * 6 + g.rank()]));
+                match (g.rank() == faulty && call == at, stalls) {
+                    (true, true) => std::thread::sleep(4 * limit),
+                    (true, false) => return made,
+                    _ => {}
+                }
+                made.push(sum(&g, call).is_ok());
+            }
+            made
+        });
+        for call in 0..CALLS {
+            let results: Vec<bool> = made.iter().filter_map(|made| made.get(call).copied()).collect();
+            prop_assert!(results.iter().all(|ok| *ok == results[0]), "call {call}: {made:?}");
+            prop_assert!(results[0] == (call < at) || stalls, "call {call}: {made:?}");
+            prop_assert!(!results[0] || call < at, "call {call}: {made:?}");
+        }
+    }
+
     /// Scattering what was reduced, and gathering that, is the same as reducing.
     #[test]
     fn a_reduction_is_a_scatter_and_a_gather(size in 1usize..5, each in 0usize..9, salt in any::<u8>()) {
