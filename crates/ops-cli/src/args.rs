@@ -156,7 +156,7 @@ pub(crate) struct CheckArgs {
     /// Run the suite of these ops only
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) op: Vec<String>,
-    /// Leave out these steps: matrix_units, tokens, bench
+    /// Leave out these steps: matrix_units, tokens, links, bench
     #[arg(long, value_name = "STEP", value_delimiter = ',')]
     pub(crate) skip: Vec<String>,
     /// The longest time of one step
@@ -174,6 +174,7 @@ pub(crate) struct CheckArgs {
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum CheckStep {
     Tokens,
+    Links,
 }
 
 const TOKENIZE_EXAMPLES: &str = "Tokens that begin or end every text are added as for a prompt.\n\nExamples:

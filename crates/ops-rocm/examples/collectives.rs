@@ -1,4 +1,4 @@
-//! Makes a group of all devices, checks every collective in every type against its definition, and with `--times` measures `all_reduce`.
+//! Makes a group of all cards, checks every collective in every type against its definition, and with `--times` measures `all_reduce`.
 use ops_core::group::{Group, Reduction};
 use ops_core::{Backend, Error, Result, f16};
 use ops_rocm::{Rocm, RocmGroup};
@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 
 fn main() -> Result<()> {
     let open = |ordinal: u32| Rocm::builder().ordinal(ordinal).build();
-    let queues: Vec<Rocm> =
-        Rocm::devices()?.iter().map(|device| open(device.ordinal)).collect::<Result<_>>()?;
+    let devices = Rocm::devices()?;
+    // An integrated GPU beside a card has no link of its own to it.
+    let cards = devices.iter().filter(|device| device.gfx.is_supported() && !device.integrated);
+    let queues = cards.map(|device| open(device.ordinal)).collect::<Result<Vec<_>>>()?;
     for queue in &queues {
         let info = queue.device().info();
         println!("rank {}: {} ({})", info.ordinal, info.name, info.gfx);

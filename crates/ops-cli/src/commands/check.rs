@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 mod child;
 mod golden;
+mod links;
 mod report;
 mod system;
 mod tokens;
@@ -20,14 +21,16 @@ mod tokens;
 const SEND_TO: &str = "";
 
 /// The steps that `--skip` names.
-const STEPS: [&str; 3] = ["matrix_units", "tokens", "bench"];
+const STEPS: [&str; 4] = ["matrix_units", "tokens", "links", "bench"];
 
 /// How long a level may take in all.
 const LIMITS: [Duration; 3] = [Duration::from_secs(2), Duration::from_secs(180), Duration::from_secs(600)];
 
 pub(super) fn run(common: Common, args: &CheckArgs, out: &mut dyn Write) -> Result<Outcome, Failure> {
-    if let Some(CheckStep::Tokens) = args.step {
-        return tokens::run(common.backend, args, out);
+    match args.step {
+        Some(CheckStep::Tokens) => return tokens::run(common.backend, args, out),
+        Some(CheckStep::Links) => return links::run(out),
+        None => {}
     }
     for op in &args.op {
         find_op(op)?;
@@ -87,11 +90,17 @@ impl Check<'_> {
         if !has_card {
             return Ok(());
         }
+        let devices = self.report.rocm["devices"].as_array().into_iter().flatten();
+        let devices =
+            devices.filter(|device| device["supported"] == true && device["integrated"] == false).count();
         if self.wants("matrix_units") {
             self.tests("matrix_units", &[])?;
         }
         if self.wants("tokens") {
             self.tokens()?;
+        }
+        if devices > 1 && self.wants("links") {
+            self.step("links", &words("check --step links"), |_, _| None::<()>)?;
         }
         if self.wants("bench") {
             self.bench()?;

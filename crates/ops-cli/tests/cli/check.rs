@@ -81,6 +81,23 @@ fn a_card_that_is_right_has_a_report_with_every_step() {
     assert!(page.contains("| rms_norm |") && page.contains("gfx"), "{page}");
 }
 
+/// A single card has no links, nor has one beside an integrated GPU.
+#[test]
+fn two_cards_are_checked_together() {
+    let two = ("HIP_STANDIN_DEVICES", "gfx1100,gfx1100");
+    let options = ["--op", "neg", "--skip", "matrix_units,tokens,bench"];
+    let Some((run, report, page)) = checked("together", &options, &[two]) else { return };
+    assert_eq!(
+        (run.code, steps(&report)),
+        (0, vec![("survey", "ok"), ("links", "ok"), ("neg", "ok")]),
+        "{page}"
+    );
+    let broken = [two, ("HIP_STANDIN_FAIL", "ncclCommInitAll:1")];
+    let (run, report, page) = checked("broken", &options, &broken).unwrap();
+    assert_eq!((run.code, steps(&report)), (1, vec![("survey", "ok"), ("links", "failed"), ("neg", "ok")]));
+    assert!(page.contains("ncclCommInitAll failed on rocm: ncclSystemError (2)"), "{page}");
+}
+
 #[test]
 fn a_wrong_kernel_is_a_failure() {
     let wrong = [("HIP_STANDIN_REPLACE", "return -x; }=>return x; }"), ("OPS_ROCM_CACHE", "")];
@@ -195,7 +212,7 @@ fn two_cards_and_cards_without_matrix_units_are_told() {
 
 #[test]
 fn unknown_names_are_refused() {
-    assert!(ops(&["check", "--skip", "nonsense"]).refused().contains("matrix_units, tokens, bench"));
+    assert!(ops(&["check", "--skip", "nonsense"]).refused().contains("matrix_units, tokens, links, bench"));
     assert_eq!(ops(&["check", "--op", "nonsense"]).code, 2);
     assert_eq!(ops(&["check", "--level", "3"]).code, 2);
 }

@@ -164,7 +164,8 @@ fn an_error_of_rccl_on_one_rank_ends_the_group_at_once() {
 #[test]
 fn a_call_of_rccl_that_fails_on_one_rank_ends_it_on_all() {
     with_devices("a_call_of_rccl_that_fails_on_one_rank_ends_it_on_all", |standin| {
-        let calls: [(&str, fn(&RocmGroup) -> Result<()>); 4] = [
+        type Call = fn(&RocmGroup) -> Result<()>;
+        let calls: [(&str, Call); 4] = [
             ("ncclAllReduce", |g| sum(g, 5).map(drop)),
             ("ncclAllGather", |g| g.all_gather(g.backend().zeros::<u8>([5])?)?.to_vec(g.backend()).map(drop)),
             ("ncclGroupStart", |g| {
