@@ -1,8 +1,9 @@
 //! Collectives between the devices of this process, through RCCL.
 //!
-//! The ranks agree on every call on the host before any of them enqueues it ([`Seat`]): RCCL itself would hang, or read and write outside
+//! The ranks agree on every call on the host before any of them enqueues it ([`Seat`](ops_core::group::Seat)): RCCL itself would hang, or read and write outside
 //! of buffers, if they did not. Then each enqueues it on its stream. A thread watches what is enqueued: if a collective does not end within
-//! the limit, or RCCL reports an error, it aborts the communicators, so that waits return, and they return the error.
+//! the limit, or RCCL reports an error, it aborts the communicators, so that waits return, and they return the error. A thread that is
+//! inside of a call of RCCL cannot be reached in this way: it stays until RCCL returns.
 use crate::error::failed;
 use crate::hip::{Access, DeviceMemory, Purpose, Stream};
 use crate::{Error, HipRef, HipSpace, Result, Rocm};
