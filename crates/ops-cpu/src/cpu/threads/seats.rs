@@ -211,7 +211,9 @@ mod tests {
         let busy = std::sync::Arc::new(Barrier::new(3));
         for _ in 0..2 {
             let busy = std::sync::Arc::clone(&busy);
-            threads.pool.spawn(move || drop(busy.wait()));
+            threads.pool.spawn(move || {
+                busy.wait();
+            });
         }
         with_pool(Some(&own), || {
             for _ in 0..2 {
