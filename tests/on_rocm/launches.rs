@@ -1,6 +1,8 @@
 //! The kernels of a decode step, counted by name.
 use crate::expected;
-use ops_tests::model;
+use ops_tests::bundled::path;
+use ops_tests::{model, quantized};
+use rocm_ops::gguf::Gguf;
 use rocm_ops::models::Decoder;
 use rocm_ops::{Float, Rocm, f16};
 use standin_testing::{Standin, with_standin};
@@ -20,18 +22,23 @@ fn launches(standin: &Standin) -> BTreeMap<&'static str, u64> {
     kernels.chain(products).filter(|(_, n)| *n > 0).collect()
 }
 
-/// The launches of one layer in a decode step, by kernel.
-fn of_a_layer<T: Float>(standin: &Standin, dtype: &str) -> BTreeMap<&'static str, u64> {
-    let (gguf, rocm, (prompt, ids)) = (model(dtype), Rocm::new().unwrap(), expected());
-    let decoder = Decoder::<T, Rocm>::load(&rocm, &gguf, prompt.len() + 2).unwrap();
+/// The launches of a decode step by kernel, and the number of layers.
+fn of_a_step<T: Float>(standin: &Standin, gguf: &Gguf) -> (BTreeMap<&'static str, u64>, u64) {
+    let (rocm, (prompt, ids)) = (Rocm::new().unwrap(), expected());
+    let decoder = Decoder::<T, Rocm>::load(&rocm, gguf, prompt.len() + 2).unwrap();
     let mut state = decoder.state(&rocm, prompt.len() + 2).unwrap();
     decoder.forward(&rocm, &mut state, &prompt).unwrap();
     let before = launches(standin);
     decoder.forward(&rocm, &mut state, &ids[..1]).unwrap();
-    let layers = decoder.config().layers as u64;
     let made = launches(standin).into_iter().map(|(name, n)| (name, n - before.get(name).unwrap_or(&0)));
+    (made.collect(), decoder.config().layers as u64)
+}
+
+/// The launches of one layer in a decode step, by kernel.
+fn of_a_layer<T: Float>(standin: &Standin, dtype: &str) -> BTreeMap<&'static str, u64> {
+    let (made, layers) = of_a_step::<T>(standin, &model(dtype));
     // Launches before and after the layers are fewer than there are layers.
-    made.map(|(name, n)| (name, n / layers)).filter(|(_, n)| *n > 0).collect()
+    made.into_iter().map(|(name, n)| (name, n / layers)).filter(|(_, n)| *n > 0).collect()
 }
 
 /// Checks a layer's launches by op: the products, which `product` stands for, and the ops between them.
@@ -66,4 +73,28 @@ fn a_layer_of_a_decode_step_takes_ten_launches_or_fewer() {
         check::<f32>(standin, "q8_0", "qlinear");
         check::<f16>(standin, "q4_0", "qlinear");
     });
+}
+
+/// Q4_K_M files store the values of some layers in another type than queries and keys.
+#[test]
+fn queries_and_keys_are_one_product_where_values_have_another_type() {
+    with_standin(
+        "launches::queries_and_keys_are_one_product_where_values_have_another_type",
+        &[],
+        |standin| {
+            let gguf = Gguf::from_bytes(quantized(&path("f16"), "q4_k_m")).unwrap();
+            let kind = |layer: u64, name: &str| {
+                gguf.tensor(&format!("blk.{layer}.{name}.weight")).unwrap().ggml_type()
+            };
+            let (made, layers) = of_a_step::<f32>(standin, &gguf);
+            let apart =
+                (0..layers).filter(|layer| kind(*layer, "attn_v") != kind(*layer, "attn_k")).count() as u64;
+            assert!((1..layers).contains(&apart), "{apart} of {layers}");
+            let products = made.iter().filter(|(symbol, _)| {
+                ops_kernels::by_symbol(symbol).is_some_and(|kernel| kernel.op == "qlinear")
+            });
+            // Queries, keys and values; the output of attention; down; and the logits.
+            assert_eq!(products.map(|(_, n)| n).sum::<u64>(), 3 * layers + apart + 1, "{made:?}");
+        },
+    );
 }

@@ -33,7 +33,7 @@ pub use state::{Row, Snapshot, State};
 
 /// The matrices of attention, and the norms of heads.
 struct Attend<B: Backend> {
-    /// Query, key and value: one matrix, or three.
+    /// Query, key and value, in this order: one matrix, or several.
     projections: Vec<Linear<B>>,
     /// The gate of the result.
     gate: Option<Linear<B>>,

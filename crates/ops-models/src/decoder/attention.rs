@@ -17,7 +17,7 @@ pub(super) fn positions<T: Float, B: Transformer<T>>(
     Ok(b.tensor(&[positions.len()], &positions)?)
 }
 
-/// Queries, keys and values of a step, `[t, heads · d]` each: parts of one product, or three.
+/// Queries, keys and values of a step, `[t, heads · d]` each: parts of one product, or of several.
 struct Projected<B: Backend, T: Element> {
     products: Vec<TensorOf<B, T>>,
     widths: [usize; 3],
@@ -26,11 +26,15 @@ struct Projected<B: Backend, T: Element> {
 impl<B: Backend, T: Float> Projected<B, T> {
     /// One of the three as `[t, heads, d]`.
     fn heads(&self, which: usize, heads: usize) -> Result<Ref<'_, B, T>> {
-        let (width, t) = (self.widths[which], self.products[0].dims()[0]);
-        let part = match &self.products[..] {
-            [joined] => joined.as_ref().narrow(1, self.widths[..which].iter().sum(), width)?,
-            products => products[which].as_ref(),
-        };
+        let (width, mut at) = (self.widths[which], self.widths[..which].iter().sum::<usize>());
+        let mut products = self.products.iter().map(|product| product.as_ref());
+        let holder = products.find(|product| {
+            let holds = at < product.dims()[1];
+            at -= if holds { 0 } else { product.dims()[1] };
+            holds
+        });
+        let holder = holder.expect("the products have all widths");
+        let (t, part) = (holder.dims()[0], holder.narrow(1, at, width)?);
         Ok(part.reshape(&[t, heads, width / heads])?)
     }
 }

@@ -35,26 +35,36 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         })
     }
 
-    /// Matrices `[n, dim]` as one, if they have the same type and either all or none of them have a bias;
-    /// otherwise each separately.
-    fn stacked<const N: usize>(&self, parts: [(String, usize); N]) -> Result<Vec<Linear<B>>> {
+    /// Matrices `[n, dim]`, of which neighbours become one if they have the same type and either both or neither have a bias.
+    fn stacked(&self, parts: &[(String, usize)]) -> Result<Vec<Linear<B>>> {
+        let kind = |part: &str| {
+            let of = self.gguf.find(&format!("{part}.weight")).map(|tensor| tensor.ggml_type());
+            (of, self.has(&format!("{part}.bias")))
+        };
+        parts
+            .chunk_by(|(one, _), (next, _)| kind(one) == kind(next))
+            .map(|alike| self.one_matrix(alike))
+            .collect()
+    }
+
+    /// Matrices of the same type, all or none of them with a bias, as one.
+    fn one_matrix(&self, parts: &[(String, usize)]) -> Result<Linear<B>> {
         let dim = self.config.dim;
-        let named = |kind: &str| parts.each_ref().map(|(part, _)| format!("{part}.{kind}"));
-        let (weights, biases) = (named("weight"), named("bias"));
-        let types = weights.each_ref().map(|name| self.gguf.find(name).map(|tensor| tensor.ggml_type()));
-        let biased = biases.iter().filter(|name| self.has(name)).count();
-        if types.iter().any(|of| *of != types[0]) || biased % N != 0 {
-            return parts.iter().map(|(part, n)| self.linear(part, [*n, dim])).collect();
+        if let [(part, n)] = parts {
+            return self.linear(part, [*n, dim]);
         }
+        let named = |kind: &str| parts.iter().map(|(part, _)| format!("{part}.{kind}")).collect::<Vec<_>>();
+        let (weights, biases) = (named("weight"), named("bias"));
         weights.iter().for_each(|name| self.mark(name));
-        let rows: [_; N] = std::array::from_fn(|at| (weights[at].as_str(), [parts[at].1, dim]));
+        let rows: Vec<_> =
+            weights.iter().zip(parts).map(|(name, (_, n))| (name.as_str(), [*n, dim])).collect();
         let weight = self.backend.pack_weight::<T>(self.weights.stacked(&rows)?)?;
         let mut bias = Vec::new();
-        for (name, (_, n)) in biases.iter().zip(&parts).filter(|_| biased > 0) {
+        for (name, (_, n)) in biases.iter().zip(parts).filter(|(name, _)| self.has(name)) {
             bias.extend(self.vector(name, *n)?.to_vec(self.backend)?);
         }
-        let bias = (biased > 0).then(|| self.backend.tensor(&[bias.len()], &bias)).transpose()?;
-        Ok(vec![Linear { weight, bias }])
+        let bias = (!bias.is_empty()).then(|| self.backend.tensor(&[bias.len()], &bias)).transpose()?;
+        Ok(Linear { weight, bias })
     }
 
     fn attend(&self, i: usize) -> Result<Attend<B>> {
@@ -73,7 +83,7 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
             ["attn_k.weight", "attn_v.weight"].iter().for_each(|name| self.mark(&part(name)));
             vec![linear("attn_q", q)?]
         } else if keys_are_values {
-            self.stacked([("attn_q", q), ("attn_k", kv)].map(|(name, n)| (part(name), n)))?
+            self.stacked(&[("attn_q", q), ("attn_k", kv)].map(|(name, n)| (part(name), n)))?
         } else if self.has(&format!("{fused}.weight")) {
             vec![self.linear(&fused, [q + 2 * kv, dim])?]
         } else if self.config.gated {
@@ -86,7 +96,7 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
             gate = Some(self.row_groups(&both, &dims, &of_heads(1))?);
             vec![self.row_groups(&both, &dims, &of_heads(0))?, linear("attn_k", kv)?, linear("attn_v", kv)?]
         } else {
-            self.stacked([("attn_q", q), ("attn_k", kv), ("attn_v", kv)].map(|(name, n)| (part(name), n)))?
+            self.stacked(&[("attn_q", q), ("attn_k", kv), ("attn_v", kv)].map(|(name, n)| (part(name), n)))?
         };
         Ok(Attend {
             projections,
