@@ -53,6 +53,28 @@ fn check<S: Space>(
     bounds(operand, layout, S::len(bytes) / dtype.size())
 }
 
+/// Checks that `bytes` hold a packed tensor, and returns its layout.
+fn check_packed<S: Space>(
+    bytes: S::Ref<'_, u8>,
+    dtype: DType,
+    shape: Shape,
+    packing: &'static Packing,
+) -> Result<Layout> {
+    let layout = Layout::of(shape);
+    let Some(want) = packing.bytes(dtype, shape.dims()) else {
+        let why = format!("the packing {packing:?} does not support {dtype}");
+        return Err(Error::View { of: None, view: "pack", layout: Box::new(layout), why });
+    };
+    if !S::aligned(bytes, packing.align()) {
+        return Err(Error::Align { operand: "packed", dtype });
+    }
+    if S::len(bytes) < want {
+        let (layout, len) = (Box::new(layout), S::len(bytes) / dtype.size());
+        return Err(Error::OutOfBounds { op: "pack", operand: "tensor", layout, len });
+    }
+    Ok(layout)
+}
+
 impl<S: Space> AnyTensor<S> {
     /// Makes a tensor of bytes that hold elements of `dtype`, as stored in a model file.
     ///
@@ -74,18 +96,7 @@ impl<S: Space> AnyTensor<S> {
         shape: Shape,
         packing: &'static Packing,
     ) -> Result<Self> {
-        let (bytes, layout) = (S::borrow(&buffer), Layout::of(shape));
-        let Some(want) = packing.bytes(dtype, shape.dims()) else {
-            let why = format!("the packing {packing:?} does not support {dtype}");
-            return Err(Error::View { of: None, view: "pack", layout: Box::new(layout), why });
-        };
-        if !S::aligned(bytes, packing.align()) {
-            return Err(Error::Align { operand: "packed", dtype });
-        }
-        if S::len(bytes) < want {
-            let (layout, len) = (Box::new(layout), S::len(bytes) / dtype.size());
-            return Err(Error::OutOfBounds { op: "pack", operand: "tensor", layout, len });
-        }
+        let layout = check_packed::<S>(S::borrow(&buffer), dtype, shape, packing)?;
         Ok(AnyTensor { buffer, dtype, layout, packing: Some(packing) })
     }
     /// The whole tensor, for reading.
@@ -165,6 +176,19 @@ impl<'a, S: Space> AnyRef<'a, S> {
     pub fn new(bytes: S::Ref<'a, u8>, dtype: DType, layout: Layout) -> Result<Self> {
         check::<S>("view", bytes, dtype, &layout)?;
         Ok(AnyRef { bytes, dtype, layout, packing: None })
+    }
+    /// A view of bytes that hold elements of `dtype` in a backend's packing.
+    ///
+    /// # Errors
+    /// As [`AnyTensor::packed`].
+    pub fn packed(
+        bytes: S::Ref<'a, u8>,
+        dtype: DType,
+        shape: Shape,
+        packing: &'static Packing,
+    ) -> Result<Self> {
+        let layout = check_packed::<S>(bytes, dtype, shape, packing)?;
+        Ok(AnyRef { bytes, dtype, layout, packing: Some(packing) })
     }
     /// The memory that the layout refers to, as bytes.
     #[inline]
