@@ -16,7 +16,7 @@ Errors are exceptions: ``ValueError`` for shapes, types and options, ``TypeError
 """
 
 from . import _ops
-from ._native import Stream, Tensor, Unsupported, blocks, call, empty, from_dlpack, load_gguf, ops, synchronize
+from ._native import Stream, Tensor, Unsupported, blocks, call, empty, from_dlpack, load_gguf, ops, pack_weight, synchronize
 from ._native import Model as _Model
 from ._ops import *  # noqa: F403
 
@@ -31,6 +31,7 @@ __all__ = [
     "from_dlpack",
     "load_gguf",
     "ops",
+    "pack_weight",
     "synchronize",
     *_ops.__all__,
 ]

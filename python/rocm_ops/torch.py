@@ -2,10 +2,13 @@
 
 Importing this module registers every op as ``torch.ops.rocm_ops.NAME``, with what ``torch.compile`` needs to know of its
 results. Operands come first, options are keywords. An op on blocks takes a ``uint8`` tensor and ``format=``. Windows
-are two integers, of which -1 means no limit. Optional results, such as ``lse``, have the plain functions only.
+are two integers, of which -1 means no limit. A custom op has a fixed number of results, so an op with an optional one is
+two: ``attention`` and ``attention_lse``, which also returns ``lse``.
 
 There are no gradients: a backward pass through these ops is an error of PyTorch that names the op.
 """
+
+from contextlib import contextmanager
 
 import torch
 from torch import nn
@@ -53,12 +56,13 @@ def _option(option):
 
 
 class _Custom:
-    """An op of the registry as a custom op."""
+    """An op of the registry as a custom op, with the optional outputs in ``wanted``."""
 
-    def __init__(self, op):
-        self.name = op["name"]
+    def __init__(self, op, wanted):
+        self.name, self.wanted = op["name"], wanted
         self.reads = [operand for operand in op["operands"] if operand["role"] != "out"]
-        self.outputs = [operand for operand in op["operands"] if operand["role"] == "out" and not operand["optional"]]
+        outputs = [operand for operand in op["operands"] if operand["role"] == "out"]
+        self.outputs = [operand for operand in outputs if not operand["optional"] or operand["name"] in wanted]
         self.blocks = next((at for at, operand in enumerate(self.reads) if operand["kind"] == "blocks"), None)
         self.windows = [option["name"] for option in op["options"] if option["kind"] == "window"]
         # Results with the extents of an operand: then they may be symbols.
@@ -103,7 +107,7 @@ class _Custom:
         operands = [None if x is None else x.detach() for x in operands]
         if self.blocks is not None:
             operands[self.blocks] = _native.blocks(operands[self.blocks], words["format"])
-        result = _native.call(self.name, tuple(operands), self._options(words))
+        result = _native.call(self.name, tuple(operands), self._options(words), None, self.wanted)
         if self.blocks == 0:
             # The result is of the kind of the first operand.
             result = torch.from_dlpack(result)
@@ -120,7 +124,7 @@ class _Custom:
             dims, _ = outlines[self.blocks]
             outlines[self.blocks] = ([*dims[:-1], dims[-1] // _native.block(words["format"])[1]], words["format"])
         device = next(x.device for x in operands if x is not None)
-        outputs = _native.infer(self.name, outlines, self._options(words))
+        outputs = _native.infer(self.name, outlines, self._options(words), self.wanted)
         results = [torch.empty(shape, dtype=_TYPES[dtype], device=device) for shape, dtype in outputs]
         return results[0] if len(results) == 1 else tuple(results)
 
@@ -129,14 +133,40 @@ def _register():
     for op in _native.ops():
         if op["name"] == "quantize":
             continue
-        custom = _Custom(op)
-        registered = torch.library.custom_op(
-            f"rocm_ops::{custom.name}", custom.run, mutates_args=custom.mutates, schema=custom.schema
-        )
-        registered.register_fake(custom.fake)
+        optional = [operand["name"] for operand in op["operands"] if operand["role"] == "out" and operand["optional"]]
+        for wanted in [[], *([name] for name in optional)]:
+            custom = _Custom(op, wanted)
+            registered = torch.library.custom_op(
+                "rocm_ops::" + "_".join([custom.name, *wanted]),
+                custom.run,
+                mutates_args=custom.mutates,
+                schema=custom.schema,
+            )
+            registered.register_fake(custom.fake)
 
 
 _register()
+
+
+def _shape(format, rows, width):
+    """The shape of a weight in blocks."""
+    return [rows, width // _native.block(format)[0]]
+
+
+@torch.library.custom_op("rocm_ops::qlinear_packed", mutates_args=())
+def _qlinear_packed(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, *, format: str, out_features: int, in_features: int
+) -> torch.Tensor:
+    """``qlinear`` with the bytes of a packed weight."""
+    weight = _native.packed(weight.detach(), format, _shape(format, out_features, in_features))
+    # Kernels for packed weights are not for this type.
+    weight = weight.unpacked() if x.dtype == torch.float64 else weight
+    return _native.call("qlinear", (x.detach(), weight, None if bias is None else bias.detach()))
+
+
+@_qlinear_packed.register_fake
+def _(x, weight, bias, *, format, out_features, in_features):
+    return x.new_empty((*x.shape[:-1], out_features))
 
 
 def quantize(x, format):
@@ -147,7 +177,9 @@ def quantize(x, format):
 class QuantLinear(nn.Module):
     """``y = x · weightᵀ + bias`` with a quantized weight, ``[out_features, bytes of a row]``, as GGUF files have it.
 
-    ``x`` and ``y`` are of any float type. The weight has no gradient and is no parameter.
+    ``x`` and ``y`` are of any float type. The weight has no gradient and is no parameter. On the CPU, the module keeps it in the
+    order in which this processor multiplies fastest, unless it is small: then ``weight`` has one axis of bytes. ``rows()`` and
+    ``state_dict()`` have its rows. To change it, use ``load_state_dict`` or make another module.
     """
 
     def __init__(self, weight, format, bias=None):
@@ -160,7 +192,7 @@ class QuantLinear(nn.Module):
             )
         self.format = format
         self.out_features, self.in_features = weight.shape[0], weight.shape[1] // size * values
-        self.register_buffer("weight", weight)
+        self.register_buffer("weight", self._packed(weight))
         self.register_buffer("bias", bias)
 
     @classmethod
@@ -169,7 +201,53 @@ class QuantLinear(nn.Module):
         bias = None if linear.bias is None else linear.bias.detach()
         return cls(quantize(linear.weight, format), format, bias)
 
+    def _packed(self, rows):
+        if rows.device.type != "cpu":
+            return rows
+        weight = _native.pack_weight(_native.blocks(rows.contiguous(), self.format))
+        return torch.from_dlpack(weight) if weight.packed else rows
+
+    def rows(self):
+        """The weight as GGUF files have it: a copy, if it is kept in another order."""
+        if self.weight.dim() == 2:
+            return self.weight
+        shape = _shape(self.format, self.out_features, self.in_features)
+        return torch.from_dlpack(_native.packed(self.weight, self.format, shape).unpacked())
+
+    @contextmanager
+    def _in_rows(self):
+        """The weight in its usual order, in which it may be saved, loaded and moved."""
+        self.weight = self.rows()
+        try:
+            yield
+        finally:
+            self.weight = self._packed(self.weight)
+
+    def _apply(self, fn, recurse=True):
+        with self._in_rows():
+            return super()._apply(fn, recurse)
+
+    def _save_to_state_dict(self, *arguments):
+        with self._in_rows():
+            super()._save_to_state_dict(*arguments)
+
+    def _load_from_state_dict(self, *arguments):
+        with self._in_rows():
+            super()._load_from_state_dict(*arguments)
+
+    def __getstate__(self):
+        return {**self.__dict__, "_buffers": {**self._buffers, "weight": self.rows()}}
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        self.weight = self._packed(self.weight)
+
     def forward(self, x):
+        if self.weight.dim() == 1:
+            out, width = self.out_features, self.in_features
+            return torch.ops.rocm_ops.qlinear_packed(
+                x, self.weight, self.bias, format=self.format, out_features=out, in_features=width
+            )
         return torch.ops.rocm_ops.qlinear(x, self.weight, self.bias, format=self.format)
 
     def extra_repr(self):

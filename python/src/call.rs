@@ -1,7 +1,7 @@
 //! Ops by name on Python's objects.
 use crate::device;
 use crate::errors;
-use crate::library::{Import, Library, Output, import};
+use crate::library::{For, Import, Library, Output, import};
 use crate::memory::{Lends, Memory, Place, refused};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -90,7 +90,7 @@ fn inputs(
     let mut inputs = Vec::with_capacity(slots.len());
     for (slot, object) in slots.into_iter().zip(given.iter()) {
         if !object.is_none() {
-            inputs.push((slot, import(&object, slot.role == Role::InOut, name, slot.name)?));
+            inputs.push((slot, import(&object, slot.role == Role::InOut, For::Call, name, slot.name)?));
         }
     }
     Ok(inputs)
@@ -114,7 +114,7 @@ fn outputs<'py>(about: &'static About, out: Option<&Bound<'py, PyAny>>) -> PyRes
     let mut given = Vec::with_capacity(objects.len());
     for (slot, object) in slots.into_iter().zip(objects) {
         if !object.is_none() {
-            let import = import(&object, true, name, slot.name)?;
+            let import = import(&object, true, For::Call, name, slot.name)?;
             given.push((slot, object, import));
         }
     }

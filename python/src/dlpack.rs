@@ -1,5 +1,6 @@
 //! The structs of DLPack 1.x, as `dlpack.h` declares them, and the owners of what they describe.
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr::null_mut;
 
 /// The version that this module writes. It reads every 1.x.
 pub(crate) const VERSION: Version = Version { major: 1, minor: 0 };
@@ -54,6 +55,19 @@ pub(crate) struct Tensor {
     pub(crate) offset: u64,
 }
 
+impl Tensor {
+    /// No tensor, to be filled in.
+    pub(crate) const NONE: Tensor = Tensor {
+        data: null_mut(),
+        device: Device { kind: 0, id: 0 },
+        rank: 0,
+        dtype: Type { code: 0, bits: 0, lanes: 0 },
+        shape: null_mut(),
+        strides: null_mut(),
+        offset: 0,
+    };
+}
+
 #[repr(C)]
 pub(crate) struct Managed {
     pub(crate) tensor: Tensor,
@@ -80,6 +94,9 @@ pub(crate) struct ManagedVersioned {
 /// Reports an error of an allocation: its kind and its message.
 pub(crate) type SetError = unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char);
 
+/// Describes an object's memory without keeping it.
+pub(crate) type ViewOf = unsafe extern "C" fn(*mut c_void, *mut Tensor) -> c_int;
+
 /// The functions of a library that exchanges tensors without capsules.
 #[repr(C)]
 pub(crate) struct Exchange {
@@ -89,7 +106,7 @@ pub(crate) struct Exchange {
         Option<unsafe extern "C" fn(*mut Tensor, *mut *mut ManagedVersioned, *mut c_void, SetError) -> c_int>,
     pub(crate) from_object: Option<unsafe extern "C" fn(*mut c_void, *mut *mut ManagedVersioned) -> c_int>,
     pub(crate) to_object: Option<unsafe extern "C" fn(*mut ManagedVersioned, *mut *mut c_void) -> c_int>,
-    pub(crate) view: Option<unsafe extern "C" fn(*mut c_void, *mut Tensor) -> c_int>,
+    pub(crate) view: Option<ViewOf>,
     pub(crate) stream: Option<unsafe extern "C" fn(i32, i32, *mut *mut c_void) -> c_int>,
 }
 
@@ -159,7 +176,7 @@ struct Export<O> {
 
 impl<O> Export<O> {
     /// The export on the heap, where its lists stay, and the tensor that points into it.
-    fn new(mut tensor: Tensor, dims: Vec<i64>, strides: Vec<i64>, owner: O) -> (*mut c_void, Tensor) {
+    fn leak(mut tensor: Tensor, dims: Vec<i64>, strides: Vec<i64>, owner: O) -> (*mut c_void, Tensor) {
         let export = Box::leak(Box::new(Export { dims, strides, _owner: owner }));
         tensor.rank = export.dims.len() as i32;
         tensor.shape = export.dims.as_mut_ptr();
@@ -183,7 +200,7 @@ pub(crate) fn export<O: Send + 'static>(
             drop(Box::from_raw(managed));
         }
     }
-    let (context, tensor) = Export::new(tensor, dims, strides, owner);
+    let (context, tensor) = Export::leak(tensor, dims, strides, owner);
     Box::into_raw(Box::new(ManagedVersioned {
         version: VERSION,
         context,
@@ -207,6 +224,6 @@ pub(crate) fn export_legacy<O: Send + 'static>(
             drop(Box::from_raw(managed));
         }
     }
-    let (context, tensor) = Export::new(tensor, dims, strides, owner);
+    let (context, tensor) = Export::leak(tensor, dims, strides, owner);
     Box::into_raw(Box::new(Managed { tensor, context, deleter: Some(delete::<O>) }))
 }

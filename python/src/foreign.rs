@@ -1,5 +1,5 @@
 //! Tensors of other libraries as ours.
-use crate::library::{Import, import};
+use crate::library::{For, Import, Kept, import};
 use crate::memory::{Memory, Place, refused};
 use crate::tensor::{Tensor, dtype};
 use pyo3::exceptions::PyValueError;
@@ -7,17 +7,17 @@ use pyo3::prelude::*;
 use rocm_ops::DType;
 
 /// A tensor of this memory. One of ours has its own owner.
-fn tensor_of(import: Import, memory: Memory, object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
-    match import.owned {
-        Some(owned) => Ok(Tensor::foreign(memory, owned)),
-        None => Ok(object.cast::<Tensor>()?.get().viewed(memory)),
+pub(crate) fn tensor_of(import: Import, memory: Memory, object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
+    match import.kept {
+        Kept::Owned(owned) => Ok(Tensor::foreign(memory, owned)),
+        Kept::Given | Kept::Detached(_) => Ok(object.cast::<Tensor>()?.get().viewed(memory)),
     }
 }
 
 /// A tensor of another library, without a copy.
 #[pyfunction]
 pub(crate) fn from_dlpack(x: &Bound<'_, PyAny>) -> PyResult<Tensor> {
-    let import = import(x, false, "from_dlpack", "x")?;
+    let import = import(x, false, For::Good, "from_dlpack", "x")?;
     let memory = import.memory;
     tensor_of(import, memory, x)
 }
@@ -25,7 +25,7 @@ pub(crate) fn from_dlpack(x: &Bound<'_, PyAny>) -> PyResult<Tensor> {
 /// Bytes as blocks of a format, without a copy: ``blocks(array, "q8_0")`` of ``uint8`` rows.
 #[pyfunction]
 pub(crate) fn blocks(x: &Bound<'_, PyAny>, format: &str) -> PyResult<Tensor> {
-    let import = import(x, false, "blocks", "x")?;
+    let import = import(x, false, For::Good, "blocks", "x")?;
     let format = dtype(format)?;
     if import.memory.dtype != DType::U8 || !format.is_block() {
         let got = import.memory.dtype;
@@ -40,7 +40,7 @@ pub(crate) fn blocks(x: &Bound<'_, PyAny>, format: &str) -> PyResult<Tensor> {
 /// Copies the elements of a contiguous tensor of the host to bytes that another library owns.
 #[pyfunction]
 pub(crate) fn copy_bytes(from: &Bound<'_, Tensor>, to: &Bound<'_, PyAny>) -> PyResult<()> {
-    let (source, target) = (from.get().memory, import(to, true, "copy_bytes", "to")?);
+    let (source, target) = (from.get().memory, import(to, true, For::Call, "copy_bytes", "to")?);
     let bytes = source.layout.len() * source.dtype.size();
     let fits = target.memory.dtype == DType::U8 && target.memory.bytes == bytes;
     let plain = [source, target.memory]

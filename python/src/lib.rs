@@ -1,6 +1,6 @@
 //! The extension module of the Python package `rocm_ops`.
 //!
-//! Unsafe code is in `dlpack`, `capsule`, `library`, `memory`, `device`, `tensor`, `foreign` and `call`: what crosses to C.
+//! Unsafe code is in `dlpack`, `capsule`, `library`, `memory`, `device`, `tensor`, `packed`, `foreign` and `call`: what crosses to C.
 use pyo3::prelude::*;
 
 mod call;
@@ -13,6 +13,7 @@ mod foreign;
 mod library;
 mod memory;
 mod models;
+mod packed;
 mod tensor;
 
 /// Runs the command `rocm-ops`, which is `ops`, with these words; returns its exit status. `start` starts it
@@ -49,6 +50,8 @@ mod _native {
     use super::foreign::{blocks, copy_bytes, from_dlpack};
     #[pymodule_export]
     use super::models::{Model, Stream, load_gguf};
+    #[pymodule_export]
+    use super::packed::{pack_weight, packed};
     #[pymodule_export]
     use super::tensor::{Tensor, block, empty};
 }

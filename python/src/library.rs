@@ -9,10 +9,9 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
 use rocm_ops::{DType, Layout, Shape};
-use std::collections::HashMap;
 use std::ffi::{c_char, c_void};
 use std::ptr::null_mut;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 /// The library of an object.
 #[derive(Clone, Copy)]
@@ -32,14 +31,16 @@ impl Library {
     /// The library of an object of this type. Types are few, and each is looked at once.
     fn of(object: &Bound<'_, PyAny>) -> PyResult<Library> {
         /// Keeps the types, so that no other gets the same address.
-        static KNOWN: LazyLock<Mutex<HashMap<usize, (Library, Py<PyType>)>>> = LazyLock::new(Mutex::default);
+        static KNOWN: Mutex<Vec<(Py<PyType>, Library)>> = Mutex::new(Vec::new());
         let of = object.get_type();
-        let key = of.as_ptr() as usize;
-        if let Some((library, _)) = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {
+        let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, library)) = known.iter().find(|(known, _)| known.as_ptr() == of.as_ptr()) {
             return Ok(*library);
         }
+        // The look-up runs code of the object.
+        drop(known);
         let library = Library::look_up(object, &of)?;
-        KNOWN.lock().unwrap_or_else(PoisonError::into_inner).insert(key, (library, of.unbind()));
+        KNOWN.lock().unwrap_or_else(PoisonError::into_inner).push((of.unbind(), library));
         Ok(library)
     }
 
@@ -92,11 +93,35 @@ impl Library {
 pub(crate) struct Import {
     pub(crate) memory: Memory,
     pub(crate) library: Library,
-    pub(crate) owned: Option<Owned>,
+    pub(crate) kept: Kept,
+}
+
+/// What keeps the memory of an operand.
+pub(crate) enum Kept {
+    /// The object that was given.
+    Given,
+    /// An object without the gradient of the one that was given.
+    Detached(#[allow(dead_code, reason = "keeps the memory")] Py<PyAny>),
+    Owned(Owned),
+}
+
+/// How long memory is needed.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum For {
+    /// For a call, in which the caller has the object.
+    Call,
+    /// For longer.
+    Good,
 }
 
 /// The memory of an object. `write` says whether the call writes it; `op` and `operand` are for errors.
-pub(crate) fn import(object: &Bound<'_, PyAny>, write: bool, op: &str, operand: &str) -> PyResult<Import> {
+pub(crate) fn import(
+    object: &Bound<'_, PyAny>,
+    write: bool,
+    time: For,
+    op: &str,
+    operand: &str,
+) -> PyResult<Import> {
     let library = Library::of(object).map_err(|error| {
         let what = error.value(object.py()).to_string();
         PyTypeError::new_err(format!("{op}: {operand} {what}; expected a tensor, an object with __dlpack__"))
@@ -104,11 +129,19 @@ pub(crate) fn import(object: &Bound<'_, PyAny>, write: bool, op: &str, operand: 
     let import = match library {
         Library::Own => {
             let tensor = object.cast::<Tensor>()?.get();
-            Import { memory: tensor.memory, library, owned: None }
+            Import { memory: tensor.memory, library, kept: Kept::Given }
         }
-        Library::Torch(_) => {
-            let object = &differentiable(object, write, op, operand)?;
-            described(object, library, op, operand)?
+        Library::Torch(exchange) => {
+            let detached = differentiable(object, write, op, operand)?;
+            let object = detached.as_ref().unwrap_or(object);
+            match exchange.and_then(|exchange| exchange.view) {
+                Some(view) if time == For::Call => Import {
+                    memory: viewed(object, view, op, operand)?,
+                    library,
+                    kept: detached.map_or(Kept::Given, |detached| Kept::Detached(detached.unbind())),
+                },
+                _ => described(object, library, op, operand)?,
+            }
         }
         _ => described(object, library, op, operand)?,
     };
@@ -118,16 +151,16 @@ pub(crate) fn import(object: &Bound<'_, PyAny>, write: bool, op: &str, operand: 
     Ok(import)
 }
 
-/// A tensor of PyTorch without a gradient, or the error if it would be lost.
+/// A tensor of PyTorch without its gradient if it has one, or the error if that would be lost.
 fn differentiable<'py>(
     object: &Bound<'py, PyAny>,
     write: bool,
     op: &str,
     operand: &str,
-) -> PyResult<Bound<'py, PyAny>> {
+) -> PyResult<Option<Bound<'py, PyAny>>> {
     let py = object.py();
     if !object.getattr(intern!(py, "requires_grad"))?.is_truthy()? {
-        return Ok(object.clone());
+        return Ok(None);
     }
     if write {
         return Err(refused(
@@ -140,7 +173,19 @@ fn differentiable<'py>(
         let why = "requires gradients, which these ops do not compute; pass its .detach(), or call under torch.no_grad()";
         return Err(refused(op, operand, why));
     }
-    object.call_method0("detach")
+    object.call_method0("detach").map(Some)
+}
+
+/// The memory of a tensor of PyTorch while the caller has it. PyTorch has no read-only tensors.
+fn viewed(object: &Bound<'_, PyAny>, view: dlpack::ViewOf, op: &str, operand: &str) -> PyResult<Memory> {
+    let mut tensor = dlpack::Tensor::NONE;
+    // SAFETY: a function of the table of the object's type; the interpreter is attached, the object is alive, and the pointer is that
+    // of a local variable.
+    if unsafe { view(object.as_ptr().cast(), &raw mut tensor) } != 0 {
+        return Err(PyErr::fetch(object.py()));
+    }
+    // SAFETY: the object keeps the lists of the tensor.
+    unsafe { Memory::of(&tensor, false) }.map_err(|why| refused(op, operand, &why))
 }
 
 /// The memory that a library describes.
@@ -161,7 +206,7 @@ fn described(object: &Bound<'_, PyAny>, library: Library, op: &str, operand: &st
         .ok_or_else(|| refused(op, operand, "is of an unknown version of DLPack; expected 1.x"))?;
     // SAFETY: `owned` keeps the lists of the tensor.
     let memory = unsafe { Memory::of(&tensor, read_only) }.map_err(|why| refused(op, operand, &why))?;
-    Ok(Import { memory, library, owned: Some(owned) })
+    Ok(Import { memory, library, kept: Kept::Owned(owned) })
 }
 
 /// Calls `__dlpack__`: first as of DLPack 1.0, then as before.
@@ -187,7 +232,7 @@ pub(crate) struct Output {
 }
 
 enum Made {
-    Object(Py<PyAny>, #[allow(dead_code, reason = "keeps the memory")] Option<Owned>),
+    Object(Py<PyAny>, #[allow(dead_code, reason = "keeps the memory")] Kept),
     /// Of the library with this table: becomes an object when it is written.
     Managed(Owned, &'static Exchange),
 }
@@ -219,7 +264,7 @@ impl Output {
         }
         let tensor = Tensor::empty(place, dtype, shape)?;
         let memory = tensor.memory;
-        Ok(Output { memory, result: Made::Object(Py::new(py, tensor)?.into_any(), None) })
+        Ok(Output { memory, result: Made::Object(Py::new(py, tensor)?.into_any(), Kept::Given) })
     }
 
     /// The object, when everything is written.
@@ -256,8 +301,8 @@ fn numpy(py: Python<'_>, dtype: DType, shape: &Shape) -> PyResult<Output> {
         _ => intern!(py, "u1"),
     };
     let array = empty.bind(py).call1((PyTuple::new(py, shape.dims())?, name))?;
-    let Import { memory, owned, .. } = described(&array, Library::NumPy, "numpy.empty", "result")?;
-    Ok(Output { memory, result: Made::Object(array.unbind(), owned) })
+    let Import { memory, kept, .. } = described(&array, Library::NumPy, "numpy.empty", "result")?;
+    Ok(Output { memory, result: Made::Object(array.unbind(), kept) })
 }
 
 fn torch(py: Python<'_>, place: Place, dtype: DType, shape: &Shape) -> PyResult<Output> {
@@ -281,8 +326,8 @@ fn torch(py: Python<'_>, place: Place, dtype: DType, shape: &Shape) -> PyResult<
         words.set_item("device", format!("cuda:{id}"))?;
     }
     let tensor = torch.call_method("empty", (PyTuple::new(py, shape.dims())?,), Some(&words))?;
-    let Import { memory, owned, .. } = described(&tensor, Library::Torch(None), "torch.empty", "result")?;
-    Ok(Output { memory, result: Made::Object(tensor.unbind(), owned) })
+    let Import { memory, kept, .. } = described(&tensor, Library::Torch(None), "torch.empty", "result")?;
+    Ok(Output { memory, result: Made::Object(tensor.unbind(), kept) })
 }
 
 /// Memory from a library's own allocator.
@@ -294,13 +339,11 @@ fn allocated(exchange: &'static Exchange, place: Place, dtype: DType, shape: &Sh
     }
     let mut dims: Vec<i64> = shape.dims().iter().map(|extent| *extent as i64).collect();
     let mut prototype = dlpack::Tensor {
-        data: null_mut(),
         device: device_of(place),
         rank: dims.len() as i32,
         dtype: type_of(dtype),
         shape: dims.as_mut_ptr(),
-        strides: null_mut(),
-        offset: 0,
+        ..dlpack::Tensor::NONE
     };
     let (mut managed, mut wrong) = (null_mut(), false);
     let allocate = exchange.allocate.ok_or_else(|| PyValueError::new_err("a library has no allocator"))?;

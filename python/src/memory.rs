@@ -3,7 +3,7 @@ use crate::device;
 use crate::dlpack;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use rocm_ops::backend::Space;
+use rocm_ops::backend::{Packing, Space};
 use rocm_ops::rocm::hip::DeviceMemory;
 use rocm_ops::rocm::{HipBuffer, HipSpace};
 use rocm_ops::{AnyMut, AnyRef, DType, EitherHost, Host, Layout, MAX_RANK, Result, Rocm};
@@ -24,6 +24,8 @@ pub(crate) struct Memory {
     pub(crate) dtype: DType,
     pub(crate) layout: Layout,
     pub(crate) read_only: bool,
+    /// The order of the elements, if they are packed; they are then in the memory of the host, and never written.
+    pub(crate) packing: Option<&'static Packing>,
 }
 
 impl Memory {
@@ -76,14 +78,14 @@ impl Memory {
         if extent.is_empty() {
             // No element is read, so any aligned address will do.
             let layout = Layout::contiguous(layout.dims()).map_err(|error| error.to_string())?;
-            return Ok(Memory { address: 256, bytes: 0, place, dtype, layout, read_only });
+            return Ok(Memory { address: 256, bytes: 0, place, dtype, layout, read_only, packing: None });
         }
         let (size, lowest) = (dtype.size(), address - below * dtype.size());
         if lowest % dtype.align() != 0 {
             return Err(format!("is at address {lowest:#x}, which is not a multiple of {}", dtype.align()));
         }
         let bytes = extent.end * size;
-        Ok(Memory { address: lowest, bytes, place, dtype, layout, read_only })
+        Ok(Memory { address: lowest, bytes, place, dtype, layout, read_only, packing: None })
     }
 
     /// The same memory as elements of a type that has as many bytes in a row.
@@ -186,7 +188,11 @@ impl Lends for EitherHost {
     fn view<'h>(held: &'h Bytes, memory: &Memory) -> Result<AnyRef<'h, Host>> {
         let at = std::ptr::with_exposed_provenance(held.address);
         // SAFETY: `hold` was called with memory that lives as long as `held`, and that nobody writes meanwhile.
-        AnyRef::new(unsafe { std::slice::from_raw_parts(at, held.len) }, memory.dtype, memory.layout)
+        let bytes = unsafe { std::slice::from_raw_parts(at, held.len) };
+        match memory.packing {
+            Some(packing) => AnyRef::packed(bytes, memory.dtype, memory.layout.shape(), packing),
+            None => AnyRef::new(bytes, memory.dtype, memory.layout),
+        }
     }
     fn view_mut<'h>(held: &'h mut Bytes, memory: &Memory) -> Result<AnyMut<'h, Host>> {
         let at = std::ptr::with_exposed_provenance_mut(held.address);
@@ -201,7 +207,7 @@ const ALIGNED: usize = 256;
 /// Memory from an aligned address on, and the offset of the tensor's in elements.
 fn aligned(memory: &Memory) -> (usize, usize) {
     let gap = memory.address % ALIGNED;
-    if gap % memory.dtype.size() == 0 { (gap, gap / memory.dtype.size()) } else { (0, 0) }
+    if gap.is_multiple_of(memory.dtype.size()) { (gap, gap / memory.dtype.size()) } else { (0, 0) }
 }
 
 fn moved(memory: &Memory) -> Result<Layout> {

@@ -230,14 +230,14 @@ fn generate_options(
     stop: Option<&Bound<'_, PyAny>>,
     given: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<GenerateOptions> {
-    let mut options = GenerateOptions::default();
-    options.stop = match stop {
+    let stop = match stop {
         None => Vec::new(),
         Some(stop) => match stop.cast::<PyString>() {
             Ok(one) => vec![one.to_str()?.to_owned()],
             Err(_) => stop.extract()?,
         },
     };
+    let mut options = GenerateOptions { stop, ..GenerateOptions::default() };
     for (name, value) in given.iter().flat_map(|given| given.iter()) {
         let name: String = name.extract()?;
         match name.as_str() {

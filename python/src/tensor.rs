@@ -7,11 +7,11 @@ use crate::memory::{Memory, Place, device_of, settle, type_of};
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use rocm_ops::backend::Space;
+use rocm_ops::backend::{Packing, Space};
 use rocm_ops::ops::registry;
 use rocm_ops::rocm::hip::Purpose;
 use rocm_ops::rocm::{HipBuffer, HipSpace};
-use rocm_ops::{Backend, DType, Host, HostBuffer, Layout, Rocm, Shape};
+use rocm_ops::{AnyTensor, Backend, DType, Host, HostBuffer, Layout, Rocm, Shape};
 use std::sync::Arc;
 
 /// What keeps a tensor's memory. It is not used otherwise: the tensor knows the address.
@@ -59,7 +59,8 @@ impl Tensor {
             }
         };
         let address = if bytes == 0 { 256 } else { address };
-        let memory = Memory { address, bytes, place, dtype, layout: Layout::of(*shape), read_only: false };
+        let layout = Layout::of(*shape);
+        let memory = Memory { address, bytes, place, dtype, layout, read_only: false, packing: None };
         Ok(Tensor { memory, owner: Arc::new(owner) })
     }
 
@@ -69,9 +70,29 @@ impl Tensor {
         let mut buffer = Host::into_bytes(HostBuffer::from(values));
         let (address, bytes) =
             (buffer.as_mut_slice().as_mut_ptr().expose_provenance(), buffer.as_slice().len());
-        let memory =
-            Memory { address, bytes, place: Place::Host, dtype: DType::F32, layout, read_only: false };
-        Ok(Tensor { memory, owner: Arc::new(Owner::Host(buffer)) })
+        Ok(Tensor::of_host(address, bytes, DType::F32, layout, None, Owner::Host(buffer)))
+    }
+
+    /// A packed weight; `None` if it is not packed.
+    pub(crate) fn of_packed(weight: AnyTensor<Host>) -> Option<Self> {
+        let (packing, dtype, layout) = (weight.packing()?, weight.dtype(), *weight.layout());
+        let (len, mut buffer) = (weight.bytes(), weight.into_buffer());
+        let address = buffer.as_mut_slice().as_mut_ptr().expose_provenance();
+        Some(Tensor::of_host(address, len, dtype, layout, Some(packing), Owner::Host(buffer)))
+    }
+
+    /// Memory of the host. Packed memory is read-only.
+    fn of_host(
+        address: usize,
+        bytes: usize,
+        dtype: DType,
+        layout: Layout,
+        packing: Option<&'static Packing>,
+        owner: Owner,
+    ) -> Self {
+        let (place, read_only) = (Place::Host, packing.is_some());
+        let memory = Memory { address, bytes, place, dtype, layout, read_only, packing };
+        Tensor { memory, owner: Arc::new(owner) }
     }
 
     /// Memory that others may also read, such as a file's.
@@ -88,8 +109,8 @@ impl Tensor {
                 "a file's tensor of {dtype} is cut off or misaligned"
             )));
         }
-        let memory = Memory { address, bytes: len, place: Place::Host, dtype, layout, read_only: true };
-        Ok(Tensor { memory, owner: Arc::new(Owner::Shared(bytes)) })
+        let tensor = Tensor::of_host(address, len, dtype, layout, None, Owner::Shared(bytes));
+        Ok(Tensor { memory: Memory { read_only: true, ..tensor.memory }, ..tensor })
     }
 
     /// Memory of another library, which `owned` keeps.
@@ -102,9 +123,12 @@ impl Tensor {
         Tensor { memory, owner: self.owner.clone() }
     }
 
-    /// The extents and strides as others see them: blocks are bytes.
+    /// The extents and strides as others see them: blocks are bytes, and a packed tensor has one axis of them.
     fn described(&self) -> PyResult<(Vec<i64>, Vec<i64>)> {
-        let Memory { layout, dtype, .. } = &self.memory;
+        let Memory { layout, dtype, packing, bytes, .. } = &self.memory;
+        if packing.is_some() {
+            return Ok((vec![*bytes as i64], vec![1]));
+        }
         let mut dims: Vec<i64> = layout.dims().iter().map(|extent| *extent as i64).collect();
         let mut strides: Vec<i64> = layout.strides().iter().map(|stride| *stride as i64).collect();
         if dtype.is_block() {
@@ -122,8 +146,10 @@ impl Tensor {
 
     fn copied(&self, py: Python<'_>, place: Place) -> PyResult<Self> {
         let memory = self.memory;
-        if !memory.layout.is_contiguous() {
-            return Err(PyValueError::new_err("only contiguous tensors are copied between devices"));
+        if !memory.layout.is_contiguous() || memory.packing.is_some() {
+            return Err(PyValueError::new_err(
+                "only contiguous tensors that are not packed are copied between devices",
+            ));
         }
         let shape = memory.layout.shape();
         let to = Tensor::empty(place, memory.dtype, &shape)?;
@@ -213,6 +239,25 @@ impl Tensor {
     fn read_only(&self) -> bool {
         self.memory.read_only
     }
+    /// Whether it is a weight in the order of ``pack_weight``. Other libraries see one axis of bytes.
+    #[getter]
+    fn packed(&self) -> bool {
+        self.memory.packing.is_some()
+    }
+    /// A copy of a packed weight in the usual order; any other tensor itself.
+    fn unpacked(slf: &Bound<'_, Self>) -> PyResult<Py<Self>> {
+        let Memory { address, bytes, dtype, layout, packing, .. } = slf.get().memory;
+        let Some(packing) = packing else { return Ok(slf.clone().unbind()) };
+        let plain = Tensor::empty(Place::Host, dtype, &layout.shape())?;
+        let from = std::ptr::with_exposed_provenance::<u8>(address);
+        let to = std::ptr::with_exposed_provenance_mut::<u8>(plain.memory.address);
+        // SAFETY: the owner of the tensor keeps the memory, and other threads must not write it meanwhile, as with operands of ops.
+        let from = unsafe { std::slice::from_raw_parts(from, bytes) };
+        // SAFETY: the tensor is new, so nobody else uses its memory.
+        let to = unsafe { std::slice::from_raw_parts_mut(to, plain.memory.bytes) };
+        slf.py().detach(|| packing.unpack(dtype, layout.dims(), from, to)).map_err(errors::op)?;
+        Py::new(slf.py(), plain)
+    }
     /// The address of the first element.
     #[getter]
     fn data_ptr(&self) -> usize {
@@ -242,7 +287,9 @@ impl Tensor {
     ) -> PyResult<Py<PyAny>> {
         // The consumer's stream need not wait, because the work is done when this returns.
         let _ = stream;
-        let Memory { address, place, dtype, layout, read_only, .. } = self.memory;
+        let Memory { address, place, dtype, layout, packing, .. } = self.memory;
+        // Whatever is written to packed bytes, they are a weight.
+        let read_only = self.memory.read_only && packing.is_none();
         let device = device_of(place);
         if dl_device.is_some_and(|wanted| wanted != (device.kind, device.id)) || copy == Some(true) {
             return Err(PyBufferError::new_err("a copy was asked for; use Tensor.to, or copy the result"));
@@ -253,11 +300,8 @@ impl Tensor {
         let tensor = dlpack::Tensor {
             data,
             device,
-            rank: 0,
-            dtype: type_of(dtype),
-            shape: std::ptr::null_mut(),
-            strides: std::ptr::null_mut(),
-            offset: 0,
+            dtype: type_of(if packing.is_some() { DType::U8 } else { dtype }),
+            ..dlpack::Tensor::NONE
         };
         let owner = self.owner.clone();
         let owned = if max_version.is_some_and(|version| version.0 >= dlpack::VERSION.major) {

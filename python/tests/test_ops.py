@@ -459,3 +459,31 @@ def test_blocks(format):
     ids = np.array([5, 0], np.int32)
     assert np.array_equal(rocm_ops.qembedding(q, ids).numpy(), rows[ids])
     assert rocm_ops.qembedding(q, ids, dtype="f64").dtype == "f64"
+
+
+@pytest.mark.parametrize("format", ["f32", "q8_0"])
+def test_packed_weights(format):
+    rng = np.random.default_rng(0)
+    matrix, x = rng.standard_normal((48, 256)).astype(np.float32), rng.standard_normal((3, 256)).astype(np.float32)
+    weight, op = (matrix, "linear") if format == "f32" else (rocm_ops.quantize(matrix, to=format), "qlinear")
+    packed = rocm_ops.pack_weight(weight)
+    assert packed.packed and packed.shape == tuple(weight.shape) and packed.dtype == format
+    assert np.allclose(rocm_ops.call(op, (x, packed)), rocm_ops.call(op, (x, weight)), rtol=1e-5, atol=1e-4)
+    plain = rocm_ops.from_dlpack(weight).numpy()
+    assert np.array_equal(packed.unpacked().numpy(), plain)
+    # Others see its bytes, of which the tensor can be made again.
+    again = rocm_ops._native.packed(packed.numpy(), format, packed.shape)
+    assert again.data_ptr == packed.data_ptr and np.array_equal(again.unpacked().numpy(), plain)
+    for wrong in [packed.numpy()[1:], packed.numpy()[::-1]]:
+        with pytest.raises(ValueError, match="is no packed weight"):
+            rocm_ops._native.packed(wrong, format, packed.shape)
+    # Only these ops know the order.
+    with pytest.raises(rocm_ops.Unsupported, match="packed"):
+        rocm_ops.call(op, (x.astype(np.float64), packed))
+    with pytest.raises(ValueError, match="read-only"):
+        rocm_ops.fill(packed, value=0.0)
+    assert rocm_ops.pack_weight(packed) is packed
+    small = np.ones((2, 32), np.float32)
+    assert rocm_ops.pack_weight(small) is small
+    with pytest.raises(ValueError, match="must be contiguous"):
+        rocm_ops.pack_weight(matrix.T)

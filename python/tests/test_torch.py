@@ -1,5 +1,8 @@
 """PyTorch: plain functions, custom ops, compilation, modules. Skipped without PyTorch."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import rocm_ops
@@ -62,6 +65,16 @@ def test_custom_ops_pass_opcheck(name):
     torch.library.opcheck(function, tuple(operands), custom(op, options))
 
 
+@pytest.mark.parametrize("name", ["attention", "attention_varlen", "attention_paged"])
+def test_custom_ops_return_lse(name):
+    operands, options = sample_case(name, 3)
+    with_lse = getattr(torch.ops.rocm_ops, f"{name}_lse").default
+    torch.library.opcheck(with_lse, tuple(operands), custom(test_ops.OPS[name], options))
+    got = with_lse(*operands, **custom(test_ops.OPS[name], options))
+    want = rocm_ops.call(name, tuple(operands), options, None, ["lse"])
+    assert len(got) == 2 and all(torch.equal(one, other) for one, other in zip(got, want, strict=True))
+
+
 def test_bfloat16():
     x = torch.randn(4, 64).bfloat16()
     got = rocm_ops.rms_norm(x, torch.ones(64).bfloat16(), eps=1e-5)
@@ -122,13 +135,41 @@ def test_quant_linear(dtype):
     got, want = module(x.to(dtype)), plain(x)
     assert got.dtype == dtype and got.shape == want.shape
     assert torch.allclose(got.float(), want, rtol=5e-2, atol=5e-2)
-    other = ours.QuantLinear(torch.zeros_like(module.weight), "q8_0", torch.zeros(12))
+    other = ours.QuantLinear(torch.zeros_like(module.rows()), "q8_0", torch.zeros(12))
     other.load_state_dict(module.state_dict())
     assert torch.equal(other(x), module(x))
     compiled = torch.compile(module, fullgraph=True, backend="aot_eager")
     assert torch.equal(compiled(x), module(x))
     with pytest.raises(ValueError, match="expected uint8 rows of blocks of 34 bytes"):
         ours.QuantLinear(torch.zeros(3, 35, dtype=torch.uint8), "q8_0")
+
+
+def test_quant_linear_keeps_its_weight_packed():
+    plain = torch.nn.Linear(256, 48)
+    rows, x = ours.quantize(plain.weight, "q8_0"), torch.randn(3, 256)
+    module = ours.QuantLinear(rows.clone(), "q8_0", plain.bias.detach())
+    assert module.weight.dim() == 1, "it is large enough to be packed"
+    want = torch.ops.rocm_ops.qlinear(x, rows, plain.bias.detach(), format="q8_0")
+    arguments = {"format": "q8_0", "out_features": 48, "in_features": 256}
+    torch.library.opcheck(torch.ops.rocm_ops.qlinear_packed.default, (x, module.weight, module.bias), arguments)
+
+    def same(module):
+        assert torch.equal(module.rows(), rows)
+        assert torch.allclose(module(x), want, rtol=1e-5, atol=1e-5)
+        assert torch.allclose(module(x.double()).float(), want, rtol=5e-2, atol=5e-2)
+
+    same(module)
+    same(copy.deepcopy(module))
+    same(pickle.loads(pickle.dumps(module)))
+    same(torch.nn.Sequential(module).cpu()[0])
+    assert torch.equal(pickle.loads(pickle.dumps(module.state_dict()))["weight"], rows)
+    other = ours.QuantLinear(torch.zeros_like(rows), "q8_0", torch.zeros(48))
+    assert not torch.equal(other(x), want)
+    other.load_state_dict(module.state_dict())
+    same(other)
+    assert torch.equal(torch.compile(module, fullgraph=True, backend="aot_eager")(x), module(x))
+    with pytest.raises(ValueError, match="got 48x256|expected|256"):
+        module(torch.randn(3, 128))
 
 
 def test_load_gguf(llama):

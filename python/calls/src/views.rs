@@ -215,7 +215,7 @@ fn runs_in(about: &About, types: &[(&'static str, DType)], wanted: Option<DType>
     let reads = || about.operands.iter().filter(|operand| operand.slot.role != Role::Out);
     let running = reads().find(|operand| operand.kind == Kind::Runs);
     // Ops that move elements have no such operand; what they move comes last.
-    let moved = reads().filter(|operand| operand.kind == Kind::Any).next_back();
+    let moved = reads().rfind(|operand| operand.kind == Kind::Any);
     let operand = match (running, about.output_type) {
         (None, Some(("dtype", _))) => {
             return wanted.ok_or_else(|| Fault::Wrong("no element type".to_owned()));
