@@ -13,6 +13,8 @@ import textwrap
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+# The package in this folder has no extension.
+sys.path = [entry for entry in sys.path if Path(entry or ".").resolve() != HERE]
 RUST = HERE.parent / "crates/ops-core/src/ops"
 TARGET = HERE / "rocm_ops/_ops.py"
 

@@ -8,7 +8,7 @@ import rocm_ops
 
 
 def test_other_threads_run_meanwhile():
-    a = np.random.default_rng(0).standard_normal((1200, 1200)).astype(np.float32)
+    a = np.random.default_rng(0).standard_normal((500, 500)).astype(np.float32)
     stop, ticks = threading.Event(), []
 
     def count():

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the Python wheel, installs it in an empty environment and tests it there. Needs no ROCm, no GPU and no PyTorch.
+# Lints and tests the Python package's crates, builds the wheel, installs it in an empty environment and tests it there. Needs no ROCm, no
+# GPU and no PyTorch.
 #
 # Usage: tools/ci/python.sh [--release | --portable] [--torch PYTHON] [PYTEST OPTIONS]
 #          builds the wheel in target/python and tests it. With --release, it is optimised and has the command; with --portable, it is also for
@@ -26,7 +27,7 @@ done
 
 work=$PWD/target/python
 tools=$work/tools
-export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$work/build} CARGO_INCREMENTAL=0
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}/python-build CARGO_INCREMENTAL=0
 mkdir -p "$work"
 if [ ! -x "$tools/bin/maturin" ]; then
     python3 -m venv "$tools"
@@ -49,7 +50,12 @@ elif [ -n "$release" ]; then
     maturin build --release --compatibility linux "${options[@]}"
 else
     # The same code, less optimised where that only costs the build, and without the command, which has tests of its own.
-    maturin build --profile ci --compatibility linux --no-default-features --features pyo3/abi3-py310 "${options[@]}"
+    features=(--no-default-features --features pyo3/abi3-py310)
+    maturin build --profile ci --compatibility linux "${features[@]}" "${options[@]}"
+    checked=(--quiet --manifest-path python/Cargo.toml --workspace --profile ci --locked "${features[@]}")
+    cargo fmt --manifest-path python/Cargo.toml -p rocm-ops-python -p rocm-ops-calls -p rocm-ops-models-by-name --check
+    cargo clippy --all-targets "${checked[@]}" -- -D warnings
+    cargo test "${checked[@]}"
 fi
 wheel=$(echo "$work"/wheels/rocm_ops-*.whl)
 bytes=$(stat -c %s "$wheel")
@@ -71,5 +77,7 @@ else
     python3 -m venv "$venv"
 fi
 "$venv/bin/pip" -q install "$wheel" "pytest==9.2.0" "hypothesis==6.170.17" $([ -n "$torch" ] || echo "numpy==2.4.6")
-cd python
-"$venv/bin/python" -m pytest -q -p no:cacheprovider "$@"
+tests=$PWD/python/tests
+# In another folder than python, where Python would find the package without its extension.
+cd "$work"
+"$venv/bin/python" -m pytest -q -p no:cacheprovider "$tests" "$@"

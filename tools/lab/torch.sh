@@ -8,7 +8,7 @@ python=${1:?tools/lab/torch.sh: the path of a Python with PyTorch is missing}
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 tools/ci/python.sh --release --torch "$python" > "$log" 2>&1 || { cat "$log" >&2; exit 1; }
-export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target/python/build}
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}/python-build
 rust=$(cargo run --quiet --release --manifest-path python/Cargo.toml --example call)
 inside=target/python/venv/bin/python
 cat <<PAGE

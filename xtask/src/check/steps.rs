@@ -186,6 +186,8 @@ pub(super) const STEPS: &[Step] = &[
     Step { subject: UNSAFE, slow: true, ..beside("sanitizer", 600, &["tools/ci/sanitizer.sh"]) },
     // Takes 330 s of processor time, most of it to build candle, in a target folder of its own.
     Step { slow: true, ..beside("candle", 450, &["tools/ci/candle.sh"]) },
+    // Also has a target folder of its own. Installs pytest, NumPy and maturin from PyPI.
+    Step { slow: true, ..beside("python", 600, &["tools/ci/python.sh"]) },
     Step { slow: true, ..beside("fuzz", 120, &["fuzz/run.sh", "gguf", "10"]) },
     Step { slow: true, ..beside("fuzz traces", 60, &["fuzz/run.sh", "optrace", "10"]) },
     // The documentation promises a bound on the overhead of a call.
