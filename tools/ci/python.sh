@@ -38,8 +38,8 @@ PATH=$tools/bin:$PATH
 # What the package has besides its code: the models of this repository, licences, and the list of crates inside.
 mkdir -p python/rocm_ops/models
 cp models/tiny-llama-kjv-*.gguf python/rocm_ops/models/
-cp LICENSE-APACHE LICENSE-MIT python/
-tools/ci/third-party.sh python/Cargo.toml > python/THIRD-PARTY.txt
+cp LICENSE-APACHE LICENSE-MIT python/licenses/
+tools/ci/third-party.sh python/Cargo.toml > python/licenses/THIRD-PARTY.txt
 
 rm -rf "$work/wheels"
 options=(--manifest-path python/Cargo.toml --out "$work/wheels" --locked)
@@ -62,7 +62,7 @@ bytes=$(stat -c %s "$wheel")
 [ "$bytes" -le $((MIB << 20)) ] || fail "$wheel has $bytes bytes; the limit is $MIB MiB"
 listed=$(python3 -m zipfile -l "$wheel")
 for file in $FILES; do
-    grep -q "dist-info/licenses/$file" <<< "$listed" || fail "$wheel lacks $file"
+    grep -q "dist-info/licenses/licenses/$file" <<< "$listed" || fail "$wheel lacks $file"
 done
 grep -q "py.typed" <<< "$listed" || fail "$wheel lacks py.typed"
 echo "$wheel: $((bytes >> 10)) KiB of $((MIB << 10))"
