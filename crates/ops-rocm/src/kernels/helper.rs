@@ -54,6 +54,7 @@ fn in_program() -> bool {
     false
 }
 
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "helpers are for Linux"))]
 fn serve(requests: &mut dyn BufRead, answers: &mut dyn Write) -> io::Result<()> {
     let mut compiler = None;
     for request in requests.lines() {

@@ -9,7 +9,9 @@ use std::ops::Range;
 
 use super::activations::Activations;
 use super::blocks::{BLOCK, TILE_ROWS};
-use super::formats::{Format, TileFormat};
+use super::formats::Format;
+#[cfg(target_arch = "x86_64")]
+use super::formats::TileFormat;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::tiles::Tiles;
 use crate::error::{Error, same_len};

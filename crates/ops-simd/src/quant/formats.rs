@@ -236,6 +236,7 @@ pub(super) trait Marker<F> {
     /// A block.
     type Block: AsRef<[u8]> + Copy;
     /// A block of zeros.
+    #[allow(dead_code, reason = "only kernels for x86 use it")]
     const ZEROS: Self::Block;
     /// Bytes of a block.
     const BYTES: usize = size_of::<Self::Block>();
