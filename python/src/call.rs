@@ -79,16 +79,15 @@ fn inputs(
     given: &Bound<'_, PyTuple>,
 ) -> PyResult<Vec<(&'static OperandSlot, Import)>> {
     let name = about.entry.name;
-    let slots: Vec<_> =
-        about.operands.iter().map(|operand| operand.slot).filter(|slot| slot.role != Role::Out).collect();
-    if given.len() > slots.len() {
-        let (got, want) = (given.len(), slots.len());
+    let slots = about.operands.iter().map(|operand| operand.slot).filter(|slot| slot.role != Role::Out);
+    let (got, want) = (given.len(), slots.clone().count());
+    if got > want {
         return Err(PyTypeError::new_err(format!(
             "{name}: {got} operands were given, expected at most {want}"
         )));
     }
-    let mut inputs = Vec::with_capacity(slots.len());
-    for (slot, object) in slots.into_iter().zip(given.iter()) {
+    let mut inputs = Vec::with_capacity(got);
+    for (slot, object) in slots.zip(given.iter()) {
         if !object.is_none() {
             inputs.push((slot, import(&object, slot.role == Role::InOut, For::Call, name, slot.name)?));
         }
@@ -101,18 +100,17 @@ type Given<'py> = Vec<(&'static OperandSlot, Bound<'py, PyAny>, Import)>;
 fn outputs<'py>(about: &'static About, out: Option<&Bound<'py, PyAny>>) -> PyResult<Given<'py>> {
     let Some(out) = out else { return Ok(Vec::new()) };
     let name = about.entry.name;
-    let slots: Vec<_> =
-        about.operands.iter().map(|operand| operand.slot).filter(|slot| slot.role == Role::Out).collect();
+    let slots = about.operands.iter().map(|operand| operand.slot).filter(|slot| slot.role == Role::Out);
     let objects: Vec<Bound<'py, PyAny>> = match out.cast::<PyTuple>() {
         Ok(several) => several.iter().collect(),
         Err(_) => vec![out.clone()],
     };
-    if objects.len() > slots.len() {
-        let (got, want) = (objects.len(), slots.len());
+    let (got, want) = (objects.len(), slots.clone().count());
+    if got > want {
         return Err(PyTypeError::new_err(format!("{name}: out has {got} tensors, expected at most {want}")));
     }
-    let mut given = Vec::with_capacity(objects.len());
-    for (slot, object) in slots.into_iter().zip(objects) {
+    let mut given = Vec::with_capacity(got);
+    for (slot, object) in slots.zip(objects) {
         if !object.is_none() {
             let import = import(&object, true, For::Call, name, slot.name)?;
             given.push((slot, object, import));
@@ -212,10 +210,11 @@ fn compute<B: Makes + Lends>(
     arguments: Arguments<'_, '_>,
 ) -> PyResult<Py<PyAny>> {
     let Arguments { name, about, inputs, given, wanted, values } = arguments;
-    let mut types: Vec<(&'static str, DType)> =
-        inputs.iter().map(|(slot, import)| (slot.name, import.memory.dtype)).collect();
+    // Large enough for all operands, here and below: a small call takes no longer than a few allocations.
+    let mut types: Vec<(&'static str, DType)> = Vec::with_capacity(about.operands.len());
+    types.extend(inputs.iter().map(|(slot, import)| (slot.name, import.memory.dtype)));
     types.extend(given.iter().map(|(slot, _, import)| (slot.name, import.memory.dtype)));
-    let call = Call::<B>::new(name, &types, values).map_err(errors::fault)?;
+    let call = Call::<B>::new(name, types, values).map_err(errors::fault)?;
 
     let hold = |slot: &OperandSlot, memory: Memory| Used::<B> {
         slot: slot.name,
@@ -226,7 +225,8 @@ fn compute<B: Makes + Lends>(
         // interpreter. What is written shares no memory with other operands, which is checked before the call.
         held: unsafe { backend.hold(&memory) },
     };
-    let mut used: Vec<Used<B>> = inputs.iter().map(|(slot, import)| hold(slot, import.memory)).collect();
+    let mut used: Vec<Used<B>> = Vec::with_capacity(about.operands.len());
+    used.extend(inputs.iter().map(|(slot, import)| hold(slot, import.memory)));
     used.extend(given.iter().map(|(slot, _, import)| hold(slot, import.memory)));
 
     // What the call allocates below overlaps with nothing.
@@ -330,7 +330,7 @@ pub(crate) fn infer<'py>(
     }
     let types: Vec<_> = outlines.iter().map(|(slot, dtype, _)| (slot.name, *dtype)).collect();
     let values = options.map(values).transpose()?.unwrap_or_default();
-    let call = Call::<EitherHost>::new(name, &types, values).map_err(errors::fault)?;
+    let call = Call::<EitherHost>::new(name, types, values).map_err(errors::fault)?;
     let shapes = call.infer_outlines(device::cpu(), &outlines).map_err(errors::op)?;
     let outputs = call.slots().iter().filter(|slot| slot.role == Role::Out).zip(shapes);
     let chosen = outputs.filter(|(slot, _)| !slot.optional || wanted.iter().any(|name| name == slot.name));

@@ -11,6 +11,8 @@ tools/ci/python.sh --release --torch "$python" > "$log" 2>&1 || { cat "$log" >&2
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}/python-build
 rust=$(cargo run --quiet --release --manifest-path python/Cargo.toml --example call)
 inside=target/python/venv/bin/python
+# Isolated: next to the script is the package without its extension.
+costs=$("$inside" -I python/speed.py "$rust")
 cat <<PAGE
 # The Python package with PyTorch
 
@@ -26,5 +28,5 @@ Every op on floats: the plain function on tensors of PyTorch against the referen
 
 What a small call costs, in the fastest of 100 rounds of 1000 calls:
 
-$("$inside" python/speed.py "$rust")
+$costs
 PAGE

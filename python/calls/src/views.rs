@@ -24,15 +24,14 @@ impl<B: Makes> Call<B> {
     /// There is no such op, an option is unknown or of the wrong kind, or an operand has a type that the op does not take.
     pub fn new(
         name: &str,
-        types: &[(&'static str, DType)],
+        mut types: Vec<(&'static str, DType)>,
         mut values: Vec<(String, Value)>,
     ) -> Result<Self, Fault> {
         let about = known(name)?;
         let wanted =
             about.output_type.map(|(option, default)| output_type(name, option, default, &mut values));
         let wanted = wanted.transpose()?;
-        let runs_in = runs_in(about, types, wanted)?;
-        let mut types = types.to_vec();
+        let runs_in = runs_in(about, &types, wanted)?;
         if let Some(wanted) = wanted {
             let outputs = about.operands.iter().filter(|operand| operand.slot.role == Role::Out);
             types.extend(outputs.map(|operand| (operand.slot.name, wanted)));
@@ -109,11 +108,12 @@ impl<B: Makes> Call<B> {
         // Memory for outputs that are not there yet: of no elements, in their types.
         let absent =
             |slot: &&OperandSlot| slot.role == Role::Out && views.iter().all(|(name, _)| *name != slot.name);
-        let slots: Vec<&'static OperandSlot> = self.slots().iter().filter(absent).collect();
-        let mut memory = slots.iter().map(|_| backend.alloc::<u8>(0)).collect::<Result<Vec<_>>>()?;
+        let absent = self.slots().iter().filter(absent);
+        let mut memory =
+            absent.map(|slot| Ok((slot, backend.alloc::<u8>(0)?))).collect::<Result<Vec<_>>>()?;
         let empty = Layout::contiguous([0])?;
         let mut all: Views<'_, B::Space> = Vec::with_capacity(self.slots().len());
-        for (slot, buffer) in slots.iter().zip(&mut memory) {
+        for (slot, buffer) in &mut memory {
             let y = AnyMut::new(<B::Space as Space>::borrow_mut(buffer), self.dtype_of(slot), empty)?;
             all.push((slot.name, Borrowed::Write(y)));
         }
