@@ -1,4 +1,5 @@
-// One step of a weight for one row of x, 32 values, as its bytes lie in memory: lanes that are side by side read bytes that are side by side.
+// Decodes a quantized weight for products with a single row of x. A step is 32 values, in the order in which their bytes lie in memory, so
+// that adjacent lanes read adjacent bytes.
 #pragma once
 #include "ops_blocks.h"
 #include "ops_bytes.h"
@@ -8,10 +9,10 @@ namespace ops {
 
 // ---- bytes at any address -----------------------------------------------------------------
 
-// HEAD bytes, of which at most two, and WORDS words after them. `load` only reads memory, so that other loads can follow it.
+// HEAD bytes (at most 2), followed by WORDS words. `load` only reads memory, so that other loads can follow it.
 template <u32 HEAD, u32 WORDS> struct Chunk {
 #if defined(OPS_CUDA)
-    // The packs of 16 bytes that hold them: loads of four bytes, each at an address of its own, would keep the cache busy for longer.
+    // The aligned packs of 16 bytes that cover them. Separate loads of 4 bytes would need more accesses to the cache.
     static constexpr u32 PACKS = (HEAD + 4 * WORDS + 2 * PACK_BYTES - 2) / PACK_BYTES;
     Pack<u32, 4> pack[PACKS];
     u32 before;
@@ -20,7 +21,7 @@ template <u32 HEAD, u32 WORDS> struct Chunk {
         const u32* packs = reinterpret_cast<const u32*>(static_cast<const u8*>(from) - before);
         OPS_UNROLL
         for (u32 p = 0; p < PACKS; p++) {
-            // The last may begin behind the bytes.
+            // The last pack may start past the end of the data.
             if (p == 0 || p * PACK_BYTES < before + HEAD + 4 * WORDS) pack[p] = load_pack<4>(packs + 4 * p);
         }
     }
@@ -86,9 +87,10 @@ OPS_DEVICE f32 half_of(u32 word, u32 i) { return to_f32(f16{u16(word >> (16 * i)
 
 // ---- formats ----------------------------------------------------------------------------
 
-// A step has two halves of 16 values, APART values from each other, each with its own scale if GROUPS is 2. `load` reads memory; `codes`
-// computes, or `load` does. COLUMNS is the number of columns that a group of lanes computes together. With EARLY, the first tile is in flight
-// while x is rounded; where that takes many registers, it gains nothing.
+// A step has two halves of 16 values, APART values from each other, each with its own scale if GROUPS is 2. `load` reads memory. `codes`
+// decodes what it read, unless `load` has already done so. COLUMNS is the number of columns that a group of lanes computes together. If
+// EARLY, the first tile is loaded before x is rounded to 8 bits, so that the two overlap. This does not pay for formats that need many
+// registers.
 template <typename B> struct RowStep {
     static constexpr u32 APART = 16, GROUPS = Step<B>::GROUPS;
     // Two scales, or codes in two places, take the registers of two more columns.
@@ -276,14 +278,15 @@ struct RowBytes {
                 sum[h] = dot4(0x01010101u, half[h].v[i], sum[h]);
                 any |= half[h].v[i];
             }
-            // The infinity is in the other half.
+            // A group of 32 that holds an infinity has an infinite scale, and bytes of 0 except where the infinities are. A half without
+            // one must not compute 0 * infinity, which is NaN.
             if (any == 0 && scale[h] == infinity32()) scale[h] = 0;
         }
     }
 };
 
-// The product of a lane's bytes with a step of the weight. Codes keep their offset, which the sum of x takes away. Everything is exact
-// except scales, minima, and the sum of the halves.
+// The product of a lane's bytes with a step of the weight. The dot product starts at -OFFSET times the sum of x, which corrects for the
+// offset of codes. The integer part is exact. Only scaling, minima and adding the halves round.
 template <typename B> OPS_DEVICE f32 row_product(const RowStep<B>& w, const RowBytes& x, u32 step) {
     constexpr u32 GROUPS = RowStep<B>::GROUPS, WORDS = 8 / GROUPS;
     u32 words[8];

@@ -11,7 +11,8 @@
 //! use rocm_ops::prelude::*;
 //! use rocm_ops::HostGroup;
 //!
-//! /// Each rank has some columns of `x` and the rows of the weight that go with them; the sum is the whole product.
+//! /// `x · weightᵀ`. Each rank holds some columns of `x` and the same columns of `weight`; the sum over the ranks is
+//! /// the whole product.
 //! fn row_parallel<G: Group>(g: &G, x: &[f32], weight: &[f32]) -> Result<Vec<f32>>
 //! where
 //!     G::Backend: LinearOps<f32>,
@@ -38,9 +39,9 @@
 //!
 //! # Faults
 //!
-//! Every collective has a time limit. A rank that does not arrive, whose handle was dropped, or that calls another op or gives another size
-//! or type than the others ends the call on every rank in [`Error::Group`], which names the rank, the op and what to do. The group is then
-//! over: later calls return the same error. A call that is refused on its own rank, because of its shapes for example, ends in the usual
+//! Every collective has a time limit. The call fails with [`Error::Group`] if a rank does not arrive in time, drops its handle, or calls
+//! with another op, size, type or root than the others. The error names the rank and the op, and says what to do. The group cannot be used
+//! afterwards: later calls return the same error. A call that is refused on its own rank, because of its shapes for example, ends in the usual
 //! error on that rank only; the others wait for it until the limit.
 //!
 //! # Determinism

@@ -1,9 +1,9 @@
 //! Collectives between the devices of this process, through RCCL.
 //!
 //! The ranks agree on every call on the host before any of them enqueues it ([`Seat`](ops_core::group::Seat)): RCCL itself would hang, or read and write outside
-//! of buffers, if they did not. Then each enqueues it on its stream. A thread watches what is enqueued: if a collective does not end within
-//! the limit, or RCCL reports an error, it aborts the communicators, so that waits return, and they return the error. A thread that is
-//! inside of a call of RCCL cannot be reached in this way: it stays until RCCL returns.
+//! of buffers, if they did not. Then each enqueues it on its stream. A watcher thread checks the enqueued collectives. If one does not
+//! finish within the limit, or RCCL reports an error, the watcher aborts the communicators, so that waiting threads wake up and return the
+//! error. It cannot interrupt a thread that is inside an RCCL call: that thread stays there until RCCL returns.
 use crate::error::failed;
 use crate::hip::{Access, DeviceMemory, Purpose, Stream};
 use crate::{Error, HipRef, HipSpace, Result, Rocm};
@@ -25,8 +25,8 @@ mod watch;
 /// A call waits on the host until all ranks have made it, and then enqueues it. Sums of floats are RCCL's: their order depends on size and
 /// topology ([`Determinism::Run`]), and 16-bit sums are rounded at every step. If a queue of the group was built with
 /// [`determinism`](crate::RocmBuilder::determinism) of at least `Batch`, they are gathered and added in rank order by kernels of this
-/// project ([`Determinism::Exact`]), which moves as many times the bytes as there are ranks. So are maxima of floats, in which RCCL ignores
-/// NaN, and reductions of i16, which it does not have.
+/// project ([`Determinism::Exact`]); an all-reduce then moves up to `n` times the tensor to each of the `n` ranks. Maxima of floats, in which
+/// RCCL ignores NaN, and reductions of i16, which it does not have, are always computed in this way.
 ///
 /// ```no_run
 /// use rocm_ops::group::{Group, Reduction};

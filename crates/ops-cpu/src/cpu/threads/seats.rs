@@ -1,4 +1,5 @@
-//! Where helpers of a pool wait for the next job of a crew.
+//! Lets idle helpers wait briefly for the next job of a [`crew`](super::crew). A helper is a thread of a pool that works on a
+//! caller's job.
 //!
 //! A step of a small model makes hundreds of calls of some 30 µs, and a thread of the pool that has to be woken comes too late for many of
 //! them. So a helper does not go back to the pool at once: it watches its seat for [`WAIT`], and a caller puts the next job there.
@@ -26,7 +27,7 @@ const FILLED: u8 = 3;
 #[derive(Debug)]
 pub(super) struct Seats {
     seats: Box<[Seat]>,
-    /// Threads that wait. One fewer than the pool has may do so, because the caller of a job works, too.
+    /// Number of waiting threads. At most one fewer than the pool has, because the caller works on the job, too.
     waiting: AtomicUsize,
     /// Helpers that the pool has not started yet. Without a limit, they would queue up while all threads of the pool wait here.
     called: AtomicUsize,
@@ -53,8 +54,9 @@ impl Seats {
         self.seats.iter().filter(|seat| seat.give(job)).take(helpers).count()
     }
 
-    /// Counts a helper that the pool is asked for, which calls [`arrive`](Self::arrive) when it starts. False, and not counted, if as many
-    /// as the pool has threads have not started yet: the first of them to start takes the job.
+    /// Returns whether the caller should ask the pool for a helper for this job; the helper calls [`arrive`](Self::arrive) when
+    /// it starts. If as many helpers as the pool has threads have not started yet, returns false and leaves the job to the first
+    /// of them that starts.
     pub(super) fn try_call(&self, job: &Arc<Job>) -> bool {
         if self.count_call() {
             return true;
@@ -63,7 +65,7 @@ impl Seats {
         left.retain(|job| job.is_open());
         left.push(Arc::clone(job));
         drop(left);
-        // They may all have started before the job was there.
+        // All of them may have started before the job was pushed.
         self.count_call()
     }
 
@@ -90,7 +92,8 @@ impl Seats {
         self.left.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Called by thread `index` of the pool: takes part in jobs until none comes in time, or for [`MAX_AWAY`].
+    /// Called by thread `index` of the pool: helps with jobs until none arrives within [`WAIT`], or until [`MAX_AWAY`] has passed
+    /// when a job ends.
     pub(super) fn wait(&self, index: usize) {
         let Some(seat) = self.seats.get(index) else { return };
         let since = Instant::now();
