@@ -5,6 +5,7 @@ mod path;
 mod ratios;
 mod roofline;
 mod rows;
+mod sizes;
 mod svg;
 mod table;
 
@@ -29,6 +30,7 @@ fn figures() -> Result<Vec<(PathBuf, String)>, String> {
         (docs.join("figures/roofline.svg"), roofline::figure()?),
         (docs.join("figures/rows.svg"), rows::figure()?),
         (docs.join("figures/ratios.svg"), ratios::figure()?),
+        (docs.join("figures/sizes.svg"), sizes::figure()?),
     ])
 }
 
