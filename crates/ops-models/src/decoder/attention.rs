@@ -27,15 +27,14 @@ impl<B: Backend, T: Float> Projected<B, T> {
     /// One of the three as `[t, heads, d]`.
     fn heads(&self, which: usize, heads: usize) -> Result<Ref<'_, B, T>> {
         let (width, mut at) = (self.widths[which], self.widths[..which].iter().sum::<usize>());
-        let mut products = self.products.iter().map(|product| product.as_ref());
-        let holder = products.find(|product| {
-            let holds = at < product.dims()[1];
-            at -= if holds { 0 } else { product.dims()[1] };
-            holds
-        });
-        let holder = holder.expect("the products have all widths");
-        let (t, part) = (holder.dims()[0], holder.narrow(1, at, width)?);
-        Ok(part.reshape(&[t, heads, width / heads])?)
+        for product in &self.products {
+            let &[t, columns] = product.dims() else { unreachable!("products have rows and columns") };
+            if at < columns {
+                return Ok(product.as_ref().narrow(1, at, width)?.reshape(&[t, heads, width / heads])?);
+            }
+            at -= columns;
+        }
+        unreachable!("the products have all widths")
     }
 }
 
