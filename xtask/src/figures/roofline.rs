@@ -24,10 +24,7 @@ pub(super) fn figure() -> Result<String, String> {
     svg.text((8.0, 16.0), Anchor::Start, "small", "linear in f32, weight of 4096 × 4096: GFLOP/s");
     let x = Log { values: (0.4, 300.0), places: (56.0, WIDTH - 20.0) };
     let y = Log { values: (20.0, 60_000.0), places: (bottom, top) };
-    for value in [100.0, 1000.0, 10_000.0] {
-        svg.line((x.places.0, y.at(value)), (x.places.1, y.at(value)), "grid");
-        svg.text((x.places.0 - 6.0, y.at(value) + 4.0), Anchor::End, "small", &value.to_string());
-    }
+    svg.values(x, y, &[100.0, 1000.0, 10_000.0]);
     for value in [1.0, 10.0, 100.0] {
         svg.line((x.at(value), top), (x.at(value), bottom), "grid");
         svg.text((x.at(value), bottom + 18.0), Anchor::Middle, "small", &value.to_string());

@@ -1,5 +1,5 @@
 //! How the speed of a product grows with its rows, from `docs/performance.md`.
-use super::svg::{Anchor, COLOURS, Log, Svg, WIDTH, apart};
+use super::svg::{Anchor, COLOURS, Log, Svg, WIDTH};
 use super::table::{measured, product};
 use std::collections::BTreeMap;
 
@@ -20,10 +20,7 @@ pub(super) fn figure() -> Result<String, String> {
     svg.text((8.0, 16.0), Anchor::Start, "small", "linear on the CPU, weight of 4096 × 4096: GFLOP/s");
     let x = Log { values: (1.0, 512.0), places: (48.0, WIDTH - 78.0) };
     let y = Log { values: (30.0, 2000.0), places: (bottom, top) };
-    for value in [30.0, 100.0, 300.0, 1000.0] {
-        svg.line((x.places.0, y.at(value)), (x.places.1, y.at(value)), "grid");
-        svg.text((x.places.0 - 6.0, y.at(value) + 4.0), Anchor::End, "small", &value.to_string());
-    }
+    svg.values(x, y, &[30.0, 100.0, 300.0, 1000.0]);
     let mut all: Vec<f64> = curves.values().flatten().map(|(rows, _)| *rows).collect();
     all.sort_by(f64::total_cmp);
     all.dedup();
@@ -32,15 +29,10 @@ pub(super) fn figure() -> Result<String, String> {
         let label = if rows == 1.0 { "1 row".to_owned() } else { format!("{rows} rows") };
         svg.text((x.at(rows), bottom + 18.0), Anchor::Middle, "small", &label);
     }
-    let ends: Vec<f64> =
-        curves.values().map(|curve| y.at(curve.last().map_or(1.0, |point| point.1))).collect();
-    for ((curve, points), label) in curves.iter().zip(apart(&ends, 15.0)) {
-        let places: Vec<_> = points.iter().map(|(rows, gflops)| (x.at(*rows), y.at(*gflops))).collect();
-        let colour = COLOURS[*curve % COLOURS.len()];
-        svg.polyline(&places, colour);
-        places.iter().for_each(|place| svg.dot(*place, colour));
-        svg.bar((x.places.1 + 8.0, label - 5.0), (8.0, 8.0), colour);
-        svg.text((x.places.1 + 20.0, label + 4.0), Anchor::Start, "", TYPES[*curve]);
-    }
+    let curves = curves.iter().map(|(curve, points)| {
+        let places = points.iter().map(|(rows, gflops)| (x.at(*rows), y.at(*gflops))).collect();
+        (TYPES[*curve], COLOURS[*curve % COLOURS.len()], places)
+    });
+    svg.curves(x.places.1, &curves.collect::<Vec<_>>());
     Ok(svg.finish())
 }

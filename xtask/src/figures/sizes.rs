@@ -1,5 +1,5 @@
 //! How the speed of an op grows with the size of its operands, from `docs/lab/nvidia-h200-sizes.md`.
-use super::svg::{Anchor, COLOURS, Log, Svg, WIDTH, apart};
+use super::svg::{Anchor, COLOURS, Log, Svg, WIDTH};
 use super::table::{number, rows};
 
 /// The columns that are drawn, and their names.
@@ -14,10 +14,7 @@ pub(super) fn figure() -> Result<String, String> {
     svg.text((8.0, 16.0), Anchor::Start, "small", "f32, 16 cores and an H200: GB/s, read plus written");
     let x = Log { values: (4096.0, 268_435_456.0), places: (48.0, WIDTH - 118.0) };
     let y = Log { values: (0.5, 5000.0), places: (bottom, top) };
-    for value in [1.0, 10.0, 100.0, 1000.0] {
-        svg.line((x.places.0, y.at(value)), (x.places.1, y.at(value)), "grid");
-        svg.text((x.places.0 - 6.0, y.at(value) + 4.0), Anchor::End, "small", &value.to_string());
-    }
+    svg.values(x, y, &[1.0, 10.0, 100.0, 1000.0]);
     let sizes = table.iter().map(|row| bytes(&row[0]));
     let sizes: Vec<f64> =
         sizes.collect::<Option<_>>().ok_or_else(|| format!("docs/{PAGE}: sizes are like 4 KiB"))?;
@@ -37,20 +34,16 @@ pub(super) fn figure() -> Result<String, String> {
         );
     }
     let mut curves = Vec::new();
-    for (column, _) in CURVES {
-        let speed = |row: &Vec<String>| row.get(column).and_then(|cell| number(cell));
-        let speeds: Option<Vec<f64>> = table.iter().map(speed).collect();
-        curves.push(speeds.ok_or_else(|| format!("docs/{PAGE}: column {column} is not of numbers"))?);
+    for ((column, name), colour) in CURVES.into_iter().zip(COLOURS) {
+        let place = |(size, row): (&f64, &Vec<String>)| Some((x.at(*size), y.at(number(row.get(column)?)?)));
+        let places: Option<Vec<_>> = sizes.iter().zip(&table).map(place).collect();
+        curves.push((
+            name,
+            colour,
+            places.ok_or_else(|| format!("docs/{PAGE}: column {column} is not of numbers"))?,
+        ));
     }
-    let ends: Vec<f64> = curves.iter().map(|curve| y.at(curve.last().copied().unwrap_or(1.0))).collect();
-    for (i, (curve, label)) in curves.iter().zip(apart(&ends, 15.0)).enumerate() {
-        let places: Vec<_> =
-            sizes.iter().zip(curve).map(|(size, speed)| (x.at(*size), y.at(*speed))).collect();
-        svg.polyline(&places, COLOURS[i]);
-        places.iter().for_each(|place| svg.dot(*place, COLOURS[i]));
-        svg.bar((x.places.1 + 8.0, label - 5.0), (8.0, 8.0), COLOURS[i]);
-        svg.text((x.places.1 + 20.0, label + 4.0), Anchor::Start, "", CURVES[i].1);
-    }
+    svg.curves(x.places.1, &curves);
     Ok(svg.finish())
 }
 

@@ -19,6 +19,9 @@ pub(super) enum Anchor {
     End,
 }
 
+/// A curve: its name, colour and points.
+pub(super) type Curve<'c> = (&'c str, &'c str, Vec<(f64, f64)>);
+
 /// A figure that is being drawn.
 pub(super) struct Svg {
     title: String,
@@ -77,6 +80,26 @@ impl Svg {
         ));
     }
 
+    /// Lines across the figure at values of the scale upwards, each with its value.
+    pub(super) fn values(&mut self, x: Log, y: Log, values: &[f64]) {
+        for value in values {
+            self.line((x.places.0, y.at(*value)), (x.places.1, y.at(*value)), "grid");
+            self.text((x.places.0 - 6.0, y.at(*value) + 4.0), Anchor::End, "small", &value.to_string());
+        }
+    }
+
+    /// Lines through points, each with a dot at every point and its name beside its end.
+    pub(super) fn curves(&mut self, right: f64, curves: &[Curve<'_>]) {
+        let ends: Vec<f64> =
+            curves.iter().map(|(.., places)| places.last().map_or(0.0, |place| place.1)).collect();
+        for ((name, colour, places), label) in curves.iter().zip(apart(&ends, 15.0)) {
+            self.polyline(places, colour);
+            places.iter().for_each(|place| self.dot(*place, colour));
+            self.bar((right + 8.0, label - 5.0), (8.0, 8.0), colour);
+            self.text((right + 20.0, label + 4.0), Anchor::Start, "", name);
+        }
+    }
+
     /// A box with lines of text in its middle.
     pub(super) fn boxed(&mut self, (x, y): (f64, f64), (width, height): (f64, f64), lines: &[&str]) {
         const LINE: f64 = 16.0;
@@ -126,7 +149,7 @@ fn escape(text: &str) -> String {
 }
 
 /// Moves positions apart until neighbours are `gap` away, and keeps their order.
-pub(super) fn apart(wanted: &[f64], gap: f64) -> Vec<f64> {
+fn apart(wanted: &[f64], gap: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by(|a, b| wanted[*a].total_cmp(&wanted[*b]));
     let mut placed = wanted.to_vec();
