@@ -67,6 +67,15 @@ struct RopeCacheArgs {
     u32 slots_kind;
     u32 op_of_positions;  // for the record
     u32 op_of_slots;
+    Address<const void> q;  // null without queries
+    Address<const void> q_weight;
+    Address<void> y;
+    HeadRows of_q;
+    HeadRows of_y;
+    i64 q_weight_step;
+    u64 q_weight_is_f32;
+    Divider q_heads;
+    u64 q_rows;  // tokens times heads of queries
 };
 
 template <typename C, typename T> OPS_DEVICE C stored(T x) {
@@ -119,6 +128,7 @@ template <typename T> OPS_DEVICE acc_t<T> read_either(const void* data, u64 is_f
 struct CachePlace {
     i64 slot;
     i64 angle;
+    bool rotated;
     bool written;
 };
 
@@ -132,7 +142,7 @@ OPS_DEVICE CachePlace cache_place(const RopeCacheArgs& args, u64 token) {
     } else if (!in_cache && !slot.absent) {
         record_index_error(args.error, args.op_of_slots, 0, token, slot.value, args.cache_slots);
     }
-    return CachePlace{slot.value, angle.value, in_table && in_cache && !slot.absent};
+    return CachePlace{slot.value, angle.value, in_table, in_table && in_cache && !slot.absent};
 }
 
 template <typename T, typename C> OPS_DEVICE void write_value(const RopeCacheArgs& args, CachePlace at, u64 token, u64 head, u64 lane) {
@@ -144,52 +154,82 @@ template <typename T, typename C> OPS_DEVICE void write_value(const RopeCacheArg
     }
 }
 
-// A head of a key belongs to neighbouring lanes of a wave, as in qk_norm_rope; the heads of values come after all those of keys.
+// A head of a query or key: where it is read, and the norm before its rotation.
+template <typename T> struct HeadSource {
+    const T* x;
+    i64 step;
+    const void* weight;  // null without a norm
+    i64 weight_step;
+    u64 weight_is_f32;
+    OPS_METHOD HeadSource(const RopeCacheArgs& args, bool is_query, u64 token, u64 head) {
+        const void* data = is_query ? static_cast<const void*>(args.q) : static_cast<const void*>(args.k);
+        i64 of_row = is_query ? args.of_q.row : args.of_k.row, of_head = is_query ? args.of_q.head : args.of_k.head;
+        x = static_cast<const T*>(data) + i64(token) * of_row + i64(head) * of_head;
+        step = is_query ? args.of_q.step : args.of_k.step;
+        weight = is_query ? static_cast<const void*>(args.q_weight) : static_cast<const void*>(args.weight);
+        weight_step = is_query ? args.q_weight_step : args.weight_step;
+        weight_is_f32 = is_query ? args.q_weight_is_f32 : args.weight_is_f32;
+    }
+    OPS_METHOD acc_t<T> at(u64 e) const { return widen(x[i64(e) * step]); }
+    OPS_METHOD acc_t<T> normed(u64 e, acc_t<T> inverse) const {
+        if (weight == nullptr) return at(e);
+        return at(e) * inverse * read_either<T>(weight, weight_is_f32, i64(e) * weight_step);
+    }
+};
+
+// A head of a key or query belongs to neighbouring lanes of a wave, as in qk_norm_rope. The heads of values come after all those of keys,
+// and those of queries after them.
 template <typename T, typename C> OPS_DEVICE void rope_cache_write(const RopeCacheArgs& all_args) {
     using A = acc_t<T>;
     u32 width = u32(all_args.lanes);
-    for_rows<CACHE_BLOCK, false>(all_args.rows * 2, width, [&](u64 row, bool live) OPS_INLINE {
+    for_rows<CACHE_BLOCK, false>(all_args.rows * 2 + all_args.q_rows, width, [&](u64 row, bool live) OPS_INLINE {
         const RopeCacheArgs& args = reread(all_args);
-        bool is_value = row >= args.rows;
-        u64 of_heads = is_value ? row - args.rows : row;
-        u64 token = divide(args.heads, of_heads), head = of_heads - token * args.heads.by;
+        bool is_query = row >= args.rows * 2, is_value = !is_query && row >= args.rows;
+        u64 of_heads = is_query ? row - args.rows * 2 : is_value ? row - args.rows : row;
+        u64 token = is_query ? divide(args.q_heads, of_heads) : divide(args.heads, of_heads);
+        u64 head = of_heads - token * (is_query ? args.q_heads.by : args.heads.by);
         CachePlace at = cache_place(args, token);
         u64 lane = lane_id() & (width - 1);
-        const T* x = static_cast<const T*>(args.k) + i64(token) * args.of_k.row + i64(head) * args.of_k.head;
+        HeadSource<T> from(args, is_query, token, head);
         A inverse = 1;
-        if (args.weight != nullptr) {
-            // All lanes of the wave take part, those of values with nothing to add.
+        if (args.weight != nullptr || args.q_weight != nullptr) {
+            // All lanes of the wave take part, those without a norm with nothing to add.
             A squares = 0;
             OPS_NO_UNROLL
-            for (u64 e = is_value ? args.d : lane; e < args.d; e += width) {
-                A v = widen(x[i64(e) * args.of_k.step]);
+            for (u64 e = is_value || from.weight == nullptr ? args.d : lane; e < args.d; e += width) {
+                A v = from.at(e);
                 squares = mad(v, v, squares);
             }
             inverse = A(1) / sqrt(reduce_lanes(squares, width, Sum()) / A(args.d) + A(args.eps));
         }
-        if (!live || !at.written) return;
+        if (!live || !(is_query ? at.rotated : at.written)) return;
         if (is_value) {
             write_value<T, C>(args, at, token, head, lane);
             return;
         }
-        C* y = static_cast<C*>(args.k_cache) + at.slot * args.of_k_cache.row + i64(head) * args.of_k_cache.head;
-        auto normed = [&](u64 e) OPS_INLINE {
-            A v = widen(x[i64(e) * args.of_k.step]);
-            if (args.weight == nullptr) return v;
-            return v * inverse * read_either<T>(args.weight, args.weight_is_f32, i64(e) * args.weight_step);
+        T* y = static_cast<T*>(args.y) + i64(token) * args.of_y.row + i64(head) * args.of_y.head;
+        // Of a query, the slot may be anything.
+        i64 of_slot = is_query ? 0 : at.slot * args.of_k_cache.row + i64(head) * args.of_k_cache.head;
+        C* cache = static_cast<C*>(args.k_cache) + of_slot;
+        auto put = [&](u64 e, A value) OPS_INLINE {
+            if (is_query) {
+                y[i64(e) * args.of_y.step] = narrow<T>(value);
+            } else {
+                cache[i64(e) * args.of_k_cache.step] = narrow<C>(value);
+            }
         };
         OPS_NO_UNROLL
         for (u64 j = lane; j < args.d - args.half; j += width) {
             if (j >= args.half) {
-                y[i64(j + args.half) * args.of_k_cache.step] = narrow<C>(normed(j + args.half));
+                put(j + args.half, from.normed(j + args.half, inverse));
                 continue;
             }
             u64 one = args.interleaved != 0 ? 2 * j : j, other = args.interleaved != 0 ? one + 1 : j + args.half;
-            A a = normed(one), b = normed(other);
+            A a = from.normed(one, inverse), b = from.normed(other, inverse);
             A c = read_either<T>(args.cos, args.tables_are_f32, at.angle * args.cos_row + i64(j) * args.cos_step);
             A s = read_either<T>(args.sin, args.tables_are_f32, at.angle * args.sin_row + i64(j) * args.sin_step);
-            y[i64(one) * args.of_k_cache.step] = narrow<C>(a * c - b * s);
-            y[i64(other) * args.of_k_cache.step] = narrow<C>(a * s + b * c);
+            put(one, a * c - b * s);
+            put(other, a * s + b * c);
         }
     });
 }

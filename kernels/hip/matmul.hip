@@ -47,9 +47,20 @@ template <u32 N, typename T> OPS_DEVICE Pack<T, N> load_step(const T* from, i64 
     }
 }
 
+// Sums of this lane: products, and for a norm of the rows their squares. The norm's weight multiplies the rows, and its root divides
+// the sums at the end.
+template <bool NORM, u32 ROWS, u32 COLUMNS, typename A> struct RowSums {
+    A sum[ROWS][COLUMNS] = {};
+    A squares[NORM ? ROWS : 1] = {};
+    OPS_METHOD A inverse(u32 r, const MatmulArgs& args) const {
+        return NORM ? A(1) / sqrt(reduce_lanes(squares[NORM ? r : 0], OPS_WAVE, Sum()) / A(args.k) + A(args.eps)) : A(1);
+    }
+};
+
 // Adds the products of DEPTH steps of this lane, from step `s` on. All their weights are in flight at once.
-template <u32 DEPTH, u32 N, u32 ROWS, u32 COLUMNS, typename A, typename T, typename W>
-OPS_DEVICE void add_steps(A (&sum)[ROWS][COLUMNS], const T* const (&row)[ROWS], const W* const (&column)[COLUMNS], i64 along_a, i64 along_b, u64 s) {
+template <u32 DEPTH, u32 N, bool NORM, u32 ROWS, u32 COLUMNS, typename A, typename T, typename W>
+OPS_DEVICE void add_steps(RowSums<NORM, ROWS, COLUMNS, A>& to, const T* const (&row)[ROWS], const W* const (&column)[COLUMNS],
+                          const f32* norm, i64 along_a, i64 along_b, u64 s) {
     Pack<W, N> weights[DEPTH][COLUMNS];
     Pack<T, N> first[DEPTH];
     OPS_UNROLL
@@ -61,15 +72,20 @@ OPS_DEVICE void add_steps(A (&sum)[ROWS][COLUMNS], const T* const (&row)[ROWS], 
     for (u32 d = 0; d < DEPTH; d++) first[d] = load_step<N>(row[0], along_a, s + d * OPS_WAVE);
     OPS_UNROLL
     for (u32 d = 0; d < DEPTH; d++) {
+        Pack<f32, N> scale;
+        if (NORM) scale = load_step<N>(norm, 1, s + d * OPS_WAVE);
         OPS_UNROLL
         for (u32 r = 0; r < ROWS; r++) {
             Pack<T, N> x = r == 0 ? first[d] : load_step<N>(row[r], along_a, s + d * OPS_WAVE);
             OPS_UNROLL
             for (u32 i = 0; i < N; i++) {
-                OPS_UNROLL
-                for (u32 j = 0; j < COLUMNS; j++) {
-                    sum[r][j] = mad(A(widen(x.v[i])), A(widen(weights[d][j].v[i])), sum[r][j]);
+                A value = A(widen(x.v[i]));
+                if (NORM) {
+                    to.squares[r] = mad(value, value, to.squares[r]);
+                    value *= A(scale.v[i]);
                 }
+                OPS_UNROLL
+                for (u32 j = 0; j < COLUMNS; j++) to.sum[r][j] = mad(value, A(widen(weights[d][j].v[i])), to.sum[r][j]);
             }
         }
     }
@@ -77,11 +93,11 @@ OPS_DEVICE void add_steps(A (&sum)[ROWS][COLUMNS], const T* const (&row)[ROWS], 
 
 // Computes ROWS rows of a times COLUMNS columns of b, with lanes along k and N elements per step. If PAIRED, half of the columns
 // are those of b, the others those of `up`. DEPTH does not change the order of the sums.
-template <u32 ROWS, u32 COLUMNS, u32 N, u32 DEPTH, bool PAIRED, typename T, typename W>
+template <u32 ROWS, u32 COLUMNS, u32 N, u32 DEPTH, bool PAIRED, bool NORM, typename T, typename W>
 OPS_DEVICE void matvec_columns(const MatmulArgs& args, const T* a, const W* b, T* c, u64 m0, u64 n0) {
     using A = typename SumOf<T, W>::type;
     constexpr u32 OUTPUTS = outputs_of<PAIRED, COLUMNS>();
-    A sum[ROWS][COLUMNS] = {};
+    RowSums<NORM, ROWS, COLUMNS, A> sums;
     // Rows and columns past the end repeat the last one; their results are not stored.
     const T* row[ROWS];
     const W* column[COLUMNS];
@@ -96,25 +112,30 @@ OPS_DEVICE void matvec_columns(const MatmulArgs& args, const T* a, const W* b, T
     u64 steps = args.k / N, s = opaque(lane_id());
     OPS_NO_UNROLL
     for (; DEPTH > 1 && s + (DEPTH - 1) * OPS_WAVE < steps; s += DEPTH * OPS_WAVE) {
-        add_steps<DEPTH, N>(sum, row, column, args.a.column, args.b.row, s);
+        add_steps<DEPTH, N>(sums, row, column, args.norm, args.a.column, args.b.row, s);
     }
     OPS_NO_UNROLL
-    for (; s < steps; s += OPS_WAVE) add_steps<1, N>(sum, row, column, args.a.column, args.b.row, s);
+    for (; s < steps; s += OPS_WAVE) add_steps<1, N>(sums, row, column, args.norm, args.a.column, args.b.row, s);
     OPS_UNROLL
     for (u32 r = 0; r < ROWS; r++) {
+        A inverse = sums.inverse(r, args);
+        auto total = [&](u32 j) OPS_INLINE {
+            A value = reduce_lanes(sums.sum[r][j], OPS_WAVE, Sum());
+            return NORM ? value * inverse : value;
+        };
         OPS_UNROLL
         for (u32 j = 0; j < OUTPUTS; j++) {
-            A value = reduce_lanes(sum[r][j], OPS_WAVE, Sum());
-            if (PAIRED) value = gated(value, reduce_lanes(sum[r][(j + OUTPUTS) % COLUMNS], OPS_WAVE, Sum()));
+            A value = total(j);
+            if (PAIRED) value = gated(value, total((j + OUTPUTS) % COLUMNS));
             u64 m = m0 + r, n = n0 + j;
             if (lane_id() == 0 && m < args.m && n < args.n) {
-                c[i64(m) * args.c.row + i64(n) * args.c.column] = narrow<T>(value + bias_at<T, A>(args, n));
+                c[i64(m) * args.c.row + i64(n) * args.c.column] = narrow<T>(value + bias_at<T, A>(args, n, m));
             }
         }
     }
 }
 
-template <u32 ROWS, bool PAIRED, typename T, typename W> OPS_DEVICE void matvec_groups(const MatmulArgs& args) {
+template <u32 ROWS, bool PAIRED, bool NORM, typename T, typename W> OPS_DEVICE void matvec_groups(const MatmulArgs& args) {
     // Few columns for a wave, so that a narrow weight has work for the whole device; for one row, each lane has eight packs of weights in flight.
     constexpr u32 COLUMNS = 2, DEPTH = ROWS == 1 ? 4 : 1;
     constexpr u32 N = PACK_BYTES / sizeof(W), WAVES = MATMUL_BLOCK / OPS_WAVE;
@@ -133,21 +154,30 @@ template <u32 ROWS, bool PAIRED, typename T, typename W> OPS_DEVICE void matvec_
         bool packs = now.a.column == 1 && now.b.row == 1 && now.k % N == 0 && now.a.row % i64(N) == 0 &&
                      now.b.column % i64(N) == 0 && is_aligned(a, PACK_BYTES) && is_aligned(b, PACK_BYTES);
         if (PAIRED) packs = packs && is_aligned(now.up, PACK_BYTES);
+        if (NORM) packs = packs && is_aligned(now.norm, PACK_BYTES);
         if (packs) {
-            matvec_columns<ROWS, COLUMNS, N, DEPTH, PAIRED>(now, a, b, c, m0, n0);
+            matvec_columns<ROWS, COLUMNS, N, DEPTH, PAIRED, NORM>(now, a, b, c, m0, n0);
         } else {
-            matvec_columns<ROWS, COLUMNS, 1, 1, PAIRED>(now, a, b, c, m0, n0);
+            matvec_columns<ROWS, COLUMNS, 1, 1, PAIRED, NORM>(now, a, b, c, m0, n0);
         }
     }
 }
 
 template <u32 ROWS, typename T, typename W> OPS_DEVICE void matvec(const MatmulArgs& args) {
-    matvec_groups<ROWS, false, T, W>(args);
+    matvec_groups<ROWS, false, false, T, W>(args);
 }
 
 // silu(a b) * (a up), for few rows of a.
 template <u32 ROWS, typename T, typename W> OPS_DEVICE void swiglu_rows(const MatmulArgs& args) {
-    matvec_groups<ROWS, true, T, W>(args);
+    matvec_groups<ROWS, true, false, T, W>(args);
+}
+
+// The same for normed rows of a.
+template <u32 ROWS, typename T, typename W> OPS_DEVICE void norm_rows(const MatmulArgs& args) {
+    matvec_groups<ROWS, false, true, T, W>(args);
+}
+template <u32 ROWS, typename T, typename W> OPS_DEVICE void norm_swiglu_rows(const MatmulArgs& args) {
+    matvec_groups<ROWS, true, true, T, W>(args);
 }
 
 }  // namespace ops

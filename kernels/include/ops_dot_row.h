@@ -42,11 +42,35 @@ OPS_DEVICE void load_x(f32 (&x)[TURNS][4], const QLinearArgs& args, u32 first) {
     }
 }
 
-// Gives each lane of a group the bytes of its step of a row of B, from step `first` on.
-template <typename B> OPS_DEVICE void hold_steps(const QLinearArgs& args, RowBytes& mine, u32 first, u32* words, f32* scales) {
+// Multiplies x by the weight of a norm, and adds the squares of x to `squares`.
+OPS_DEVICE void weigh(f32 (&x)[TURNS][4], f32& squares, const QLinearArgs& args, u32 first) {
+    u32 lanes = u32(args.lanes), steps = u32(args.k / STEP_VALUES);
+    u32 last = (first + lanes < steps ? first + lanes : steps) - 1;
+    const f32* norm = args.norm;
+    bool packs = is_aligned(norm, PACK_BYTES);
+    OPS_UNROLL
+    for (u32 turn = 0; turn < TURNS; turn++) {
+        u32 step = first + turn * TURN_STEPS + thread_x() / LANES;
+        bool live = step <= last;  // otherwise, the values are those of the last step again
+        const f32* from = norm + ((live ? step : last) * STEP_VALUES + thread_x() % LANES * 4);
+        Pack<f32, 4> weight;
+        if (packs) weight = load_pack<4>(from);
+        OPS_UNROLL
+        for (u32 i = 0; i < 4; i++) {
+            f32 v = x[turn][i];
+            squares = live ? mad(v, v, squares) : squares;
+            x[turn][i] = v * (packs ? weight.v[i] : from[i]);
+        }
+    }
+}
+
+// Gives each lane of a group the bytes of its step of a row of B, from step `first` on. Returns this thread's part of the sum of squares
+// if there is a norm.
+template <typename B> OPS_DEVICE f32 hold_steps(const QLinearArgs& args, RowBytes& mine, u32 first, u32* words, f32* scales) {
     constexpr u32 TOGETHER = 4;  // turns between two checks for the end of the piece
-    f32 x[TURNS][4];
+    f32 x[TURNS][4], squares = 0;
     load_x(x, args, first);
+    if (args.norm != nullptr) weigh(x, squares, args, first);
     u32 lanes = u32(args.lanes), lane = thread_x() % LANES;
     OPS_UNROLL
     for (u32 from = 0; from < TURNS; from += TOGETHER) {
@@ -62,6 +86,7 @@ template <typename B> OPS_DEVICE void hold_steps(const QLinearArgs& args, RowByt
     barrier();
     mine.hold<B>(words, scales, thread_x() & (lanes - 1));
     barrier();
+    return squares;
 }
 
 // Adds the products of one piece of x, which the lanes hold, with `count` tiles to the sums of the waves. `next` holds the first tile.
@@ -104,6 +129,7 @@ template <bool PAIRED, typename B> OPS_DEVICE void dot_row(const QLinearArgs& ar
     OPS_LDS(f32, sums, ROW_TILES * MOST_COLUMNS * (DOT_BLOCK / 32));
     Tiles tiles(args);
     RowBytes x;
+    f32 squares = 0, inverse = 1;  // of the norm: its weight is in x, and the root divides the sums
     OPS_NO_UNROLL
     for (u64 first = block_x(); first < tiles.all; first += u64(grid_x()) * ROW_TILES) {
         u32 count = 1;
@@ -114,9 +140,17 @@ template <bool PAIRED, typename B> OPS_DEVICE void dot_row(const QLinearArgs& ar
             RowStep<B> next[COLUMNS];
             if (RowStep<B>::EARLY) tiles.load(next, args, first, at);
             // A row in one piece stays in the registers.
-            if (tiles.steps > tiles.lanes || first == block_x()) hold_steps<B>(reread(args), x, piece, words, scales);
+            if (tiles.steps > tiles.lanes || first == block_x()) {
+                f32 of_piece = hold_steps<B>(reread(args), x, piece, words, scales);
+                if (first == block_x()) squares += of_piece;
+            }
             if (!RowStep<B>::EARLY) tiles.load(next, args, first, at);
             add_tiles<PAIRED>(args, tiles, next, x, at, first, count, piece > 0, sums);
+        }
+        if (args.norm != nullptr && first == block_x()) {
+            f32 total[1] = {squares};
+            reduce_block<DOT_BLOCK>(total, scales, Sum());
+            inverse = 1.0f / sqrt(total[0] / f32(args.k) + f32(args.eps));
         }
         barrier();
         OPS_NO_UNROLL
@@ -125,9 +159,9 @@ template <bool PAIRED, typename B> OPS_DEVICE void dot_row(const QLinearArgs& ar
             u64 n = (tile << tiles.log_outputs) + (o & ((1u << tiles.log_outputs) - 1));
             // The columns of a group are side by side.
             u32 column = PAIRED ? o / OUTPUTS * COLUMNS + o % OUTPUTS : o;
-            f32 total = sum_waves(sums + column * tiles.waves, tiles.waves);
-            if (PAIRED) total = gated(total, sum_waves(sums + (column + OUTPUTS) * tiles.waves, tiles.waves));
-            if (n < args.n) write_sum(args, i64(n) * args.y.stride[5], total);
+            f32 total = inverse * sum_waves(sums + column * tiles.waves, tiles.waves);
+            if (PAIRED) total = gated(total, inverse * sum_waves(sums + (column + OUTPUTS) * tiles.waves, tiles.waves));
+            if (n < args.n) write_sum(args, 0, n, total);
         }
         barrier();
     }

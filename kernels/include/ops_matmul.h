@@ -23,15 +23,18 @@ struct MatmulArgs {
     i64 bias_stride;
     u64 bias_is_f32;  // otherwise it is of type T
     Address<const void> up;  // for products of pairs: a second b, with the strides of the first
+    i64 bias_row;  // for few rows: from what is added to one row to the next; 0 for a bias
+    Address<const f32> norm;  // for few rows of a: the weight of a norm of them
+    f64 eps;
 };
 
 template <typename T, typename W> struct SumOf {
     using type = typename choose<same<T, f64>::value || same<W, f64>::value, f64, f32>::type;
 };
 
-template <typename T, typename A> OPS_DEVICE A bias_at(const MatmulArgs& args, u64 n) {
+template <typename T, typename A> OPS_DEVICE A bias_at(const MatmulArgs& args, u64 n, u64 m = 0) {
     if (args.bias == nullptr) return A(0);
-    i64 at = i64(n) * args.bias_stride;
+    i64 at = i64(n) * args.bias_stride + i64(m) * args.bias_row;
     if (args.bias_is_f32 != 0) return A(static_cast<const f32*>(args.bias)[at]);
     return A(widen(static_cast<const T*>(args.bias)[at]));
 }

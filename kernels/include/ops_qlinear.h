@@ -19,6 +19,10 @@ struct QLinearArgs {
     u64 plane_rows;  // rows in `planes`, including the padding rows that these products read
     u64 y_kind;      // FloatKind of y, for these products
     Address<const void> up;  // for products of pairs: a second weight, with the strides of the first
+    Address<const f32> norm;  // for one row: the weight of a norm of x; null without one
+    f64 eps;
+    Operand added;   // for byte dot products: added to y; data is null if there is nothing to add
+    u64 added_kind;  // its FloatKind
 };
 
 template <typename T> OPS_DEVICE T* row_at(const Shape& shape, const Operand& operand, u64 row) {

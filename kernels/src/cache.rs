@@ -82,6 +82,15 @@ arguments! {
         pub slots_kind: u32,
         pub op_of_positions: u32,
         pub op_of_slots: u32,
+        pub q: u64,
+        pub q_weight: u64,
+        pub y: u64,
+        pub of_q: HeadRows,
+        pub of_y: HeadRows,
+        pub q_weight_step: i64,
+        pub q_weight_is_f32: u64,
+        pub q_heads: Divider,
+        pub q_rows: u64,
     }
 }
 
@@ -159,6 +168,16 @@ pub fn write(
     Ok((Launch::elementwise(instance, &shape, device), args))
 }
 
+/// Queries of rope_qk_cache_write, \[n, heads, d\], the weight of their norm, and their rotated values.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct Queries<'a> {
+    pub heads: u64,
+    pub q: OperandView<'a>,
+    pub norm: Option<OperandView<'a>>,
+    pub y: OperandView<'a>,
+}
+
 /// Operands of rope_cache_write: keys \[n, h, d\], values \[n, h, dv\], tables of rows, caches with slots
 /// instead of rows.
 #[derive(Clone, Copy, Debug)]
@@ -168,8 +187,10 @@ pub struct RopeCacheWrite<'a> {
     pub dims: [u64; 4],
     pub k: OperandView<'a>,
     pub v: OperandView<'a>,
-    /// The norm's weight and eps.
-    pub norm: Option<(OperandView<'a>, f64)>,
+    pub queries: Option<Queries<'a>>,
+    /// The weight of the keys' norm.
+    pub norm: Option<OperandView<'a>>,
+    pub eps: f64,
     pub cos: OperandView<'a>,
     pub sin: OperandView<'a>,
     pub positions: OperandView<'a>,
@@ -205,11 +226,13 @@ pub fn rope_write(call: &RopeCacheWrite<'_>, device: &Device) -> Result<(Launch,
     let rows = n.checked_mul(h).filter(|rows| *rows < 1 << 62).ok_or(Refused::Size)?;
     let lanes = (d.max(dv) / 4).max(1).next_power_of_two().min(u64::from(device.wave));
     let instance = need("rope_cache_write", "", &[t, call.k_cache.dtype])?;
-    let launch = Launch::over(instance, 2 * rows, u64::from(BLOCK) / lanes, device.row_blocks());
+    let g = call.queries.map_or(0, |of| of.heads);
+    let q_rows = n.checked_mul(g).filter(|rows| *rows < 1 << 62).ok_or(Refused::Size)?;
+    let launch = Launch::over(instance, 2 * rows + q_rows, u64::from(BLOCK) / lanes, device.row_blocks());
     let args = RopeCacheArgs {
         k: call.k.data,
         v: call.v.data,
-        weight: call.norm.map_or(0, |(weight, _)| weight.data),
+        weight: call.norm.map_or(0, |weight| weight.data),
         cos: call.cos.data,
         sin: call.sin.data,
         positions: call.positions.data,
@@ -220,7 +243,7 @@ pub fn rope_write(call: &RopeCacheWrite<'_>, device: &Device) -> Result<(Launch,
         of_v: HeadRows::of(call.v)?,
         of_k_cache: HeadRows::of(call.k_cache)?,
         of_v_cache: HeadRows::of(call.v_cache)?,
-        weight_step: call.norm.map_or(0, |(weight, _)| step(weight)),
+        weight_step: call.norm.map_or(0, step),
         cos_row,
         cos_step,
         sin_row,
@@ -233,10 +256,10 @@ pub fn rope_write(call: &RopeCacheWrite<'_>, device: &Device) -> Result<(Launch,
         dv,
         half: call.tables[1],
         interleaved: u64::from(call.interleaved),
-        weight_is_f32: call.norm.map_or(Ok(0), |(weight, _)| single(weight))?,
+        weight_is_f32: call.norm.map_or(Ok(0), single)?,
         tables_are_f32: single(call.cos)?,
         lanes,
-        eps: call.norm.map_or(0.0, |(_, eps)| eps),
+        eps: call.eps,
         table_rows: call.tables[0],
         cache_slots: call.cache_slots,
         error: call.reports[0].error,
@@ -244,6 +267,15 @@ pub fn rope_write(call: &RopeCacheWrite<'_>, device: &Device) -> Result<(Launch,
         slots_kind: kind_of(call.slots.dtype)?,
         op_of_positions: call.reports[0].op,
         op_of_slots: call.reports[1].op,
+        q: call.queries.map_or(0, |of| of.q.data),
+        q_weight: call.queries.and_then(|of| of.norm).map_or(0, |weight| weight.data),
+        y: call.queries.map_or(0, |of| of.y.data),
+        of_q: call.queries.map_or(Ok(HeadRows::default()), |of| HeadRows::of(of.q))?,
+        of_y: call.queries.map_or(Ok(HeadRows::default()), |of| HeadRows::of(of.y))?,
+        q_weight_step: call.queries.and_then(|of| of.norm).map_or(0, step),
+        q_weight_is_f32: call.queries.and_then(|of| of.norm).map_or(Ok(0), single)?,
+        q_heads: Divider::new(g.max(1)),
+        q_rows,
     };
     Ok((launch, args))
 }

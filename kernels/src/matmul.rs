@@ -28,6 +28,9 @@ arguments! {
         pub bias_stride: i64,
         pub bias_is_f32: u64,
         pub up: u64,
+        pub bias_row: i64,
+        pub norm: u64,
+        pub eps: f64,
     }
 }
 
@@ -58,6 +61,11 @@ pub(crate) fn declare(table: &mut Table) {
             let swiglu = matmul.part("swiglu");
             swiglu.add_variant("linear_swiglu", "rows1", &types, "swiglu_rows", &["1"], 0);
             swiglu.add_variant("linear_swiglu", "rows4", &types, "swiglu_rows", &["4"], 0);
+            let normed = matmul.part("norm");
+            for (variant, rows) in [("rows1", "1"), ("rows4", "4")] {
+                normed.add_variant("rms_norm_linear", variant, &types, "norm_rows", &[rows], 0);
+                normed.add_variant("rms_norm_linear_swiglu", variant, &types, "norm_swiglu_rows", &[rows], 0);
+            }
         }
         if types[0] != ElementType::F64 {
             let lds = tile_lds(128, types);
@@ -118,6 +126,28 @@ pub struct Matmul<'a> {
     pub bias: Option<OperandView<'a>>,
 }
 
+/// What a product of few rows computes beside the product.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Beside<'a> {
+    /// The weight of a norm of x, and its eps: f32, without gaps.
+    pub norm: Option<(OperandView<'a>, f64)>,
+    /// Added to y, whose dimensions it has.
+    pub added: Option<OperandView<'a>>,
+}
+
+impl Beside<'_> {
+    /// The address of the norm's weight, and its eps.
+    pub(crate) fn norm(&self, op: &'static str) -> Result<(u64, f64), Refused> {
+        match self.norm {
+            Some((weight, eps)) if weight.dtype == ElementType::F32 && matches!(weight.strides, [1]) => {
+                Ok((weight.data, eps))
+            }
+            Some((weight, _)) => Err(Refused::NoKernel { op: op.into(), types: vec![weight.dtype] }),
+            None => Ok((0, 0.0)),
+        }
+    }
+}
+
 /// Prepares a product.
 pub fn prepare(problem: &Matmul<'_>, device: &Device) -> Result<(Launch, MatmulArgs), Refused> {
     let &Matmul { batch, m, n, k, a, b, c, bias } = problem;
@@ -140,6 +170,9 @@ pub fn prepare(problem: &Matmul<'_>, device: &Device) -> Result<(Launch, MatmulA
         bias_is_f32: bias
             .map_or(0, |v| u64::from(v.dtype == ElementType::F32 && types[0] != ElementType::F32)),
         up: 0,
+        bias_row: 0,
+        norm: 0,
+        eps: 0.0,
     };
     Ok((launch(&args, types, device)?, args))
 }
@@ -150,18 +183,42 @@ pub const SWIGLU_ROWS: u64 = 8;
 /// each weight.
 const COLUMNS: u64 = 2;
 
-/// Prepares `c = silu(a b) · (a up)` for few rows, where `up` is like `b`.
+/// Prepares `c = silu(a b) · (a up)` for few rows, where `up` is like `b`; with a norm of `a`, if there is one.
 pub fn swiglu(
     problem: &Matmul<'_>,
     up: OperandView<'_>,
+    beside: Beside<'_>,
+    device: &Device,
+) -> Result<(Launch, MatmulArgs), Refused> {
+    let op = if beside.norm.is_some() { "rms_norm_linear_swiglu" } else { "linear_swiglu" };
+    if up.dtype != problem.b.dtype || up.strides != problem.b.strides {
+        let types = vec![problem.a.dtype, problem.b.dtype, up.dtype];
+        return Err(Refused::NoKernel { op: op.into(), types });
+    }
+    let (launch, args) = few_rows(op, problem, (beside, 1), device)?;
+    Ok((launch, MatmulArgs { up: up.data, ..args }))
+}
+
+/// Prepares `c = norm(a) b + added` for few rows.
+pub fn fused(
+    problem: &Matmul<'_>,
+    beside: Beside<'_>,
+    device: &Device,
+) -> Result<(Launch, MatmulArgs), Refused> {
+    // A plain product may have a bias, which is the same for all rows.
+    let op = if beside.norm.is_some() { "rms_norm_linear" } else { "matmul" };
+    few_rows(op, problem, (beside, COLUMNS), device)
+}
+
+/// The launch of a kernel for few rows, in which a wave computes `columns` columns.
+fn few_rows(
+    op: &'static str,
+    problem: &Matmul<'_>,
+    (beside, columns): (Beside<'_>, u64),
     device: &Device,
 ) -> Result<(Launch, MatmulArgs), Refused> {
     let types = [problem.a.dtype, problem.b.dtype];
-    if up.dtype != problem.b.dtype || up.strides != problem.b.strides {
-        let types = vec![problem.a.dtype, problem.b.dtype, up.dtype];
-        return Err(Refused::NoKernel { op: "linear_swiglu".into(), types });
-    }
-    let (_, args) = prepare(problem, device)?;
+    let (_, args) = prepare(&Matmul { bias: beside.added.or(problem.bias), ..*problem }, device)?;
     let rows = args.m.checked_mul(args.batches.count()).ok_or(Refused::Size)?;
     if rows > SWIGLU_ROWS {
         return Err(Refused::Limit { what: "rows", got: rows, max: SWIGLU_ROWS });
@@ -169,11 +226,20 @@ pub fn swiglu(
     if args.b.row != 1 {
         return Err(Refused::Limit { what: "the stride of weights along k", got: args.b.row as u64, max: 1 });
     }
-    let (variant, rows) = if args.m == 1 { ("rows1", 1) } else { ("rows4", 4) };
-    let instance = need("linear_swiglu", variant, &types)?;
-    let groups = args.m.div_ceil(rows).saturating_mul(args.n) * args.batches.count();
+    let (variant, together) = if args.m == 1 { ("rows1", 1) } else { ("rows4", 4) };
+    let instance = need(op, variant, &types)?;
+    let groups = args.m.div_ceil(together).saturating_mul(args.n.div_ceil(columns)) * args.batches.count();
     let launch = Launch::over(instance, groups, u64::from(BLOCK / device.wave), device.row_blocks());
-    Ok((launch, MatmulArgs { up: up.data, ..args }))
+    let bias_row = match beside.added.map(|added| added.strides) {
+        Some([row, _]) => *row,
+        Some(strides) => return Err(Refused::Rank(strides.len())),
+        None => 0,
+    };
+    if beside.norm.is_some() && args.k == 0 {
+        return Err(Refused::Because("there is nothing to norm".into()));
+    }
+    let (norm, eps) = beside.norm(op)?;
+    Ok((launch, MatmulArgs { bias_row, norm, eps, ..args }))
 }
 
 /// Splits a view into its batch dimensions and the strides of its matrices.

@@ -2,7 +2,7 @@
 use crate::element_type::{BlockFormat, Kernels};
 use crate::instances::{Table, arguments};
 use crate::launch::need;
-use crate::matmul::{SWIGLU_ROWS, mma_lds};
+use crate::matmul::{Beside, SWIGLU_ROWS, mma_lds};
 use crate::quant::kind;
 use crate::{
     Device, ElementType, Family, Instance, Launch, OperandView, Plan, Refused, Shape, StridedPointer, rows,
@@ -33,6 +33,10 @@ arguments! {
         /// The output's type as a value, for byte products.
         pub y_kind: u64,
         pub up: u64,
+        pub norm: u64,
+        pub eps: f64,
+        pub added: StridedPointer,
+        pub added_kind: u64,
     }
 }
 
@@ -156,18 +160,41 @@ pub fn prepare(
     device: &Device,
     plan: &mut Plan,
 ) -> Result<(), Refused> {
-    let (args, types) = arguments(dims, n, [x, weight, y], device)?;
+    let (args, types) = arguments(dims, n, [x, weight, y], Beside::default(), device)?;
     if dot(args, types, device, plan)? {
         return Ok(());
     }
     plan.add((launch(&args, types, device)?, args))
 }
 
-/// Prepares `y[.., n] = silu(x gateᵀ) · (x upᵀ)` for few rows, with byte dot products. Operands are those of [`prepare`].
+/// Prepares `y[.., n] = norm(x)[.., k] weight[n, k] + added[.., n]` with byte dot products: few rows, and with a norm only one.
+/// Operands are those of [`prepare`].
+pub fn fused(
+    op: &'static str,
+    dims: &[u64],
+    n: u64,
+    [x, weight, y]: [OperandView<'_>; 3],
+    beside: Beside<'_>,
+    device: &Device,
+    plan: &mut Plan,
+) -> Result<(), Refused> {
+    let (args, types) = arguments(dims, n, [x, weight, y], beside, device)?;
+    let max = if beside.norm.is_some() { 1 } else { device.tuning.qlinear_rows() };
+    if args.rows > max {
+        return Err(Refused::Limit { what: "rows", got: args.rows, max });
+    }
+    let (norm, eps) = beside.norm(op)?;
+    let is_planned = dot(QLinearArgs { norm, eps, ..args }, types, device, plan)?;
+    if is_planned { Ok(()) } else { Err(Refused::NoKernel { op: op.into(), types: types.to_vec() }) }
+}
+
+/// Prepares `y[.., n] = silu(x gateᵀ) · (x upᵀ)` for few rows, with byte dot products; with a norm of x for one row. Operands are those
+/// of [`prepare`].
 pub fn swiglu(
     dims: &[u64],
     n: u64,
     [x, gate, up, y]: [OperandView<'_>; 4],
+    beside: Beside<'_>,
     device: &Device,
     plan: &mut Plan,
 ) -> Result<(), Refused> {
@@ -178,10 +205,12 @@ pub fn swiglu(
     if gate.dtype != up.dtype || gate.strides != up.strides {
         return Err(no_kernel());
     }
-    let (args, types) = arguments(dims, n, [x, gate, y], device)?;
-    let args = QLinearArgs { up: up.data, ..args };
-    if args.rows > SWIGLU_ROWS {
-        return Err(Refused::Limit { what: "rows", got: args.rows, max: SWIGLU_ROWS });
+    let (args, types) = arguments(dims, n, [x, gate, y], beside, device)?;
+    let (norm, eps) = beside.norm("rms_norm_linear_swiglu")?;
+    let args = QLinearArgs { up: up.data, norm, eps, ..args };
+    let max = if beside.norm.is_some() { 1 } else { SWIGLU_ROWS };
+    if args.rows > max {
+        return Err(Refused::Limit { what: "rows", got: args.rows, max });
     }
     if !matches!(types[0], ElementType::Block(_)) {
         return Err(no_kernel());
@@ -206,10 +235,13 @@ fn arguments(
     dims: &[u64],
     n: u64,
     [x, weight, y]: [OperandView<'_>; 3],
+    beside: Beside<'_>,
     device: &Device,
 ) -> Result<(QLinearArgs, [ElementType; 2]), Refused> {
     let types = [weight.dtype, x.dtype];
-    let (shape, [x, y]) = rows(dims, 1, [x, y])?;
+    let added = beside.added.unwrap_or(OperandView { data: 0, ..y });
+    let added_kind = kind(added.dtype)?.into();
+    let (shape, [x, y, added]) = rows(dims, 1, [x, y, added])?;
     let k = shape.inner();
     let max = u64::from(u32::MAX);
     if k > max {
@@ -228,6 +260,8 @@ fn arguments(
         k,
         lanes: (k / STEP).next_power_of_two().min(u64::from(device.wave)),
         y_kind: kind(types[1])?.into(),
+        added,
+        added_kind,
         ..QLinearArgs::zeroed()
     };
     Ok((args, types))

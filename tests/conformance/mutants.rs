@@ -20,6 +20,7 @@ mod exact;
 mod experts;
 mod float64;
 mod formats;
+mod fused;
 mod gated;
 mod linear_attention;
 mod matmul;
@@ -55,6 +56,7 @@ fn mutants() -> Vec<Mutant> {
         sampling::mutants(),
         linear_attention::mutants(),
         cache::mutants(),
+        fused::mutants(),
     ]
     .concat()
 }

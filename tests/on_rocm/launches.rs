@@ -9,7 +9,7 @@ use standin_testing::{Standin, with_standin};
 use std::collections::BTreeMap;
 
 /// Maximum number of launches per layer of the bundled llama.
-const MOST: u64 = 10;
+const MOST: u64 = 6;
 
 /// The functions with which libraries multiply; their kernels have no names here.
 const PRODUCTS: [&str; 3] = ["rocblas_gemm_ex", "rocblas_gemm_strided_batched_ex", "hipblasLtMatmul"];
@@ -52,22 +52,29 @@ fn check<T: Float>(standin: &Standin, dtype: &str, product: &str) {
         let op = ops_kernels::by_symbol(symbol).map_or(*symbol, |kernel| kernel.op);
         *by_op.entry(op).or_insert(0) += n;
     }
+    // One kernel for blocks computes a product with or without a norm; for floats, there are two.
+    let blocks = product == "qlinear";
     let wanted = [
-        // Query, key and value in one product; the output of attention; down.
-        (product, 3),
-        ("rope", 1),
+        // Query, key and value in one product, with the norm before it.
+        (if blocks { product } else { "rms_norm_linear" }, 1),
+        // Rotates queries and keys.
         ("rope_cache_write", 1),
         ("attention", 1),
-        // With the norm before the feed-forward block, and before the next layer.
-        ("add_rms_norm", 2),
-        ("linear_swiglu", 1),
+        // The output of attention, added to the stream.
+        (product, 1),
+        // With the norm before it.
+        (if blocks { "linear_swiglu" } else { "rms_norm_linear_swiglu" }, 1),
+        // Down, added to the stream.
+        (product, 1),
     ];
-    assert_eq!(by_op, wanted.into_iter().collect(), "{dtype} in {}: {made:?}", T::DTYPE);
+    let mut by_name = BTreeMap::new();
+    wanted.into_iter().for_each(|(op, n)| *by_name.entry(op).or_insert(0) += n);
+    assert_eq!(by_op, by_name, "{dtype} in {}: {made:?}", T::DTYPE);
 }
 
 #[test]
-fn a_layer_of_a_decode_step_takes_ten_launches_or_fewer() {
-    with_standin("launches::a_layer_of_a_decode_step_takes_ten_launches_or_fewer", &[], |standin| {
+fn a_layer_of_a_decode_step_takes_six_launches() {
+    with_standin("launches::a_layer_of_a_decode_step_takes_six_launches", &[], |standin| {
         check::<f16>(standin, "f16", "matmul");
         check::<f32>(standin, "f16", "matmul");
         check::<f32>(standin, "q8_0", "qlinear");

@@ -8,6 +8,7 @@ use crate::ops::{
 };
 
 mod blocks;
+mod cache_rotation;
 mod kv_cache;
 mod memories;
 mod paged_cache;
@@ -16,7 +17,8 @@ mod weight;
 mod window_cache;
 
 pub use blocks::{BlockCopy, Blocks, Sequence};
-pub use kv_cache::{CacheRotation, KvCache};
+pub use cache_rotation::{CacheRotation, Queries};
+pub use kv_cache::KvCache;
 pub use memories::{Memories, MemoriesOfPart, MemoriesOfStep};
 pub use paged_cache::PagedCache;
 pub use rope_tables::{RopeScaling, RopeTables};

@@ -24,22 +24,26 @@ pub trait Parts<B: Backend>: Op {
     }
 }
 
-/// Operands of a part, to ask whether a backend supports it.
-pub(crate) struct PartOperands<'o, const N: usize>(pub(crate) [Operand<'o>; N]);
-
-impl<'o, const N: usize> PartOperands<'o, N> {
-    /// An operand that does not exist in memory yet.
-    pub(crate) fn made(name: &'static str, role: Role, dtype: DType, layout: &'o Layout) -> Operand<'o> {
-        Operand { name, role, dtype, layout, packing: None }
-    }
+/// The operands of a part, some of which may be absent, to ask whether a backend supports it.
+pub(crate) struct Planned<'o> {
+    pub(crate) read: &'o [Option<Operand<'o>>],
+    pub(crate) written: &'o [Operand<'o>],
 }
-impl<const N: usize> Operands for PartOperands<'_, N> {
+impl Operands for Planned<'_> {
     fn count(&self) -> usize {
-        N
+        self.read.len() + self.written.len()
     }
     fn operand(&self, index: usize) -> Option<Operand<'_>> {
-        self.0.get(index).copied()
+        match index.checked_sub(self.read.len()) {
+            Some(index) => self.written.get(index).copied(),
+            None => self.read[index],
+        }
     }
+}
+
+/// An operand that does not exist in memory yet.
+pub(crate) fn made<'o>(name: &'static str, role: Role, dtype: DType, layout: &'o Layout) -> Operand<'o> {
+    Operand { name, role, dtype, layout, packing: None }
 }
 
 /// Declares that a backend runs fused ops by their [`Parts`]: `by_parts!(<T: Float> MyGpu: LinearSwiglu<T>)`.

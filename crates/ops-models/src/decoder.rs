@@ -2,7 +2,7 @@
 use crate::families::deepseek2::Latent;
 use crate::families::gemma3n::{Aside, End, Laurel, PerLayer};
 use crate::folder::origin;
-use crate::pieces::{Linear, Norm};
+use crate::pieces::{Linear, Norm, Normed, Output};
 use crate::{Config, Result};
 use drawn::Draws;
 use feed_forward::FeedForward;
@@ -309,12 +309,12 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         let x = self.embedded(b, ids)?;
         let begin = |inputs: &PerLayer<B>| inputs.begin(b, ids, x.as_ref());
         let mut aside = self.per_layer.as_ref().map(begin).transpose()?;
-        let (mut h, mut x) = self.enter(b, 0, x, aside.as_mut())?;
+        let mut input = self.enter(b, 0, x, aside.as_mut())?;
         for (i, layer) in self.layers.iter().enumerate() {
             // The norm after a layer is the next layer's, or the model's final one.
-            (h, x) = self.layer(b, (i, layer), past, (&h, &x), aside.as_mut(), self.norm_of(i + 1))?;
+            input = self.layer(b, (i, layer), past, &input, aside.as_mut(), self.norm_of(i + 1))?;
         }
-        Ok(h)
+        input.into_h(b)
     }
 
     /// The embeddings of tokens, scaled, `[tokens, dim]`.
@@ -332,61 +332,68 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         self.layers.get(i).map_or(&self.output_norm, |layer| &layer.attention_norm)
     }
 
-    /// What layer `i` reads after the stream `x`, normed and as it is.
+    /// What layer `i` reads after the stream `x`.
     fn enter(
         &self,
         b: &B,
         i: usize,
         mut x: TensorOf<B, T>,
         aside: Option<&mut Aside<T, B>>,
-    ) -> Result<(TensorOf<B, T>, TensorOf<B, T>)> {
+    ) -> Result<Normed<'_, T, B>> {
         if let (Some(inputs), Some(aside)) = (&self.per_layer, aside) {
             x = inputs.enter(b, self.layers.get(i).and_then(|layer| layer.end.as_ref()), x, aside)?;
         }
-        Ok((self.norm_of(i).apply(b, x.as_ref())?, x))
+        Ok(Normed::new(self.norm_of(i), x))
     }
 
-    fn layer(
-        &self,
+    fn layer<'n>(
+        &'n self,
         b: &B,
         (i, layer): (usize, &Layer<T, B>),
         past: &mut Past<'_, '_, B::Space, T>,
-        (h, x): (&TensorOf<B, T>, &TensorOf<B, T>),
+        input: &Normed<'_, T, B>,
         mut aside: Option<&mut Aside<T, B>>,
-        next: &Norm<B>,
-    ) -> Result<(TensorOf<B, T>, TensorOf<B, T>)> {
-        let normed = |norm: &Option<Norm<B>>, y: TensorOf<B, T>| match norm {
-            Some(norm) => norm.apply(b, y.as_ref()),
-            None => Ok(y),
+        next: &'n Norm<B>,
+    ) -> Result<Normed<'n, T, B>> {
+        let normed = |norm: &Option<Norm<B>>, y: Output<T, B>| -> Result<_> {
+            Ok(match (norm, y) {
+                (Some(norm), Output::Alone(y)) => Output::Alone(norm.apply(b, y.as_ref())?),
+                (_, y) => y,
+            })
         };
+        // Results that nothing else reads are added to the stream where they are computed.
+        let adds = |norm: &Option<Norm<B>>| layer.feed_norm.is_some() && norm.is_none();
+        let onto = (adds(&layer.post_attention_norm) && layer.laurel.is_none()).then_some(input.x());
         let a = match &layer.attend {
-            AttentionPart::Heads(part) => self.attention(b, i, part, past.keys(layer.slot), h.as_ref())?,
+            AttentionPart::Heads(part) => self.attention(b, i, part, past.keys(layer.slot), input, onto)?,
             AttentionPart::Latent(part) => {
-                self.latent_attention(b, i, part, past.keys(layer.slot), h.as_ref())?
+                Output::Alone(self.latent_attention(b, i, part, past.keys(layer.slot), input.h(b)?)?)
             }
-            AttentionPart::Recurrent(part) => part.apply(b, &mut past.memories(layer.slot)?, h.as_ref())?,
+            AttentionPart::Recurrent(part) => {
+                Output::Alone(part.apply(b, &mut past.memories(layer.slot)?, input.h(b)?)?)
+            }
         };
         let a = normed(&layer.post_attention_norm, a)?;
-        let feed = |h: &TensorOf<B, T>, x: &TensorOf<B, T>| {
-            let f = layer.feed.apply(b, self.config.activation_of(i), h.as_ref(), x.as_ref())?;
+        let feed = |input: &Normed<'_, T, B>| {
+            let onto = (adds(&layer.post_feed_norm) && layer.end.is_none()).then_some(input.x());
+            let f = layer.feed.apply(b, self.config.activation_of(i), input, onto)?;
             normed(&layer.post_feed_norm, f)
         };
-        match &layer.feed_norm {
-            Some(norm) => {
-                let (h, x) = match &layer.laurel {
-                    Some(laurel) => {
-                        let x = laurel.apply(b, h, &b.add(&a, x)?)?;
-                        (norm.apply(b, x.as_ref())?, x)
-                    }
-                    None => norm.after_adding(b, &a, x)?,
-                };
-                let f = feed(&h, &x)?;
-                let Some(end) = &layer.end else { return next.after_adding(b, &f, &x) };
-                let x = end.apply(b, i, b.add(&f, &x)?, aside.as_deref_mut())?;
-                self.enter(b, i + 1, x, aside)
+        let Some(norm) = &layer.feed_norm else {
+            let both = b.add(&a.alone(), &feed(input)?.alone())?;
+            return Normed::after(b, next, Output::Alone(both), input.x());
+        };
+        let middle = match &layer.laurel {
+            Some(laurel) => {
+                let x = b.add(&a.alone(), input.x())?;
+                Normed::new(norm, laurel.apply(b, input.h(b)?, &x)?)
             }
-            None => next.after_adding(b, &b.add(&a, &feed(h, x)?)?, x),
-        }
+            None => Normed::after(b, norm, a, input.x())?,
+        };
+        let f = feed(&middle)?;
+        let Some(end) = &layer.end else { return Normed::after(b, next, f, middle.x()) };
+        let x = end.apply(b, i, b.add(&f.alone(), middle.x())?, aside.as_deref_mut())?;
+        self.enter(b, i + 1, x, aside)
     }
 
     /// The logits on the backend, without the softcap.

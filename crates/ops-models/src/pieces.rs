@@ -6,9 +6,11 @@ use ops_core::{Backend, Float, Ref, TensorOf};
 
 mod feed_forward;
 mod load;
+mod stream;
 
 pub(crate) use feed_forward::{Dense, Matrices, Mixture};
 pub(crate) use load::Loader;
+pub(crate) use stream::{Normed, Output};
 
 /// A matrix and its bias.
 pub(crate) struct Linear<B: Backend> {
@@ -34,6 +36,11 @@ pub(crate) struct Norm<B: Backend> {
 }
 
 impl<B: Backend> Norm<B> {
+    /// Whether it is `x / sqrt(mean(x²) + eps) · weight`.
+    fn is_rms(&self) -> bool {
+        self.kind == NormKind::Rms
+    }
+
     pub(crate) fn apply<T: Float>(&self, b: &B, x: Ref<'_, B, T>) -> Result<TensorOf<B, T>>
     where
         B: NormOps<T>,
@@ -57,7 +64,7 @@ impl<B: Backend> Norm<B> {
     where
         B: NormOps<T> + ElementwiseOps<T>,
     {
-        if self.kind == NormKind::Rms {
+        if self.is_rms() {
             return Ok(b.add_rms_norm(a, x, &self.weight, self.eps)?);
         }
         let sum = b.add(a, x)?;

@@ -27,11 +27,13 @@ use ops_core::ops::{
 use ops_core::ops::{Arange, Bitwise, BitwiseFn, BitwiseNot, LogicalNot};
 use ops_core::ops::{ArgReduce, ArgSort, Reduce, ReduceFn, Scan, ScanFn, Sort, TopK};
 use ops_core::ops::{BatchNorm, Pool2d, PoolFn, Upsample, Windows};
-use ops_core::ops::{CacheWrite, QkNormRopeCacheWrite, RopeCacheWrite, RopeOrder};
+use ops_core::ops::{CacheWrite, QkNormRopeCacheWrite, RopeCacheWrite, RopeOrder, RopeQkCacheWrite};
 use ops_core::ops::{CombineExperts, LinearExperts, Random, RouterTopK, Sample};
 use ops_core::ops::{Conv, ConvAxis, ConvForm};
 use ops_core::ops::{Conv1dUpdate, GatedDeltaRule, QkNormRope};
-use ops_core::ops::{GatedRmsNorm, L2Norm, LinearSwiglu, SwigluClamped};
+use ops_core::ops::{
+    GatedRmsNorm, L2Norm, LinearAdd, LinearSwiglu, RmsNormLinear, RmsNormLinearSwiglu, SwigluClamped,
+};
 use ops_core::ops::{Gather, IndexAdd, Scatter, ScatterAdd};
 use ops_core::{Element, Float, Integer, Num, Op, Scalar};
 use parts::ByParts;
@@ -96,6 +98,7 @@ lists! {
     [T: Float] CacheWrite<T>: Hip; [CacheWrite::<f32>::OP];
     [T: Float] RopeCacheWrite<T>: Hip; [RopeCacheWrite::<f32>::order(RopeOrder::Half)];
     [T: Float] QkNormRopeCacheWrite<T>: Hip; [QkNormRopeCacheWrite::<f32>::eps(0.0)];
+    [T: Float] RopeQkCacheWrite<T>: Hip; [RopeQkCacheWrite::<f32>::eps(0.0)];
     [T: Float] RopeInplace<T>: Hip; FORMS.map(|form| Rope::<f32>::new(form).inplace());
     [T: Float] Softmax<T>: Hip, MiOpen; [Softmax::<f32>::axis(0), Softmax::axis(0).log()];
     [] TensorCopy: Hip; [TensorCopy];
@@ -111,6 +114,9 @@ lists! {
     [T: Float] MatMul<T>: HipBlasLt, RocBlas, Hip; [MatMul::<f32>::OP];
     [T: Float] Linear<T>: HipBlasLt, RocBlas, Hip; [Linear::<f32>::OP];
     [T: Float] LinearSwiglu<T>: Hip, ByParts; [LinearSwiglu::<f32>::OP];
+    [T: Float] LinearAdd<T>: Hip, ByParts; [LinearAdd::<f32>::OP];
+    [T: Float] RmsNormLinear<T>: Hip, ByParts; [RmsNormLinear::<f32>::eps(0.0)];
+    [T: Float] RmsNormLinearSwiglu<T>: Hip, ByParts; [RmsNormLinearSwiglu::<f32>::eps(0.0)];
     [T: Float] Attention<T>: Hip; [Attention::<f32>::full()];
     [T: Float] AttentionVarlen<T>: Hip; [AttentionVarlen::<f32>::of(Attention::full())];
     [T: Float] AttentionPaged<T>: Hip; [AttentionPaged::<f32>::of(Attention::full())];
@@ -155,7 +161,11 @@ mod tests {
             ("qlinear", "hipblaslt,rocblas,hip"),
             ("linear", "hipblaslt,rocblas,hip"),
             ("linear_swiglu", "hip,parts"),
+            ("linear_add", "hip,parts"),
+            ("rms_norm_linear", "hip,parts"),
+            ("rms_norm_linear_swiglu", "hip,parts"),
             ("rope_cache_write", "hip"),
+            ("rope_qk_cache_write", "hip"),
             ("qembedding", "hip"),
             ("gelu_erf", "hip,miopen"),
             ("maximum", "hip"),

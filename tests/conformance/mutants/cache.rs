@@ -1,4 +1,4 @@
-//! Wrong writes to caches, and wrong fused products.
+//! Wrong writes to caches.
 use super::backend::Mutant;
 use super::tools::*;
 use rocm_ops::backend::NamedTensors;
@@ -9,7 +9,7 @@ const F32: DType = DType::F32;
 const F16: DType = DType::F16;
 
 pub(super) fn mutants() -> Vec<Mutant> {
-    [writes(), keys(), products()].concat()
+    [writes(), keys(), queries()].concat()
 }
 
 /// Replaces "no slot" by another slot, in u32 slots.
@@ -119,30 +119,43 @@ fn keys() -> Vec<Mutant> {
     ]
 }
 
-fn products() -> Vec<Mutant> {
-    type Gated = LinearSwiglu<f32>;
-    let op = "linear_swiglu";
-    let before =
-        |name, f: fn(&mut NamedTensors<Host>)| Mutant::before::<Gated>(name, op, F32, move |_, o| f(o));
+fn queries() -> Vec<Mutant> {
+    type Both = RopeQkCacheWrite<f32>;
+    let op = "rope_qk_cache_write";
+    let before = |name, f: fn(&mut Both, &mut NamedTensors<Host>)| Mutant::before::<Both>(name, op, F32, f);
     vec![
-        before("gate and up exchanged", |o| {
-            if o["gate"].dtype() == o["up"].dtype() && o["gate"].dtype() == F32 {
-                let (gate, up) = (values(&o["gate"]), values(&o["up"]));
-                set(&mut o["gate"], up);
-                set(&mut o["up"], gate);
+        before("pairs always halves", |op, _| op.order = RopeOrder::Half),
+        before("eps forgotten", |op, _| op.eps = 0.0),
+        before("queries normed by the weight of keys", |_, o| {
+            if let (Some(_), Some(weight)) = (o.get("q_norm"), o.get("k_norm").map(values)) {
+                set(&mut o["q_norm"], weight);
             }
         }),
-        before("x rounded to bf16", |o| edit_floats(&mut o["x"], brain)),
-        Mutant::after::<LinearSwiglu<f16>>("off by a thousandth", op, F16, |_, o| {
-            let y: Vec<f64> = values(&o["y"]).into_iter().map(|y| half(y * (1.0 + 1.0 / 1024.0))).collect();
-            set(&mut o["y"], y);
-        })
-        .in_cases_of("gate=[34,72], up="),
-        Mutant::after::<Gated>("last column of odd widths missed", op, F32, |_, o| {
-            let n = last(&o["y"]);
-            edit::<f32>(&mut o["y"], |i, v| if n % 2 == 1 && i % n == n - 1 { 0.0 } else { v });
+        before("keys not normed where queries are", |_, o| {
+            if o.get("q_norm").is_some() && o.get("k_norm").is_some() {
+                edit_floats(&mut o["k_norm"], |_| 1.0);
+            }
         }),
+        Mutant::instead::<Both>("queries left out", op, F32, |op, o| {
+            run(op, o);
+            let q = values(&o["q"]);
+            set(&mut o["y"], q);
+        }),
+        Mutant::instead::<Both>("values left out", op, F32, |op, o| {
+            let old = values(&o["v_cache"]);
+            run(op, o);
+            if o["v_cache"].dtype() == F32 {
+                set(&mut o["v_cache"], old);
+            }
+        }),
+        Mutant::after::<Both>("queries of skipped tokens left out", op, F32, |_, o| {
+            let (slots, row) = (values(&o["slots"]), o["y"].layout().len() / o["y"].dims()[0].max(1));
+            edit::<f32>(&mut o["y"], |at, v| {
+                let none = slots[at / row.max(1)] == f64::from(u32::MAX);
+                if none { 0.0 } else { v }
+            });
+        }),
+        Mutant::swallows_errors(op, F32),
         Mutant::overrun(op, F32),
-        Mutant::declines_late(op, F32),
     ]
 }

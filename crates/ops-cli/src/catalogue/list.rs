@@ -23,11 +23,28 @@ const SLOTS: TypedOperand = TypedOperand { name: "slots", group: Group::Indices,
 const CACHES: &[TypedOperand] = &[COS, POSITIONS, SLOTS];
 const NORMED_CACHES: &[TypedOperand] =
     &[TypedOperand { name: "weight", group: Group::Floats, default: None }, COS, POSITIONS, SLOTS];
+const NORMED_QUERIES: &[TypedOperand] = &[
+    TypedOperand { name: "q_norm", group: Group::Floats, default: None },
+    TypedOperand { name: "k_norm", group: Group::Floats, default: None },
+    COS,
+    POSITIONS,
+    SLOTS,
+];
 const LINEAR: &[TypedOperand] = &[
     TypedOperand { name: "weight", group: Group::Floats, default: None },
     TypedOperand { name: "bias", group: Group::Floats, default: None },
 ];
 const GATE_AND_UP: &[TypedOperand] = &[
+    TypedOperand { name: "gate", group: Group::Floats, default: None },
+    TypedOperand { name: "up", group: Group::Floats, default: None },
+];
+const NORMED_LINEAR: &[TypedOperand] = &[
+    TypedOperand { name: "norm", group: Group::Floats, default: Some(DType::F32) },
+    TypedOperand { name: "weight", group: Group::Floats, default: None },
+    TypedOperand { name: "bias", group: Group::Floats, default: None },
+];
+const NORMED_GATE_AND_UP: &[TypedOperand] = &[
+    TypedOperand { name: "norm", group: Group::Floats, default: Some(DType::F32) },
     TypedOperand { name: "gate", group: Group::Floats, default: None },
     TypedOperand { name: "up", group: Group::Floats, default: None },
 ];
@@ -148,6 +165,14 @@ fn ropes(name: &str) -> Option<Facts> {
         "cache_write" => return cached(&[SLOTS], 0.0),
         "rope_cache_write" => return cached(CACHES, 3.0),
         "qk_norm_rope_cache_write" => return cached(NORMED_CACHES, 3.0),
+        "rope_qk_cache_write" => {
+            let caches = cached(NORMED_QUERIES, 3.0)?;
+            return Some(Facts {
+                defaults: &[("h", "g"), ("t", "n"), ("c", "n"), ("e", "d")],
+                cut: "",
+                ..caches
+            });
+        }
         // In addition to the rotation: a square and a sum, the scale, the weight.
         "qk_norm_rope" => {
             return Some(Facts { typed: NORMED_TABLES, cut: "h", sweep: Sweep::TokensHeads, ..facts(7.0) });
@@ -184,6 +209,9 @@ fn products(name: &str) -> Option<Facts> {
         "qlinear" => Facts { typed: BLOCK_WEIGHT, ..sums() },
         // Only the sums of one of the two products are counted.
         "linear_swiglu" => Facts { typed: GATE_AND_UP, ..sums() },
+        "linear_add" => Facts { typed: WEIGHT, ..sums() },
+        "rms_norm_linear" => Facts { typed: NORMED_LINEAR, ..sums() },
+        "rms_norm_linear_swiglu" => Facts { typed: NORMED_GATE_AND_UP, ..sums() },
         "linear_experts" => Facts { typed: EXPERTS, ..experts() },
         "qlinear_experts" => Facts { typed: BLOCK_EXPERTS, ..experts() },
         "combine_experts" => {

@@ -1,9 +1,7 @@
 //! Cache of the keys and values of earlier tokens.
-use crate::ops::{
-    CacheMethods, CacheOps, CopyMethods, CopyOps, KeysValues, QkNormRopeCacheWrite, RopeCacheWrite,
-    RopeOrder, Tables,
-};
-use crate::{AnyRef, AsView, Backend, Element, Error, Float, Layout, Result, Space, Tensor, TensorRef};
+use super::{CacheRotation, Queries};
+use crate::ops::{CacheOps, CopyMethods, CopyOps, KeysValues};
+use crate::{AsView, Backend, Element, Error, Float, Layout, Result, Space, Tensor, TensorRef};
 
 /// The keys and values of one layer, each `[b, h_kv, capacity, d]`. The first [`len`](KvCache::len) tokens are filled.
 ///
@@ -17,23 +15,6 @@ pub struct KvCache<S: Space, T: Element> {
     keys: Tensor<S, T>,
     values: Values<S, T>,
     len: usize,
-}
-
-/// How keys are rotated as they are written to a cache, and where they and their values are stored.
-#[derive(Clone, Copy, Debug)]
-pub struct CacheRotation<'a, S: Space> {
-    /// Tables, `[rows, r / 2]`.
-    pub cos: AnyRef<'a, S>,
-    /// Tables like `cos`.
-    pub sin: AnyRef<'a, S>,
-    /// The table row for each token, of an index type.
-    pub positions: AnyRef<'a, S>,
-    /// The cache slot for each token, of an index type.
-    pub slots: AnyRef<'a, S>,
-    /// How features pair up.
-    pub order: RopeOrder,
-    /// The weight and the eps of a norm before the rotation.
-    pub norm: Option<(AnyRef<'a, S>, f64)>,
 }
 
 /// Where the values are.
@@ -178,7 +159,7 @@ impl<S: Space, T: Float> KvCache<S, T> {
         Ok(())
     }
     /// Rotates keys `[t, h_kv, d]` and appends them and the values `[t, h_kv, dv]` of one text with a single
-    /// op ([`RopeCacheWrite`], [`QkNormRopeCacheWrite`]). The slots must be those of the next `t` tokens.
+    /// op, which rotates `queries` too, if given. The slots must be those of the next `t` tokens.
     ///
     /// # Errors
     /// The cache is full, holds keys only, or holds more than one text (it is then unchanged), or the backend
@@ -186,6 +167,7 @@ impl<S: Space, T: Float> KvCache<S, T> {
     pub fn append_rotated<B: CacheOps<T> + Backend<Space = S>>(
         &mut self,
         backend: &B,
+        queries: Option<Queries<'_, S, T>>,
         keys: impl AsView<S, T>,
         values: impl AsView<S, T>,
         rotation: CacheRotation<'_, S>,
@@ -204,20 +186,8 @@ impl<S: Space, T: Float> KvCache<S, T> {
         fits(CALL, "values", values.layout(), &[t, h, dv])?;
         let k_cache = self.keys.as_mut().narrow(2, 0, n)?.reshape(&[h, n, d])?.transpose(0, 1)?;
         let v_cache = own.as_mut().narrow(2, 0, n)?.reshape(&[h, n, dv])?.transpose(0, 1)?;
-        let CacheRotation { cos, sin, positions, slots, order, norm } = rotation;
-        let (rows, tables) = (KeysValues { keys, values }, Tables { cos, sin });
-        let caches = KeysValues { keys: k_cache, values: v_cache };
-        let written = match norm {
-            None => {
-                let op = RopeCacheWrite::order(order);
-                backend.rope_cache_write(rows, tables, positions, slots, caches, op)
-            }
-            Some((weight, eps)) => {
-                let op = QkNormRopeCacheWrite::eps(eps).order(order);
-                backend.qk_norm_rope_cache_write(rows, weight, tables, positions, slots, caches, op)
-            }
-        };
-        written.map_err(|error| error.of_call(CALL))?;
+        let (rows, caches) = (KeysValues { keys, values }, KeysValues { keys: k_cache, values: v_cache });
+        rotation.write(backend, queries, rows, caches).map_err(|error| error.of_call(CALL))?;
         self.len += t;
         Ok(())
     }

@@ -1,9 +1,7 @@
 //! Cache of the keys and values of many texts, in blocks.
 use super::kv_cache::{Values, fits};
-use super::{BlockCopy, CacheRotation};
-use crate::ops::{
-    CacheMethods, CacheOps, CopyMethods, CopyOps, KeysValues, QkNormRopeCacheWrite, RopeCacheWrite, Tables,
-};
+use super::{BlockCopy, CacheRotation, Queries};
+use crate::ops::{CacheMethods, CacheOps, CopyMethods, CopyOps, KeysValues};
 use crate::{AsAny, AsView, Backend, Error, Float, Layout, Result, Space, Tensor, TensorMut, TensorRef};
 
 /// The keys and values of one layer, each `[blocks, block, h_kv, d]`, where a block holds `block` tokens.
@@ -112,35 +110,24 @@ impl<S: Space, T: Float> PagedCache<S, T> {
         written.and_then(|()| backend.cache_write(keys, slots, to_keys)).map_err(|error| error.of_call(CALL))
     }
     /// Rotates the keys `[n, h_kv, d]` of `n` tokens, after a norm if `rotation` has one, and writes them and
-    /// the values to their slots.
+    /// the values to their slots. The same op rotates `queries`, if given.
     ///
     /// # Errors
     /// As [`write`](Self::write), and [`Error::Index`] for a position that the tables do not have.
     pub fn write_rotated<B: CacheOps<T> + Backend<Space = S>>(
         &mut self,
         backend: &B,
+        queries: Option<Queries<'_, S, T>>,
         keys: impl AsView<S, T>,
         values: impl AsView<S, T>,
         rotation: CacheRotation<'_, S>,
     ) -> Result<()> {
         const CALL: &str = "PagedCache::write_rotated";
         let (keys, values) = (keys.view(), values.view());
-        let CacheRotation { cos, sin, positions, slots, order, norm } = rotation;
         let (k_cache, v_cache) = self.slots_for(CALL)?;
         fit(CALL, (keys.layout(), k_cache.dims()), Some((values.layout(), v_cache.dims())))?;
-        let (rows, tables) = (KeysValues { keys, values }, Tables { cos, sin });
-        let caches = KeysValues { keys: k_cache, values: v_cache };
-        let written = match norm {
-            None => {
-                let op = RopeCacheWrite::order(order);
-                backend.rope_cache_write(rows, tables, positions, slots, caches, op)
-            }
-            Some((weight, eps)) => {
-                let op = QkNormRopeCacheWrite::eps(eps).order(order);
-                backend.qk_norm_rope_cache_write(rows, weight, tables, positions, slots, caches, op)
-            }
-        };
-        written.map_err(|error| error.of_call(CALL))
+        let (rows, caches) = (KeysValues { keys, values }, KeysValues { keys: k_cache, values: v_cache });
+        rotation.write(backend, queries, rows, caches).map_err(|error| error.of_call(CALL))
     }
     /// Writes the keys `[n, h_kv, d]` of `n` tokens; the values are the first features.
     ///

@@ -2,14 +2,16 @@
 //!
 //! A cache is `[slots, ..]`, a row for each token that it may hold. The slots are data, so that the same call
 //! serves contiguous, rotating and paged caches, and a recorded call can be replayed with other slots.
-use super::declare::{family, ops};
+use super::declare::ops;
 use super::extents;
 use super::norm::{valid_eps, weights};
 use super::{RopeOrder, angles};
-use crate::{
-    AsAny, AsView, AsViewMut, Backend, DType, Element, Error, Execute, Float, Layout, Op, Operand, Operands,
-    Result, Shape, Tolerance,
-};
+use crate::{DType, Error, Float, Layout, Op, Operand, Operands, Result, Shape, Tolerance};
+
+mod methods;
+mod parts;
+
+pub use methods::*;
 
 ops! {
     /// Writes rows to slots of a cache: `cache[slots[i], ..] = x[i, ..]`, converted to the cache's type.
@@ -59,6 +61,29 @@ ops! {
     operands qk_norm_rope_cache_write {
         k: in T [n, h, d], v: in T [n, h, e], weight: in any(floats) [d], cos: in any(floats) [t, d/2], sin: in any [t, d/2],
         positions: in any(indices) [n], slots: in any(indices) [n], k_cache: inout any [c, h, d], v_cache: inout any [c, h, e]
+    }
+
+    /// What lies between the projections of a decoder's layer and its attention: rotates queries and keys, each after a norm of its
+    /// heads if there is one, and writes keys and values to their slots in the caches. Nothing is rounded in between.
+    ///
+    /// Operands:
+    /// - `q[n, g, d]`; `q_norm[d]` and `k_norm[d]`, optional: the norms' weights, of any float type;
+    /// - the others as for [`RopeCacheWrite`];
+    /// - `y` like `q`: the rotated queries, also of tokens whose slot is skipped.
+    ///
+    /// As parts: [`QkNormRope`](super::QkNormRope) or [`Rope`](super::Rope) of `q`; [`QkNormRopeCacheWrite`] or [`RopeCacheWrite`].
+    pub struct RopeQkCacheWrite<T: Float> {
+        /// Added to the mean square, inside the root, if there are norms.
+        pub eps: f64 [or 0.0],
+        /// How features pair up.
+        pub order: RopeOrder = RopeOrder::Half,
+    }
+    /// Norms with this `eps` and rotates pairs `(i, i + r/2)`.
+    fn eps;
+    operands rope_qk_cache_write {
+        q: in T [n, g, d], k: in T [n, h, d], v: in T [n, h, e], q_norm: opt any(floats) [d], k_norm: opt any(floats) [d],
+        cos: in any(floats) [t, d/2], sin: in any [t, d/2], positions: in any(indices) [n], slots: in any(indices) [n],
+        y: out T [n, g, d], k_cache: inout any [c, h, d], v_cache: inout any [c, h, e]
     }
 }
 impl<T: Float> Op for CacheWrite<T> {
@@ -122,7 +147,39 @@ impl<T: Float> Op for QkNormRopeCacheWrite<T> {
     }
 }
 
-/// Values are stored unchanged, keys are rounded once.
+impl<T> RopeQkCacheWrite<T> {
+    /// Rotates pairs of this order.
+    pub fn order(self, order: RopeOrder) -> Self {
+        RopeQkCacheWrite { order, ..self }
+    }
+}
+impl<T: Float> Op for RopeQkCacheWrite<T> {
+    fn infer(&self, on: &args::rope_qk_cache_write::Shapes<'_>) -> Result<[Shape; 1]> {
+        let op = self.name();
+        valid_eps(op, self.eps)?;
+        let rows = Rows {
+            op,
+            k: on.k,
+            v: on.v,
+            tables: [&on.cos, &on.sin],
+            positions: &on.positions,
+            slots: &on.slots,
+            caches: [&on.k_cache, &on.v_cache],
+        };
+        let d = rows.check::<T>()?;
+        weights(op, on.q_norm, d)?;
+        weights(op, on.k_norm, d)?;
+        match (on.q.dims(), on.k.dims()) {
+            (&[n, _, of_head], &[rows, ..]) if (n, of_head) == (rows, d) => Ok([on.q.shape()]),
+            (_, k) => Err(Error::shape(op, "q", on.q, format!("[{}, heads, {d}]", k[0]))),
+        }
+    }
+    fn tolerance(&self, output: &'static str, dtype: DType, _: &dyn Operands) -> Tolerance {
+        of_cache(output, dtype)
+    }
+}
+
+/// Values are stored unchanged, queries and keys are rounded once.
 fn of_cache(output: &'static str, dtype: DType) -> Tolerance {
     if output == "v_cache" { Tolerance::Exact } else { Tolerance::rounded(dtype) }
 }
@@ -201,137 +258,11 @@ pub struct Tables<C, S = C> {
     pub sin: S,
 }
 
-family! {
-    /// Writing in `T` to caches of keys and values.
-    ///
-    /// The caches are tensors of `T` or of [`F8E4M3`](crate::F8E4M3), contiguous or not: a cache `[heads, tokens, d]` is written
-    /// through a transposed view.
-    pub trait CacheOps<T: Float>: Execute<CacheWrite<T>>, Execute<RopeCacheWrite<T>>, Execute<QkNormRopeCacheWrite<T>>;
-    methods CacheMethods;
-}
-
-/// The methods of [`CacheOps`].
-pub trait CacheMethods: Backend {
-    /// [`CacheWrite`]: `cache[slots[i], ..] = x[i, ..]`.
-    ///
-    /// # Errors
-    /// [`Error::Shape`], [`Error::DType`], [`Error::Index`] and any error that the backend reports.
-    ///
-    /// ```
-    /// use rocm_ops::prelude::*;
-    /// let b = Cpu::new();
-    /// let x = b.tensor(&[3, 2], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0])?;
-    /// // The second row is skipped.
-    /// let slots = b.tensor(&[3], &[2, u32::MAX, 0])?;
-    /// let mut cache = b.zeros::<f32>(&[3, 2])?;
-    /// b.cache_write(&x, &slots, &mut cache)?;
-    /// assert_eq!(cache.to_vec(&b)?, [5.0, 6.0, 0.0, 0.0, 1.0, 2.0]);
-    /// # Ok::<(), rocm_ops::Error>(())
-    /// ```
-    fn cache_write<T: Float, C: Element>(
-        &self,
-        x: impl AsView<Self::Space, T>,
-        slots: impl AsAny<Self::Space>,
-        mut cache: impl AsViewMut<Self::Space, C>,
-    ) -> Result<()>
-    where
-        Self: CacheOps<T>,
-    {
-        let (slots, mut cache) = (slots.any_view(), cache.view_mut());
-        let args = args::cache_write::Args { x: x.view(), slots, cache: cache.reborrow().any() };
-        self.run(&CacheWrite::<T>::OP, args)
-    }
-    /// [`RopeCacheWrite`] of the keys and values `rows` into `caches`.
-    ///
-    /// # Errors
-    /// [`Error::Shape`], [`Error::DType`], [`Error::Index`] and any error that the backend reports.
-    ///
-    /// ```
-    /// use rocm_ops::prelude::*;
-    /// let b = Cpu::new();
-    /// let (k, v) = (b.tensor(&[1, 1, 2], &[1.0f32, 2.0])?, b.tensor(&[1, 1, 2], &[3.0f32, 4.0])?);
-    /// // Row 1 of the tables is a quarter turn.
-    /// let (cos, sin) = (b.tensor(&[2, 1], &[1.0f32, 0.0])?, b.tensor(&[2, 1], &[0.0f32, 1.0])?);
-    /// let (positions, slots) = (b.tensor(&[1], &[1u32])?, b.tensor(&[1], &[2u32])?);
-    /// let (mut keys, mut values) = (b.zeros::<f32>(&[3, 1, 2])?, b.zeros::<f32>(&[3, 1, 2])?);
-    /// let (rows, tables) = (KeysValues { keys: &k, values: &v }, Tables { cos: &cos, sin: &sin });
-    /// let caches = KeysValues { keys: &mut keys, values: &mut values };
-    /// b.rope_cache_write(rows, tables, &positions, &slots, caches, RopeOrder::Half)?;
-    /// assert_eq!(keys.to_vec(&b)?, [0.0, 0.0, 0.0, 0.0, -2.0, 1.0]);
-    /// assert_eq!(values.to_vec(&b)?, [0.0, 0.0, 0.0, 0.0, 3.0, 4.0]);
-    /// # Ok::<(), rocm_ops::Error>(())
-    /// ```
-    fn rope_cache_write<T: Float, C: Element>(
-        &self,
-        rows: KeysValues<impl AsView<Self::Space, T>, impl AsView<Self::Space, T>>,
-        tables: Tables<impl AsAny<Self::Space>, impl AsAny<Self::Space>>,
-        positions: impl AsAny<Self::Space>,
-        slots: impl AsAny<Self::Space>,
-        mut caches: KeysValues<impl AsViewMut<Self::Space, C>, impl AsViewMut<Self::Space, C>>,
-        op: impl Into<RopeCacheWrite<T>>,
-    ) -> Result<()>
-    where
-        Self: CacheOps<T>,
-    {
-        let op = op.into();
-        let (k, v) = (rows.keys.view(), rows.values.view());
-        let (cos, sin) = (tables.cos.any_view(), tables.sin.any_view());
-        let (positions, slots) = (positions.any_view(), slots.any_view());
-        let (mut keys, mut values) = (caches.keys.view_mut(), caches.values.view_mut());
-        let (k_cache, v_cache) = (keys.reborrow().any(), values.reborrow().any());
-        self.run(&op, args::rope_cache_write::Args { k, v, cos, sin, positions, slots, k_cache, v_cache })
-    }
-    /// [`QkNormRopeCacheWrite`] of the keys and values `rows` into `caches`.
-    ///
-    /// # Errors
-    /// [`Error::Shape`], [`Error::DType`], [`Error::Index`] and any error that the backend reports.
-    ///
-    /// ```
-    /// use rocm_ops::prelude::*;
-    /// let b = Cpu::new();
-    /// // A key of mean square 4, turned by a quarter.
-    /// let (k, v) = (b.tensor(&[1, 1, 2], &[2.0f32, -2.0])?, b.tensor(&[1, 1, 1], &[7.0f32])?);
-    /// let weight = b.tensor(&[2], &[1.0f32, 3.0])?;
-    /// let (cos, sin) = (b.tensor(&[1, 1], &[0.0f32])?, b.tensor(&[1, 1], &[1.0f32])?);
-    /// let (positions, slots) = (b.tensor(&[1], &[0u32])?, b.tensor(&[1], &[0u32])?);
-    /// let (mut keys, mut values) = (b.zeros::<f32>(&[1, 1, 2])?, b.zeros::<f32>(&[1, 1, 1])?);
-    /// let (rows, tables) = (KeysValues { keys: &k, values: &v }, Tables { cos: &cos, sin: &sin });
-    /// let caches = KeysValues { keys: &mut keys, values: &mut values };
-    /// b.qk_norm_rope_cache_write(rows, &weight, tables, &positions, &slots, caches, 0.0)?;
-    /// assert_eq!((keys.to_vec(&b)?, values.to_vec(&b)?), (vec![3.0, 1.0], vec![7.0]));
-    /// # Ok::<(), rocm_ops::Error>(())
-    /// ```
-    #[allow(clippy::too_many_arguments)]
-    fn qk_norm_rope_cache_write<T: Float, C: Element>(
-        &self,
-        rows: KeysValues<impl AsView<Self::Space, T>, impl AsView<Self::Space, T>>,
-        weight: impl AsAny<Self::Space>,
-        tables: Tables<impl AsAny<Self::Space>, impl AsAny<Self::Space>>,
-        positions: impl AsAny<Self::Space>,
-        slots: impl AsAny<Self::Space>,
-        mut caches: KeysValues<impl AsViewMut<Self::Space, C>, impl AsViewMut<Self::Space, C>>,
-        op: impl Into<QkNormRopeCacheWrite<T>>,
-    ) -> Result<()>
-    where
-        Self: CacheOps<T>,
-    {
-        let op = op.into();
-        let (k, v, weight) = (rows.keys.view(), rows.values.view(), weight.any_view());
-        let (cos, sin) = (tables.cos.any_view(), tables.sin.any_view());
-        let (positions, slots) = (positions.any_view(), slots.any_view());
-        let (mut keys, mut values) = (caches.keys.view_mut(), caches.values.view_mut());
-        let (k_cache, v_cache) = (keys.reborrow().any(), values.reborrow().any());
-        let args = args::qk_norm_rope_cache_write::Args {
-            k,
-            v,
-            weight,
-            cos,
-            sin,
-            positions,
-            slots,
-            k_cache,
-            v_cache,
-        };
-        self.run(&op, args)
-    }
+/// The weights of the norms of queries and keys, each of which may be absent.
+#[derive(Clone, Copy, Debug)]
+pub struct QueryKey<Q, K = Q> {
+    /// Of queries.
+    pub query: Q,
+    /// Of keys.
+    pub key: K,
 }

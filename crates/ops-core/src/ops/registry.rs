@@ -218,6 +218,7 @@ registry! {
     cache_write: CacheWrite<T>, floats;
     rope_cache_write: RopeCacheWrite<T>, floats;
     qk_norm_rope_cache_write: QkNormRopeCacheWrite<T>, floats;
+    rope_qk_cache_write: RopeQkCacheWrite<T>, floats;
     conv1d_update: Conv1dUpdate<T>, floats;
     gated_delta_rule: GatedDeltaRule<T>, floats;
     unary: Unary<T>, numbers, UNARY;
@@ -233,6 +234,9 @@ registry! {
     matmul: MatMul<T>, floats;
     linear: Linear<T>, floats, [Name::of("linear", ()).no_blocks("weight"), Name::of("qlinear", ()).blocks("weight")];
     linear_swiglu: LinearSwiglu<T>, floats;
+    linear_add: LinearAdd<T>, floats;
+    rms_norm_linear: RmsNormLinear<T>, floats;
+    rms_norm_linear_swiglu: RmsNormLinearSwiglu<T>, floats;
     attention: Attention<T>, floats;
     attention_varlen: AttentionVarlen<T>, floats;
     attention_paged: AttentionPaged<T>, floats;

@@ -10,8 +10,8 @@ use super::vectors::{on_vector, report};
 use crate::host::raw::{Raw, RawMut, on_scalar, resolve_operand};
 use crate::{Host, Kernel, Reference};
 use bytemuck::{cast_slice, cast_slice_mut};
-use ops_core::ops::{CacheWrite, QkNormRopeCacheWrite, RopeCacheWrite, RopeOrder};
-use ops_core::{Call, DType, Float, Layout, Op, Result, Scalar};
+use ops_core::ops::{CacheWrite, QkNormRopeCacheWrite, RopeCacheWrite, RopeOrder, RopeQkCacheWrite};
+use ops_core::{Call, DType, Float, Layout, Op, Parts, Result, Scalar};
 use ops_simd::rows::Pairs;
 use ops_simd::{Isa, Store};
 
@@ -179,5 +179,14 @@ impl<T: Float> Kernel<QkNormRopeCacheWrite<T>> for Cpu {
         let (norm, slots) = (Some((Raw::any(&a.weight), op.eps)), Raw::any(&a.slots));
         let rows = Rows { k, v, norm, tables, positions, slots, order: op.order };
         rows.write(op.name(), [RawMut::any(&mut a.k_cache), RawMut::any(&mut a.v_cache)])
+    }
+}
+impl<T: Float> Kernel<RopeQkCacheWrite<T>> for Cpu {
+    fn compute(&self, call: Call<'_, '_, RopeQkCacheWrite<T>, Host>) -> Result<()> {
+        let (op, args) = call.into_parts();
+        op.run_parts(self, args)
+    }
+    fn fuses(&self, _: &RopeQkCacheWrite<T>) -> bool {
+        false
     }
 }

@@ -6,7 +6,7 @@ use super::vectors::{on_vector, report, unsupported_dtype};
 use super::{Cpu, packed_weights, threads};
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
-use ops_core::ops::{Linear, LinearSwiglu, MatMul};
+use ops_core::ops::{Linear, LinearAdd, LinearSwiglu, MatMul, RmsNormLinear, RmsNormLinearSwiglu};
 use ops_core::{AnyTensor, Call, DType, Determinism, Element, Float, Operands, Packing, Parts, Result};
 use ops_simd::Isa;
 use ops_simd::gemm::{Input, Mat, MatMut};
@@ -143,7 +143,8 @@ impl<T: Float> Kernel<Linear<T>> for Cpu {
         Ok(if operand == "weight" && T::DTYPE != DType::F64 { packed_weights::pack(x) } else { x })
     }
 }
-/// Runs as parts: both products read `x` from the cache, so a fused kernel would save no memory traffic.
+// Fused products run as parts: the parts read their operands from the cache, so one kernel would save no memory traffic.
+
 impl<T: Float> Kernel<LinearSwiglu<T>> for Cpu {
     fn compute(&self, call: Call<'_, '_, LinearSwiglu<T>, Host>) -> Result<()> {
         let (op, args) = call.into_parts();
@@ -152,7 +153,58 @@ impl<T: Float> Kernel<LinearSwiglu<T>> for Cpu {
     fn fuses(&self, _: &LinearSwiglu<T>) -> bool {
         false
     }
+    fn determinism(&self, _: &LinearSwiglu<T>, _: &dyn Operands) -> Determinism {
+        self.sums_level()
+    }
     fn reads(&self, op: &LinearSwiglu<T>, operand: &'static str, packing: &'static Packing) -> bool {
+        op.parts_read(self, operand, packing)
+    }
+}
+
+impl<T: Float> Kernel<LinearAdd<T>> for Cpu {
+    fn compute(&self, call: Call<'_, '_, LinearAdd<T>, Host>) -> Result<()> {
+        let (op, args) = call.into_parts();
+        op.run_parts(self, args)
+    }
+    fn fuses(&self, _: &LinearAdd<T>) -> bool {
+        false
+    }
+    fn determinism(&self, _: &LinearAdd<T>, _: &dyn Operands) -> Determinism {
+        self.sums_level()
+    }
+    fn reads(&self, op: &LinearAdd<T>, operand: &'static str, packing: &'static Packing) -> bool {
+        op.parts_read(self, operand, packing)
+    }
+}
+
+impl<T: Float> Kernel<RmsNormLinear<T>> for Cpu {
+    fn compute(&self, call: Call<'_, '_, RmsNormLinear<T>, Host>) -> Result<()> {
+        let (op, args) = call.into_parts();
+        op.run_parts(self, args)
+    }
+    fn fuses(&self, _: &RmsNormLinear<T>) -> bool {
+        false
+    }
+    fn determinism(&self, _: &RmsNormLinear<T>, _: &dyn Operands) -> Determinism {
+        self.sums_level()
+    }
+    fn reads(&self, op: &RmsNormLinear<T>, operand: &'static str, packing: &'static Packing) -> bool {
+        op.parts_read(self, operand, packing)
+    }
+}
+
+impl<T: Float> Kernel<RmsNormLinearSwiglu<T>> for Cpu {
+    fn compute(&self, call: Call<'_, '_, RmsNormLinearSwiglu<T>, Host>) -> Result<()> {
+        let (op, args) = call.into_parts();
+        op.run_parts(self, args)
+    }
+    fn fuses(&self, _: &RmsNormLinearSwiglu<T>) -> bool {
+        false
+    }
+    fn determinism(&self, _: &RmsNormLinearSwiglu<T>, _: &dyn Operands) -> Determinism {
+        self.sums_level()
+    }
+    fn reads(&self, op: &RmsNormLinearSwiglu<T>, operand: &'static str, packing: &'static Packing) -> bool {
         op.parts_read(self, operand, packing)
     }
 }

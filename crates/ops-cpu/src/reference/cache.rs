@@ -3,8 +3,8 @@ use super::rope::Angles;
 use super::{Reference, line, norm};
 use crate::host::raw::{Raw, RawMut, resolve_operand};
 use crate::{Host, Kernel};
-use ops_core::ops::{CacheWrite, QkNormRopeCacheWrite, RopeCacheWrite, RopeOrder};
-use ops_core::{Call, Float, Layout, Op, Result};
+use ops_core::ops::{CacheWrite, QkNormRopeCacheWrite, RopeCacheWrite, RopeOrder, RopeQkCacheWrite};
+use ops_core::{Call, Float, Layout, Op, Parts, Result};
 
 /// Writes row `i` of `x` to row `slots[i]` of the cache.
 fn write(slots: &[Option<usize>], x: Raw<'_>, mut cache: RawMut<'_>) -> Result<()> {
@@ -87,5 +87,14 @@ impl<T: Float> Kernel<QkNormRopeCacheWrite<T>> for Reference {
         let rows = Rows { k, v, tables, positions, slots: Raw::any(&a.slots) };
         let caches = [RawMut::any(&mut a.k_cache), RawMut::any(&mut a.v_cache)];
         rows.write(op.name(), op.order, |head| norm::rms_norm_row(&head, &weight, op.eps), caches)
+    }
+}
+impl<T: Float> Kernel<RopeQkCacheWrite<T>> for Reference {
+    fn compute(&self, call: Call<'_, '_, RopeQkCacheWrite<T>, Host>) -> Result<()> {
+        let (op, args) = call.into_parts();
+        op.run_parts(self, args)
+    }
+    fn fuses(&self, _: &RopeQkCacheWrite<T>) -> bool {
+        false
     }
 }

@@ -3,7 +3,7 @@ use super::Reference;
 use super::quant::values;
 use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
-use ops_core::ops::{Linear, LinearSwiglu, MatMul};
+use ops_core::ops::{Linear, LinearAdd, LinearSwiglu, MatMul, RmsNormLinear, RmsNormLinearSwiglu};
 use ops_core::{Call, DType, Error, Float, Layout, Result};
 
 /// The matrices of a stack: position of the first element, row stride and column stride.
@@ -50,18 +50,47 @@ fn linear(x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, y: RawMut<'_>) -> 
     dot_rows(x, y, row, bias.as_deref())
 }
 
+/// A product in f64, in the order of `y`.
+fn sums(x: Raw<'_>, weight: Raw<'_>, bias: Option<Raw<'_>>, y: &Layout) -> Result<Vec<f64>> {
+    let mut sums = vec![0.0f64; y.len()];
+    let (bytes, layout) = (bytemuck::cast_slice_mut(&mut sums), Layout::of(y.shape()));
+    linear(x, weight, bias, RawMut { bytes, size: size_of::<f64>(), dtype: DType::F64, layout })?;
+    Ok(sums)
+}
+
+/// `y = x · weightᵀ + residual`, rounded once.
+fn linear_add(x: Raw<'_>, weight: Raw<'_>, residual: Raw<'_>, mut y: RawMut<'_>) -> Result<()> {
+    let sums = sums(x, weight, None, &y.layout)?;
+    y.scatter(y.layout.positions(), sums.into_iter().zip(residual.values()).map(|(sum, r)| sum + r));
+    Ok(())
+}
+
 /// `y = silu(x · gateᵀ) · (x · upᵀ)`, rounded once.
 fn linear_swiglu(x: Raw<'_>, gate: Raw<'_>, up: Raw<'_>, mut y: RawMut<'_>) -> Result<()> {
-    let mut sums = [vec![0.0f64; y.layout.len()], vec![0.0f64; y.layout.len()]];
-    for (weight, sums) in [gate, up].into_iter().zip(&mut sums) {
-        let (bytes, layout) = (bytemuck::cast_slice_mut(sums), Layout::of(y.layout.shape()));
-        let sums = RawMut { bytes, size: size_of::<f64>(), dtype: DType::F64, layout };
-        linear(x, weight, None, sums)?;
-    }
-    let [gate, up] = sums;
+    let [gate, up] = [sums(x, gate, None, &y.layout)?, sums(x, up, None, &y.layout)?];
     let values = gate.into_iter().zip(up).map(|(gate, up)| gate / (1.0 + (-gate).exp()) * up);
     y.scatter(y.layout.positions(), values);
     Ok(())
+}
+
+/// The rows of `x`, normed in f64.
+struct Normed {
+    values: Vec<f64>,
+    layout: Layout,
+}
+impl Normed {
+    fn new(x: Raw<'_>, weight: Raw<'_>, eps: f64) -> Self {
+        let (mut values, weight) = (x.values(), weight.values());
+        for row in values.chunks_mut(weight.len().max(1)) {
+            let mean = row.iter().map(|v| v * v).sum::<f64>() / row.len() as f64;
+            row.iter_mut().zip(&weight).for_each(|(v, w)| *v *= w / (mean + eps).sqrt());
+        }
+        Normed { values, layout: Layout::of(x.layout.shape()) }
+    }
+    fn raw(&self) -> Raw<'_> {
+        let bytes = bytemuck::cast_slice(&self.values);
+        Raw { bytes, size: size_of::<f64>(), dtype: DType::F64, layout: self.layout }
+    }
 }
 
 /// `y[.., j] = x[.., :] · row(j) + bias[j]`: a linear layer whose weight rows come from `row`.
@@ -100,5 +129,25 @@ impl<T: Float> Kernel<LinearSwiglu<T>> for Reference {
     fn compute(&self, call: Call<'_, '_, LinearSwiglu<T>, Host>) -> Result<()> {
         let (_, a) = call.into_parts();
         linear_swiglu(Raw::of(&a.x), Raw::any(&a.gate), Raw::any(&a.up), RawMut::of(&mut a.y))
+    }
+}
+impl<T: Float> Kernel<LinearAdd<T>> for Reference {
+    fn compute(&self, call: Call<'_, '_, LinearAdd<T>, Host>) -> Result<()> {
+        let (_, a) = call.into_parts();
+        linear_add(Raw::of(&a.x), Raw::any(&a.weight), Raw::of(&a.residual), RawMut::of(&mut a.y))
+    }
+}
+impl<T: Float> Kernel<RmsNormLinear<T>> for Reference {
+    fn compute(&self, call: Call<'_, '_, RmsNormLinear<T>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
+        let x = Normed::new(Raw::of(&a.x), Raw::any(&a.norm), op.eps);
+        linear(x.raw(), Raw::any(&a.weight), Raw::any_if(&a.bias), RawMut::of(&mut a.y))
+    }
+}
+impl<T: Float> Kernel<RmsNormLinearSwiglu<T>> for Reference {
+    fn compute(&self, call: Call<'_, '_, RmsNormLinearSwiglu<T>, Host>) -> Result<()> {
+        let (op, a) = call.into_parts();
+        let x = Normed::new(Raw::of(&a.x), Raw::any(&a.norm), op.eps);
+        linear_swiglu(x.raw(), Raw::any(&a.gate), Raw::any(&a.up), RawMut::of(&mut a.y))
     }
 }

@@ -2,10 +2,12 @@
 use super::pages::Keys;
 use super::{Attend, Decoder, Rotation, Rotations, Row};
 use crate::families::deepseek2::Latent;
+use crate::pieces::{Normed, Output};
 use crate::{Config, HeadShape, Result};
-use ops_core::model::{CacheRotation, Transformer, Weight};
+use ops_core::model::{CacheRotation, Queries, Transformer, Weight};
 use ops_core::ops::*;
 use ops_core::{Backend, Element, Float, Ref, Shape, TensorOf};
+use std::ptr;
 
 /// The position of each row of a step, `[t]`, which is also its slot in the text's caches.
 pub(super) fn positions<T: Float, B: Transformer<T>>(
@@ -39,21 +41,31 @@ impl<B: Backend, T: Float> Projected<B, T> {
 }
 
 impl<T: Float, B: Transformer<T>> Decoder<T, B> {
-    /// Attention of `h[t, dim]` in layer `i`; the rows of each text are consecutive.
+    /// Attention of the stream `[t, dim]` in layer `i`, added to `onto` if one kernel computes both; the rows of each text are
+    /// consecutive.
     pub(super) fn attention(
         &self,
         b: &B,
         i: usize,
         part: &Attend<B>,
         mut past: Keys<'_, B::Space, T>,
-        h: Ref<'_, B, T>,
-    ) -> Result<TensorOf<B, T>> {
+        input: &Normed<'_, T, B>,
+        onto: Option<&TensorOf<B, T>>,
+    ) -> Result<Output<T, B>> {
         let Config { heads, norm_eps, .. } = self.config;
         let HeadShape { kv_heads, head_dim, .. } = self.config.heads_of(i);
         let (q, kv) = self.config.widths(i)?;
-        let products = part.projections.iter().map(|linear| linear.apply(b, h)).collect::<Result<_>>()?;
+        let products = part.projections.iter().map(|linear| input.times(b, linear)).collect::<Result<_>>()?;
         let projected = Projected::<B, T> { products, widths: [q, kv, kv] };
-        let q = self.rotated(b, i, projected.heads(0, heads)?, part.query_norm.as_ref(), past.positions())?;
+        let (queries, norm) = (projected.heads(0, heads)?, part.query_norm.as_ref());
+        // One op rotates queries and keys, if by the same tables.
+        let together = self.config.has_own_keys(i)
+            && ptr::eq(self.tables(i), self.query_tables(i))
+            && (norm.is_none() || part.key_norm.is_some());
+        let mut q = match together {
+            true => b.empty(queries.shape())?,
+            false => self.rotated(b, i, queries, norm, past.positions())?,
+        };
         let Rotation { cos, sin } = self.tables(i);
         let rotation = CacheRotation {
             cos: cos.any(),
@@ -66,20 +78,18 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         if self.config.has_own_keys(i) {
             let k = projected.heads(1, kv_heads)?;
             let v = if part.keys_are_values { k } else { projected.heads(2, kv_heads)? };
-            match &part.value_norm {
-                Some(ones) => {
-                    let v = b.rms_norm(v, ones, norm_eps)?;
-                    past.add_rotated(b, k, v.as_ref(), rotation)?;
-                }
-                None => past.add_rotated(b, k, v, rotation)?,
-            }
+            let normed = part.value_norm.as_ref().map(|ones| b.rms_norm(v, ones, norm_eps)).transpose()?;
+            let v = normed.as_ref().map_or(v, |normed| normed.as_ref());
+            let norm = norm.map(|weight| weight.any());
+            let queries = together.then(|| Queries { x: queries, norm, y: q.as_mut() });
+            past.add_rotated(b, queries, k, v, rotation)?;
         }
-        let q = q.as_ref().reshape(&[h.dims()[0], heads * head_dim])?;
+        let q = q.as_ref().reshape(&[input.x().dims()[0], heads * head_dim])?;
         let mut o = self.attend(b, i, q, part.sinks.as_ref(), &past)?;
         if let Some(gate) = &part.gate {
-            o = b.mul(&o, &b.sigmoid(&gate.apply(b, h)?)?)?;
+            o = b.mul(&o, &b.sigmoid(&input.times(b, gate)?)?)?;
         }
-        part.output.apply(b, o.as_ref())
+        part.output.apply_onto(b, o.as_ref(), onto)
     }
 
     /// The same if keys and values are compressed.

@@ -1,9 +1,9 @@
 //! The feed-forward block of a layer.
 use crate::families::gemma4::Beside;
-use crate::pieces::{Dense, Loader, Mixture};
+use crate::pieces::{Dense, Loader, Mixture, Normed, Output};
 use crate::{Activation, Result};
 use ops_core::model::Transformer;
-use ops_core::{Backend, Float, Ref, TensorOf};
+use ops_core::{Backend, Float, TensorOf};
 
 /// The feed-forward block of a layer.
 pub(super) enum FeedForward<B: Backend> {
@@ -13,22 +13,22 @@ pub(super) enum FeedForward<B: Backend> {
 }
 
 impl<B: Backend> FeedForward<B> {
-    /// The block applied to `h[t, dim]`, which is normed from `x`.
+    /// The block applied to the stream, and added to `onto` if one kernel computes both.
     pub(super) fn apply<T: Float>(
         &self,
         b: &B,
         activation: Activation,
-        h: Ref<'_, B, T>,
-        x: Ref<'_, B, T>,
-    ) -> Result<TensorOf<B, T>>
+        input: &Normed<'_, T, B>,
+        onto: Option<&TensorOf<B, T>>,
+    ) -> Result<Output<T, B>>
     where
         B: Transformer<T>,
     {
-        match self {
-            FeedForward::Dense(dense) => dense.apply(b, activation, h),
-            FeedForward::Mixture(mixture) => mixture.apply(b, activation, h),
-            FeedForward::Beside(both) => both.apply(b, activation, h, x),
-        }
+        Ok(Output::Alone(match self {
+            FeedForward::Dense(dense) => return dense.apply_onto(b, activation, input, onto),
+            FeedForward::Mixture(mixture) => mixture.apply(b, activation, input.h(b)?)?,
+            FeedForward::Beside(both) => both.apply(b, activation, input.h(b)?, input.x().as_ref())?,
+        }))
     }
 }
 

@@ -2,7 +2,7 @@
 //! Models via Multi-token Prediction", 2024.
 use super::pages::Past;
 use super::{Decoder, Layer, State, attention};
-use crate::pieces::{Linear, Loader, Norm};
+use crate::pieces::{Linear, Loader, Norm, Normed};
 use crate::{Config, Error, Result};
 use ops_core::model::Transformer;
 use ops_core::ops::CopyMethods;
@@ -145,14 +145,14 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         b.copy_into(&token, both.as_mut().narrow(1, 0, dim)?)?;
         b.copy_into(&hidden, both.as_mut().narrow(1, dim, dim)?)?;
         let x = block.projection.apply(b, both.as_ref())?;
-        let h = block.layer.attention_norm.apply(b, x.as_ref())?;
+        let input = Normed::new(&block.layer.attention_norm, x);
 
         state.begin();
         let rows = &mut [(state, next)];
         let positions = attention::positions(b, rows)?;
         let mut past = Past::States(rows, &positions);
         let layer = (self.config.layers, &block.layer);
-        let (h, _) = self.layer(b, layer, &mut past, (&h, &x), None, &block.output_norm)?;
+        let h = self.layer(b, layer, &mut past, &input, None, &block.output_norm)?.into_h(b)?;
         rows[0].0.finish(n);
         self.logits(b, h.as_ref().narrow(0, n - 1, 1)?)
     }

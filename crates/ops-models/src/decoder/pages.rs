@@ -3,7 +3,7 @@ use super::recurrent::{Memory, Remembered};
 use super::{Decoder, Draw, Drawn, state};
 use crate::{Config, Error, HeadShape, Result};
 use ops_core::model::{
-    Blocks, CacheRotation, MemoriesOfPart, MemoriesOfStep, PagedCache, Sequence, Transformer,
+    Blocks, CacheRotation, MemoriesOfPart, MemoriesOfStep, PagedCache, Queries, Sequence, Transformer,
 };
 use ops_core::ops::*;
 use ops_core::{Backend, Float, Ref, Space, Tensor, TensorOf};
@@ -158,19 +158,21 @@ impl<'c, S: Space, T: Float> Keys<'c, S, T> {
     pub(super) fn add_rotated<B: Transformer<T> + Backend<Space = S>>(
         &mut self,
         b: &B,
+        mut queries: Option<Queries<'_, S, T>>,
         k: Ref<'_, B, T>,
         v: Ref<'_, B, T>,
         rotation: CacheRotation<'_, S>,
     ) -> Result<()> {
         let caches = match self {
             Keys::Apart(caches, _) => caches,
-            Keys::Paged(cache, _) => return Ok(cache.write_rotated(b, k, v, rotation)?),
+            Keys::Paged(cache, _) => return Ok(cache.write_rotated(b, queries, k, v, rotation)?),
         };
         let mut at = 0;
         for (cache, t) in caches {
             let positions = rotation.positions.narrow(0, at, *t)?;
             let of_text = CacheRotation { positions, slots: positions, ..rotation };
-            cache.append_rotated(b, k.narrow(0, at, *t)?, v.narrow(0, at, *t)?, of_text)?;
+            let queries = queries.as_mut().map(|queries| queries.narrow(at, *t)).transpose()?;
+            cache.append_rotated(b, queries, k.narrow(0, at, *t)?, v.narrow(0, at, *t)?, of_text)?;
             at += *t;
         }
         Ok(())

@@ -1,5 +1,5 @@
 //! Feed-forward blocks: dense, and mixtures of experts.
-use super::Linear;
+use super::{Linear, Normed, Output};
 use crate::{Activation, Experts, Result};
 use ops_core::model::{Transformer, Weight};
 use ops_core::ops::*;
@@ -54,6 +54,33 @@ impl<B: Backend> Dense<B> {
     where
         B: Transformer<T>,
     {
+        self.down.apply(b, self.activated(b, activation, h)?.as_ref())
+    }
+
+    /// The same for the stream, added to `onto` if one kernel computes both.
+    pub(crate) fn apply_onto<T: Float>(
+        &self,
+        b: &B,
+        activation: Activation,
+        input: &Normed<'_, T, B>,
+        onto: Option<&TensorOf<B, T>>,
+    ) -> Result<Output<T, B>>
+    where
+        B: Transformer<T>,
+    {
+        let fused = match (activation, &self.gate) {
+            (Activation::Swiglu, Some(gate)) => input.swiglu(b, gate, &self.up)?,
+            _ => None,
+        };
+        let f = fused.map_or_else(|| self.activated(b, activation, input.h(b)?), Ok)?;
+        self.down.apply_onto(b, f.as_ref(), onto)
+    }
+
+    /// `f(gate(h), up(h))`
+    fn activated<T: Float>(&self, b: &B, activation: Activation, h: Ref<'_, B, T>) -> Result<TensorOf<B, T>>
+    where
+        B: Transformer<T>,
+    {
         if let (
             Activation::Swiglu,
             Some(Linear { weight: gate, bias: None }),
@@ -61,11 +88,11 @@ impl<B: Backend> Dense<B> {
         ) = (activation, &self.gate, &self.up)
             && b.fuses_linear_swiglu(h, gate, up)
         {
-            return self.down.apply(b, b.linear_swiglu(h, gate, up)?.as_ref());
+            return Ok(b.linear_swiglu(h, gate, up)?);
         }
         let up = self.up.apply(b, h)?;
         let gate = self.gate.as_ref().map(|gate| gate.apply(b, h)).transpose()?;
-        self.down.apply(b, activate(b, activation, gate.as_ref(), &up)?.as_ref())
+        activate(b, activation, gate.as_ref(), &up)
     }
 }
 

@@ -150,7 +150,7 @@ fn uses_bytes(rocm: &Rocm, bytes: Option<&str>) {
 fn quantized_products_without_matrix_units() {
     let three = [("HIP_STANDIN_DEVICES", "gfx1030,gfx1010,gfx900")];
     with_standin("quantized_products_without_matrix_units", &three, |standin| {
-        suite_of(&devices::<3>(), "qlinear,linear_swiglu");
+        suite_of(&devices::<3>(), "qlinear,linear_swiglu,rms_norm_linear");
         let bytes = [Some("v_dot4_i32_i8"), None, None];
         devices::<3>().iter().zip(bytes).for_each(|(rocm, bytes)| uses_bytes(rocm, bytes));
         executed::check(standin, "gfx1030", &[Family::QlinearDot], &[]);

@@ -11,7 +11,7 @@ pub(super) fn cases(s: &mut Suite<'_>) {
     for dtype in s.asked("cache_write", FLOATS) {
         writes(s, dtype);
     }
-    for op in ["rope_cache_write", "qk_norm_rope_cache_write"] {
+    for op in ["rope_cache_write", "qk_norm_rope_cache_write", "rope_qk_cache_write"] {
         for dtype in s.asked(op, FLOATS) {
             keys(s, op, dtype);
         }
@@ -131,6 +131,8 @@ struct Keys<'a> {
     index: [DType; 2],
     tables: DType,
     weight: DType,
+    /// Whether `rope_qk_cache_write` norms queries and keys.
+    norms: [bool; 2],
     /// One operand, or several of one kind, with another placement.
     place: (&'a str, Placement),
 }
@@ -150,6 +152,7 @@ impl<'a> Keys<'a> {
             index,
             tables: dtype,
             weight: dtype,
+            norms: [true; 2],
             place,
         }
     }
@@ -159,27 +162,43 @@ impl<'a> Keys<'a> {
         let place = |name: &str| if name == self.place.0 { self.place.1 } else { Placement::Plain };
         let table = [ROWS, self.half.unwrap_or(d / 2)];
         let (cos, sin) = tables(self.tables, table.iter().product());
-        let draft = CaseBuilder::new(self.op, self.dtype).read("k", &[n, h, d], place("k"), NORMAL);
-        let draft = draft.read("v", &[n, h, dv], place("v"), NORMAL);
-        let draft = match self.op {
-            "rope_cache_write" => draft,
-            _ => {
-                let numbers = Distribution::Normal(1.0, 0.5);
-                draft.param("eps", 1e-5).read_as("weight", self.weight, &[d], place("weight"), numbers)
-            }
+        let (with_queries, of_queries) = (self.op == "rope_qk_cache_write", [n, 2 * h + 1, d]);
+        let mut draft = CaseBuilder::new(self.op, self.dtype);
+        if with_queries {
+            draft = draft.read("q", &of_queries, place("q"), NORMAL);
+        }
+        draft = draft.read("k", &[n, h, d], place("k"), NORMAL).read("v", &[n, h, dv], place("v"), NORMAL);
+        let norms: &[&str] = match (self.op, self.norms) {
+            ("rope_cache_write", _) | (_, [false, false]) => &[],
+            ("qk_norm_rope_cache_write", _) => &["weight"],
+            (_, [true, true]) => &["q_norm", "k_norm"],
+            (_, [true, false]) => &["q_norm"],
+            (_, [false, true]) => &["k_norm"],
         };
+        if !norms.is_empty() {
+            draft = draft.param("eps", 1e-5);
+        }
+        for norm in norms {
+            let numbers = Distribution::Normal(1.0, 0.5);
+            draft = draft.read_as(norm, self.weight, &[d], place("weight"), numbers);
+        }
         let old = |name: &str, width: usize| {
             let count = self.slots * h * width;
             (draw(&mut Random::of(name), self.cache_type, count, NORMAL), [self.slots, h, width])
         };
         let ((keys, of_keys), (values, of_values)) = (old("old keys", d), old("old values", dv));
-        draft
+        let draft = draft
             .given("cos", &cos, &table, place("tables"))
             .given("sin", &sin, &table, place("tables"))
             .given("positions", &ids(self.index[0], positions), &[n], place("positions"))
-            .given("slots", &ids(self.index[1], slots), &[n], place("slots"))
-            .inout("k_cache", &keys, &of_keys, place("k_cache"))
-            .inout("v_cache", &values, &of_values, place("v_cache"))
+            .given("slots", &ids(self.index[1], slots), &[n], place("slots"));
+        let draft = if with_queries { draft.write("y", &of_queries, place("y")) } else { draft };
+        draft.inout("k_cache", &keys, &of_keys, place("k_cache")).inout(
+            "v_cache",
+            &values,
+            &of_values,
+            place("v_cache"),
+        )
     }
     fn case(self) -> CaseBuilder {
         // Not in order, and some rows twice.
@@ -232,6 +251,19 @@ fn keys(s: &mut Suite<'_>, op: &str, dtype: DType) {
         for name in ["k", "v", "k_cache", "v_cache"] {
             // Heads before tokens, as in a cache for one text.
             s.run(Keys { place: (name, Placement::Order(&[1, 0, 2])), ..case }.case());
+        }
+        if op == "rope_qk_cache_write" {
+            for norms in [[false, false], [true, false], [false, true]] {
+                s.run(Keys { norms, ..case }.case());
+                s.run(
+                    Keys { norms, half: Some(5), ..new([1, 4, 64, 64]) }.case().param("order", "interleaved"),
+                );
+            }
+            for name in ["q", "y"] {
+                s.run(Keys { place: (name, Placement::Order(&[1, 0, 2])), ..case }.case());
+            }
+            IN.iter().for_each(|how| s.run(Keys { place: ("q", *how), ..case }.case()));
+            OUT.iter().for_each(|how| s.run(Keys { place: ("y", *how), ..case }.case()));
         }
         for name in ["k_cache", "v_cache"] {
             OUT.iter().for_each(|how| s.run(Keys { place: (name, *how), ..case }.case()));

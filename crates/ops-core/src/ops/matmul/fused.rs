@@ -1,120 +1,137 @@
-//! Products fused with the step that follows them.
+//! Products fused with the step before or after them.
 use super::{rows_times, summed_with};
 use crate::ops::declare::{family, methods, ops};
-use crate::ops::{
-    ActivationMethods, ActivationOps, CastMethods, CastOps, Glu, GluFn, Linear, LinearMethods, LinearOps,
-};
-use crate::parts::PartOperands;
+use crate::ops::extents;
+use crate::ops::norm::{valid_eps, weights};
+use crate::parts::{Planned, made};
 use crate::{
-    AsAny, AsView, Backend, DType, Error, Execute, Float, Layout, Op, Operands, Packing, Parts, Reason,
-    Result, Role, Shape, Tolerance,
+    AsAny, AsOptional, AsView, Backend, DType, Error, Execute, Float, Layout, Op, Operand, Operands, Result,
+    Role, Shape, Tolerance,
 };
+
+mod parts;
 
 ops! {
     /// The gated half of a feed-forward block: `y = silu(x · gateᵀ) · (x · upᵀ)`. The products are not rounded to `T`.
     ///
     /// Operands: `x[.., k]`; `gate[n, k]` and `up[n, k]`, each of any float type or block format, as the weight of
-    /// [`Linear`]; `y[.., n]`.
+    /// [`Linear`](super::Linear); `y[.., n]`.
     ///
-    /// As parts: two [`Linear`] and a [`Glu`] in `T::Acc`, then a cast. Shazeer, "GLU Variants Improve
+    /// As parts: two [`Linear`](super::Linear) and a [`Glu`](crate::ops::Glu) in `T::Acc`, then a cast. Shazeer, "GLU Variants Improve
     /// Transformer", 2020.
     pub struct LinearSwiglu<T: Float> {}
     const OP;
     operands linear_swiglu { x: in T [.., k], gate: in any [n, k], up: in any [n, k], y: out T [.., n] }
+
+    /// A product added to the stream of a decoder: `y = x · weightᵀ + residual`, rounded once.
+    ///
+    /// Operands: `x[.., k]`; `weight[n, k]` as for [`Linear`](super::Linear); `residual[.., n]`; `y[.., n]`.
+    pub struct LinearAdd<T: Float> {}
+    const OP;
+    operands linear_add { x: in T [.., k], weight: in any [n, k], residual: in T [.., n], y: out T [.., n] }
+
+    /// A product of normed rows: `y = rms_norm(x) · weightᵀ + bias`. The normed rows are not rounded to `T`.
+    ///
+    /// Operands: `x[.., k]`; the weight `norm[k]` of the norm, of any float type; `weight[n, k]` and optional `bias[n]` as for
+    /// [`Linear`](super::Linear); `y[.., n]`. The norm is an [`RmsNorm`](crate::ops::RmsNorm).
+    pub struct RmsNormLinear<T: Float> {
+        /// Added to the mean square, inside the root.
+        pub eps: f64,
+    }
+    /// Norms with this `eps`.
+    fn eps;
+    operands rms_norm_linear {
+        x: in T [.., k], norm: in any(floats) [k], weight: in any [n, k], bias: opt any(floats) [n], y: out T [.., n]
+    }
+
+    /// The gated half of a feed-forward block, of normed rows: [`LinearSwiglu`] of `rms_norm(x)`, which is not rounded to `T`.
+    ///
+    /// Operands: `x[.., k]`; the weight `norm[k]` of the norm, of any float type; `gate`, `up` and `y` as for [`LinearSwiglu`].
+    pub struct RmsNormLinearSwiglu<T: Float> {
+        /// Added to the mean square, inside the root.
+        pub eps: f64,
+    }
+    /// Norms with this `eps`.
+    fn eps;
+    operands rms_norm_linear_swiglu {
+        x: in T [.., k], norm: in any(floats) [k], gate: in any [n, k], up: in any [n, k], y: out T [.., n]
+    }
 }
 impl<T: Float> Op for LinearSwiglu<T> {
     fn infer(&self, on: &args::linear_swiglu::Shapes<'_>) -> Result<[Shape; 1]> {
-        let op = self.name();
-        for weight in [on.gate, on.up] {
-            weight.require(op, DType::is_real, "f16, bf16, f32, f64 or a block format")?;
-        }
-        let &[n, _] = on.gate.dims() else {
-            return Err(Error::shape(op, "gate", on.gate.layout, "[n, k], or [n, k / values] in blocks"));
-        };
-        let (gate_values, up_values) = (on.gate.last_values()?, on.up.last_values()?);
-        match *on.up.dims() {
-            [rows, _] if rows == n && up_values == gate_values => {}
-            _ => {
-                let want = format!("[{n}, k] with k = {gate_values} values, as in `gate`");
-                return Err(Error::shape(op, "up", on.up.layout, want));
-            }
-        }
-        Ok([rows_times(op, on.x, n, on.gate)?])
+        Ok([gated_shape(self.name(), on.x, on.gate, on.up)?])
     }
     fn tolerance(&self, _: &'static str, dtype: DType, on: &dyn Operands) -> Tolerance {
-        let blocks = ["gate", "up"].into_iter().find(|name| on.get(name).is_some_and(|w| w.dtype.is_block()));
-        summed_with(on.get(blocks.unwrap_or("gate")), dtype)
+        of_gated(dtype, on)
+    }
+}
+impl<T: Float> Op for LinearAdd<T> {
+    fn infer(&self, on: &args::linear_add::Shapes<'_>) -> Result<[Shape; 1]> {
+        let y = product_shape(self.name(), on.x, on.weight)?;
+        extents(self.name(), "residual", on.residual, y.dims())?;
+        Ok([y])
+    }
+    fn tolerance(&self, _: &'static str, dtype: DType, on: &dyn Operands) -> Tolerance {
+        summed_with(on.get("weight"), dtype)
+    }
+}
+impl<T: Float> Op for RmsNormLinear<T> {
+    fn infer(&self, on: &args::rms_norm_linear::Shapes<'_>) -> Result<[Shape; 1]> {
+        let op = self.name();
+        valid_eps(op, self.eps)?;
+        let y = product_shape(op, on.x, on.weight)?;
+        weights(op, Some(on.norm), on.x.last())?;
+        weights(op, on.bias, y.dims().last().copied().unwrap_or(0))?;
+        Ok([y])
+    }
+    fn tolerance(&self, _: &'static str, dtype: DType, on: &dyn Operands) -> Tolerance {
+        summed_with(on.get("weight"), dtype)
+    }
+}
+impl<T: Float> Op for RmsNormLinearSwiglu<T> {
+    fn infer(&self, on: &args::rms_norm_linear_swiglu::Shapes<'_>) -> Result<[Shape; 1]> {
+        let op = self.name();
+        valid_eps(op, self.eps)?;
+        let y = gated_shape(op, on.x, on.gate, on.up)?;
+        weights(op, Some(on.norm), on.x.last())?;
+        Ok([y])
+    }
+    fn tolerance(&self, _: &'static str, dtype: DType, on: &dyn Operands) -> Tolerance {
+        of_gated(dtype, on)
     }
 }
 
-impl<T: Float, B> Parts<B> for LinearSwiglu<T>
-where
-    B: LinearOps<T::Acc> + ActivationOps<T::Acc> + CastOps<T> + CastOps<T::Acc>,
-{
-    fn parts_support(&self, backend: &B, on: &dyn Operands) -> Result<(), Reason> {
-        let given = |name| on.get(name).ok_or(Reason::Missing);
-        let (x, y) = (given("x")?, given("y")?);
-        let (of_x, of_y) = (Layout::of(x.layout.shape()), Layout::of(y.layout.shape()));
-        let made = |name, role, layout| PartOperands::<4>::made(name, role, DType::of::<T::Acc>(), layout);
-        for weight in [given("gate")?, given("up")?] {
-            let weight = crate::Operand { name: "weight", ..weight };
-            let product = PartOperands([made("x", Role::In, &of_x), weight, made("y", Role::Out, &of_y)]);
-            Execute::<Linear<T::Acc>>::support(backend, &Linear::OP, &Declared(&product))?;
-        }
-        let [gate, up] = ["gate", "up"].map(|name| made(name, Role::In, &of_y));
-        let gated = PartOperands([gate, up, made("y", Role::Out, &of_y)]);
-        Execute::<Glu<T::Acc>>::support(backend, &Glu::of(GluFn::Swiglu), &gated)?;
-        if T::DTYPE == DType::of::<T::Acc>() {
-            return Ok(());
-        }
-        let widened = PartOperands([x, made("y", Role::Out, &of_x)]);
-        Execute::<crate::ops::Cast<T::Acc>>::support(backend, &crate::ops::Cast::OP, &widened)?;
-        let rounded = PartOperands([made("x", Role::In, &of_y), y]);
-        Execute::<crate::ops::Cast<T>>::support(backend, &crate::ops::Cast::OP, &rounded)
-    }
-
-    fn run_parts(&self, backend: &B, args: &mut args::linear_swiglu::Args<'_, B::Space, T>) -> Result<()> {
-        let args::linear_swiglu::Args { x, gate, up, y } = args;
-        let products = |x: crate::Ref<'_, B, T::Acc>| -> Result<_> {
-            let gate = backend.linear(x, *gate)?;
-            Ok((gate, backend.linear(x, *up)?))
-        };
-        if let Some(x) = x.any().typed::<T::Acc>() {
-            let (gate, up) = products(x)?;
-            if let Some(y) = y.reborrow().any().typed::<T::Acc>() {
-                return backend.swiglu_into(&gate, &up, y);
-            }
-        }
-        let wide = backend.cast::<T::Acc>(*x)?;
-        let (gate, up) = products(wide.as_ref())?;
-        let sums = backend.swiglu(&gate, &up)?;
-        backend.cast_into(&sums, y.reborrow())
-    }
-
-    fn parts_read(&self, backend: &B, operand: &'static str, packing: &'static Packing) -> bool {
-        let is_weight = matches!(operand, "gate" | "up");
-        is_weight && Execute::<Linear<T::Acc>>::reads(backend, &Linear::OP, "weight", packing)
+/// The shape of `x[.., k]` times a weight of any float type or block format.
+fn product_shape(op: &'static str, x: &Layout, weight: Operand<'_>) -> Result<Shape> {
+    weight.require(op, DType::is_real, "f16, bf16, f32, f64 or a block format")?;
+    match *weight.dims() {
+        [n, _] => rows_times(op, x, n, weight),
+        _ => Err(Error::shape(op, weight.name, weight.layout, "[n, k], or [n, k / values] in blocks")),
     }
 }
 
-/// The operands of a product without a bias, which is declared before `y`.
-struct Declared<'o>(&'o PartOperands<'o, 3>);
-impl Operands for Declared<'_> {
-    fn count(&self) -> usize {
-        4
+/// The shape of `x[.., k]` times both weights of a gated unit.
+fn gated_shape(op: &'static str, x: &Layout, gate: Operand<'_>, up: Operand<'_>) -> Result<Shape> {
+    let y = product_shape(op, x, gate)?;
+    up.require(op, DType::is_real, "f16, bf16, f32, f64 or a block format")?;
+    let (n, values) = (gate.dims()[0], gate.last_values()?);
+    match *up.dims() {
+        [rows, _] if rows == n && up.last_values()? == values => Ok(y),
+        _ => {
+            let want = format!("[{n}, k] with k = {values} values, as in `gate`");
+            Err(Error::shape(op, "up", up.layout, want))
+        }
     }
-    fn operand(&self, index: usize) -> Option<crate::Operand<'_>> {
-        self.0.operand(match index {
-            2 => return None,
-            3 => 2,
-            index => index,
-        })
-    }
+}
+
+fn of_gated(dtype: DType, on: &dyn Operands) -> Tolerance {
+    let blocks = ["gate", "up"].into_iter().find(|name| on.get(name).is_some_and(|w| w.dtype.is_block()));
+    summed_with(on.get(blocks.unwrap_or("gate")), dtype)
 }
 
 family! {
-    /// Products in `T` fused with the step that follows them.
-    pub trait FusedOps<T: Float>: Execute<LinearSwiglu<T>>;
+    /// Products in `T` fused with the step before or after them.
+    pub trait FusedOps<T: Float>: Execute<LinearSwiglu<T>>, Execute<LinearAdd<T>>, Execute<RmsNormLinear<T>>, Execute<RmsNormLinearSwiglu<T>>;
     methods FusedMethods;
 }
 
@@ -131,6 +148,39 @@ pub trait FusedMethods: Backend {
         fn linear_swiglu, linear_swiglu_into(
             x: in T, gate: in any, up: in any; y: T
         ) = linear_swiglu(LinearSwiglu::OP);
+
+        /// [`LinearAdd`]: `x · weightᵀ + residual`.
+        example
+        /// let x = b.tensor(&[1, 2], &[1.0f32, 2.0])?;
+        /// let (weight, residual) = (b.tensor(&[1, 2], &[3.0f32, 4.0])?, b.tensor(&[1, 1], &[0.5f32])?);
+        /// assert_eq!(b.linear_add(&x, &weight, &residual)?.to_vec(&b)?, [11.5]);
+        fn linear_add, linear_add_into(
+            x: in T, weight: in any, residual: in T; y: T
+        ) = linear_add(LinearAdd::OP);
+
+        /// [`RmsNormLinear`]: `rms_norm(x) · weightᵀ + bias`.
+        example
+        /// let x = b.tensor(&[1, 2], &[1.0f32, 7.0])?;
+        /// let norm = b.tensor(&[2], &[1.0f32, 2.0])?;
+        /// let weight = b.tensor(&[1, 2], &[10.0f32, 1.0])?;
+        /// // The root of the mean square of 1 and 7 is 5, so the normed row is [0.2, 2.8].
+        /// let y = b.rms_norm_linear(&x, &norm, &weight, None, 0.0)?.to_vec(&b)?;
+        /// assert!((y[0] - 4.8).abs() < 1e-5);
+        fn rms_norm_linear, rms_norm_linear_into(
+            x: in T, norm: in any, weight: in any, bias: opt any; y: T; op: impl Into<RmsNormLinear<T>>
+        ) = rms_norm_linear(op.into());
+
+        /// [`RmsNormLinearSwiglu`]: [`linear_swiglu`](Self::linear_swiglu) of `rms_norm(x)`.
+        example
+        /// let x = b.tensor(&[1, 2], &[1.0f32, 7.0])?;
+        /// let norm = b.tensor(&[2], &[1.0f32, 2.0])?;
+        /// let (gate, up) = (b.tensor(&[1, 2], &[500.0f32, 0.0])?, b.tensor(&[1, 2], &[10.0f32, 1.0])?);
+        /// // The normed row is [0.2, 2.8]; silu(100) is 100, and the other product 4.8.
+        /// let y = b.rms_norm_linear_swiglu(&x, &norm, &gate, &up, 0.0)?.to_vec(&b)?;
+        /// assert!((y[0] - 480.0).abs() < 1e-3);
+        fn rms_norm_linear_swiglu, rms_norm_linear_swiglu_into(
+            x: in T, norm: in any, gate: in any, up: in any; y: T; op: impl Into<RmsNormLinearSwiglu<T>>
+        ) = rms_norm_linear_swiglu(op.into());
     }
     /// Whether a single kernel computes [`LinearSwiglu`] of these operands. If not, a model may as well call
     /// the parts in `T`, which round in between: they are at least as fast.
@@ -151,12 +201,75 @@ pub trait FusedMethods: Backend {
     where
         Self: FusedOps<T>,
     {
-        let (x, gate, up) = (x.view(), gate.any_view(), up.any_view());
-        let n = gate.operand("gate").dims().first().copied().unwrap_or(0);
-        let Ok(shape) = x.shape().with_last(n) else { return false };
-        let (x, y) = (x.any(), Layout::of(shape));
-        let y = PartOperands::<4>::made("y", Role::Out, T::DTYPE, &y);
-        let on = PartOperands([x.operand("x"), gate.operand("gate"), up.operand("up"), y]);
-        self.fuses(&LinearSwiglu::OP, &on)
+        let (x, gate, up) = (x.view().any(), gate.any_view(), up.any_view());
+        let operands = [x.operand("x"), gate.operand("gate"), up.operand("up")].map(Some);
+        fuses::<T, _, _, _>(self, &LinearSwiglu::<T>::OP, operands, gate.operand("gate"))
     }
+    /// The same for [`LinearAdd`].
+    fn fuses_linear_add<T: Float>(
+        &self,
+        x: impl AsView<Self::Space, T>,
+        weight: impl AsAny<Self::Space>,
+        residual: impl AsView<Self::Space, T>,
+    ) -> bool
+    where
+        Self: FusedOps<T>,
+    {
+        let (x, weight, residual) = (x.view().any(), weight.any_view(), residual.view().any());
+        let operands = [x.operand("x"), weight.operand("weight"), residual.operand("residual")].map(Some);
+        fuses::<T, _, _, _>(self, &LinearAdd::<T>::OP, operands, weight.operand("weight"))
+    }
+    /// The same for [`RmsNormLinear`].
+    fn fuses_rms_norm_linear<T: Float>(
+        &self,
+        x: impl AsView<Self::Space, T>,
+        norm: impl AsAny<Self::Space>,
+        weight: impl AsAny<Self::Space>,
+        bias: impl AsOptional<Self::Space>,
+        op: impl Into<RmsNormLinear<T>>,
+    ) -> bool
+    where
+        Self: FusedOps<T>,
+    {
+        let (x, norm, weight) = (x.view().any(), norm.any_view(), weight.any_view());
+        let bias = bias.optional_view();
+        let operands = [
+            Some(x.operand("x")),
+            Some(norm.operand("norm")),
+            Some(weight.operand("weight")),
+            bias.as_ref().map(|bias| bias.operand("bias")),
+        ];
+        fuses::<T, _, _, _>(self, &op.into(), operands, weight.operand("weight"))
+    }
+    /// The same for [`RmsNormLinearSwiglu`].
+    fn fuses_rms_norm_linear_swiglu<T: Float>(
+        &self,
+        x: impl AsView<Self::Space, T>,
+        norm: impl AsAny<Self::Space>,
+        gate: impl AsAny<Self::Space>,
+        up: impl AsAny<Self::Space>,
+        op: impl Into<RmsNormLinearSwiglu<T>>,
+    ) -> bool
+    where
+        Self: FusedOps<T>,
+    {
+        let (x, norm, gate, up) = (x.view().any(), norm.any_view(), gate.any_view(), up.any_view());
+        let operands =
+            [x.operand("x"), norm.operand("norm"), gate.operand("gate"), up.operand("up")].map(Some);
+        fuses::<T, _, _, _>(self, &op.into(), operands, gate.operand("gate"))
+    }
+}
+
+/// Whether a single kernel of `backend` computes `op` for these operands and an output as the product with `weight` has it.
+fn fuses<T: Float, O: Op, B: Execute<O>, const N: usize>(
+    backend: &B,
+    op: &O,
+    operands: [Option<Operand<'_>>; N],
+    weight: Operand<'_>,
+) -> bool {
+    let n = weight.dims().first().copied().unwrap_or(0);
+    let Some(Ok(shape)) = operands[0].map(|x| x.layout.shape().with_last(n)) else { return false };
+    let y = Layout::of(shape);
+    let y = made("y", Role::Out, T::DTYPE, &y);
+    backend.fuses(op, &Planned { read: &operands, written: &[y] })
 }

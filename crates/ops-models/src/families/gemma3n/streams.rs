@@ -225,15 +225,15 @@ impl<B: Backend> Laurel<B> {
     pub(crate) fn apply<T: Float>(
         &self,
         b: &B,
-        h: &TensorOf<B, T>,
+        h: Ref<'_, B, T>,
         x: &TensorOf<B, T>,
     ) -> Result<TensorOf<B, T>>
     where
         B: Transformer<T>,
     {
-        let low = self.right.apply(b, self.left.apply(b, h.as_ref())?.as_ref())?;
+        let low = self.right.apply(b, self.left.apply(b, h)?.as_ref())?;
         let low = self.norm.apply(b, low.as_ref())?;
-        let [h, x, low] = [h, x, &low].map(|x| b.cast::<f32>(x));
+        let (h, x, low) = (b.cast::<f32>(h), b.cast::<f32>(x), b.cast::<f32>(&low));
         let h = b.affine(&h?, self.unit.recip(), 0.0)?;
         let sum = b.add(&b.add(&x?, &h)?, &low?)?;
         Ok(b.cast::<T>(&b.affine(&sum, 0.5_f64.sqrt(), 0.0)?)?)

@@ -8,7 +8,7 @@ use ops_kernels::index::Report;
 use ops_kernels::{ElementType, OperandView, Refused};
 
 /// The largest number of operands of an op.
-pub(super) const MAX_OPERANDS: usize = 10;
+pub(super) const MAX_OPERANDS: usize = 12;
 /// The largest number of an op's operands that hold indices.
 const MAX_INDICES: usize = 3;
 

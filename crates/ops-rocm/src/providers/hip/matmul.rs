@@ -4,8 +4,8 @@ use super::{HipOp, Problem};
 use crate::choice::Target;
 use ops_core::ops::MatMul;
 use ops_core::{Determinism, Float, MAX_RANK, Operands};
-use ops_kernels::matmul::{self, Matmul, MatmulArgs};
-use ops_kernels::{ElementType, Instance, Launch, OperandView, Plan, Refused};
+use ops_kernels::matmul::{self, Beside, Matmul, MatmulArgs};
+use ops_kernels::{Device, ElementType, Instance, Launch, OperandView, Plan, Refused};
 
 mod linear;
 
@@ -32,23 +32,31 @@ pub(crate) fn is_of_few_rows(kernel: &Instance) -> bool {
 /// The launch of a product with a float weight.
 pub(crate) fn linear(p: &Problem<'_>) -> Result<(Launch, MatmulArgs), Refused> {
     let (x, weight, y) = (p.at(0), p.at(1), p.at(3));
-    let bias = p.get(2).map(Bound::view);
-    if let Some(bias) = bias.filter(|bias| bias.dtype != x.dtype && bias.dtype != ElementType::F32) {
-        return Err(Refused::NoKernel { op: "linear".into(), types: vec![x.dtype, bias.dtype] });
-    }
+    let bias = p.get(2).map(|bias| bias_of(x, bias)).transpose()?;
     of_weight((x, weight, y), |call| matmul::prepare(&Matmul { bias, ..*call }, p.device()))
 }
 
+/// A bias, if kernels add its type to products of `x`.
+fn bias_of<'a>(x: &Bound, bias: &'a Bound) -> Result<OperandView<'a>, Refused> {
+    if bias.dtype != x.dtype && bias.dtype != ElementType::F32 {
+        return Err(Refused::NoKernel { op: "linear".into(), types: vec![x.dtype, bias.dtype] });
+    }
+    Ok(bias.view())
+}
+
 /// The launch of a product with both weights of a gated unit.
-fn linear_swiglu(p: &Problem<'_>) -> Result<(Launch, MatmulArgs), Refused> {
-    let (gate, up) = (p.at(1), p.at(2));
+fn linear_swiglu(
+    [x, gate, up, y]: [&Bound; 4],
+    beside: Beside<'_>,
+    device: &Device,
+) -> Result<(Launch, MatmulArgs), Refused> {
     if gate.view().strides != up.view().strides {
-        let types = vec![p.at(0).dtype, gate.dtype, up.dtype];
+        let types = vec![x.dtype, gate.dtype, up.dtype];
         return Err(Refused::NoKernel { op: "linear_swiglu".into(), types });
     }
-    of_weight((p.at(0), gate, p.at(3)), |call| {
+    of_weight((x, gate, y), |call| {
         let up = OperandView { strides: call.b.strides, ..up.view() };
-        matmul::swiglu(call, up, p.device())
+        matmul::swiglu(call, up, beside, device)
     })
 }
 

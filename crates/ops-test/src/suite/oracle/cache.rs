@@ -1,35 +1,48 @@
 //! Writing rows to key and value caches.
 use super::double::Double;
-use super::{Values, Wants, convert, exactly, integers, logical, norm, values, want};
+use super::{Values, Wants, convert, exactly, integers, logical, norm, optional, values, want};
 use crate::{Array, CallError, Case};
 use ops_core::Wide;
-use ops_core::ops::{QkNormRopeCacheWrite, RopeCacheWrite, RopeOrder};
+use ops_core::ops::{QkNormRopeCacheWrite, RopeCacheWrite, RopeOrder, RopeQkCacheWrite};
 
 /// The ops computed here.
-pub(super) const OPS: &[&str] = &["cache_write", "rope_cache_write", "qk_norm_rope_cache_write"];
+pub(super) const OPS: &[&str] =
+    &["cache_write", "rope_cache_write", "qk_norm_rope_cache_write", "rope_qk_cache_write"];
 
 pub(super) fn wants(case: &Case) -> Wants {
     let slots = slots(case)?;
     if case.op == "cache_write" {
         return Ok(vec![stored(case, &slots, "x", "cache")?]);
     }
+    let with_queries = case.op == "rope_qk_cache_write";
+    let turned = |name: &str, weight: &str| -> Result<Vec<Double>, CallError> {
+        let x = values(case, name)?;
+        let normed = match optional(case, weight)? {
+            Some(weight) => norm::rms_norm(&x.of, &weight.of, case.params.f64("eps")?),
+            None => x.of.iter().map(|v| Double::of(*v)).collect(),
+        };
+        rotated(case, normed, &x)
+    };
     let k = values(case, "k")?;
     let d = k.dims[2];
-    let normed = match case.op.as_str() {
-        "rope_cache_write" => k.of.iter().map(|k| Double::of(*k)).collect(),
-        _ => norm::rms_norm(&k.of, &values(case, "weight")?.of, case.params.f64("eps")?),
-    };
-    let rotated = rotated(case, normed, &k)?;
+    let rotated = turned("k", if with_queries { "k_norm" } else { "weight" })?;
     let mut keys: Vec<Double> = values(case, "k_cache")?.of.into_iter().map(Double::of).collect();
     let row = k.dims[1] * d;
     for (i, slot) in slots.iter().enumerate().filter_map(|(i, slot)| Some((i, (*slot)?))) {
         keys[slot * row..][..row].copy_from_slice(&rotated[i * row..][..row]);
     }
-    let keys = match case.op.as_str() {
+    let op = RopeQkCacheWrite::<f64>::eps(0.0);
+    let mut wanted = match with_queries {
+        true => vec![want(case, &op, "y", &turned("q", "q_norm")?)?],
+        false => Vec::new(),
+    };
+    wanted.push(match case.op.as_str() {
+        "rope_qk_cache_write" => want(case, &op, "k_cache", &keys)?,
         "rope_cache_write" => want(case, &RopeCacheWrite::<f64>::order(RopeOrder::Half), "k_cache", &keys)?,
         _ => want(case, &QkNormRopeCacheWrite::<f64>::eps(0.0), "k_cache", &keys)?,
-    };
-    Ok(vec![keys, stored(case, &slots, "v", "v_cache")?])
+    });
+    wanted.push(stored(case, &slots, "v", "v_cache")?);
+    Ok(wanted)
 }
 
 /// The slot of each row; none for the largest value of the index type.

@@ -1,0 +1,117 @@
+//! The stream of a decoder: what its layers read, normed, and add their results to.
+use super::{Linear, Norm};
+use crate::Result;
+use ops_core::model::Transformer;
+use ops_core::ops::*;
+use ops_core::{Backend, Float, Ref, TensorOf};
+use std::cell::OnceCell;
+
+/// The result of a block.
+pub(crate) enum Output<T: Float, B: Backend> {
+    Alone(TensorOf<B, T>),
+    /// Already added to the stream.
+    Added(TensorOf<B, T>),
+}
+
+impl<T: Float, B: Backend> Output<T, B> {
+    /// The result of a block that was given nothing to add to.
+    pub(crate) fn alone(self) -> TensorOf<B, T> {
+        match self {
+            Output::Alone(y) => y,
+            Output::Added(_) => unreachable!("the block was given no stream"),
+        }
+    }
+}
+
+impl<B: Backend> Linear<B> {
+    /// Applied to `x`, and added to `onto` if one kernel computes both.
+    pub(crate) fn apply_onto<T: Float>(
+        &self,
+        b: &B,
+        x: Ref<'_, B, T>,
+        onto: Option<&TensorOf<B, T>>,
+    ) -> Result<Output<T, B>>
+    where
+        B: Transformer<T>,
+    {
+        match (onto, &self.bias) {
+            (Some(onto), None) if b.fuses_linear_add(x, &self.weight, onto) => {
+                Ok(Output::Added(b.linear_add(x, &self.weight, onto)?))
+            }
+            _ => Ok(Output::Alone(self.apply(b, x)?)),
+        }
+    }
+}
+
+/// The stream and its norm. The norm is computed when it is needed: some kernels multiply rows that they norm themselves.
+pub(crate) struct Normed<'n, T: Float, B: Backend> {
+    x: TensorOf<B, T>,
+    norm: &'n Norm<B>,
+    h: OnceCell<TensorOf<B, T>>,
+}
+
+impl<'n, T: Float, B: Transformer<T>> Normed<'n, T, B> {
+    pub(crate) fn new(norm: &'n Norm<B>, x: TensorOf<B, T>) -> Self {
+        Normed { x, norm, h: OnceCell::new() }
+    }
+
+    /// The stream `x` with `a` added.
+    pub(crate) fn after(b: &B, norm: &'n Norm<B>, a: Output<T, B>, x: &TensorOf<B, T>) -> Result<Self> {
+        match a {
+            Output::Added(sum) => Ok(Normed::new(norm, sum)),
+            Output::Alone(a) => {
+                let (h, x) = norm.after_adding(b, &a, x)?;
+                Ok(Normed { x, norm, h: OnceCell::from(h) })
+            }
+        }
+    }
+
+    /// Not normed.
+    pub(crate) fn x(&self) -> &TensorOf<B, T> {
+        &self.x
+    }
+
+    pub(crate) fn h(&self, b: &B) -> Result<Ref<'_, B, T>> {
+        if let Some(h) = self.h.get() {
+            return Ok(h.as_ref());
+        }
+        let h = self.norm.apply(b, self.x.as_ref())?;
+        Ok(self.h.get_or_init(|| h).as_ref())
+    }
+
+    pub(crate) fn into_h(self, b: &B) -> Result<TensorOf<B, T>> {
+        match self.h.into_inner() {
+            Some(h) => Ok(h),
+            None => self.norm.apply(b, self.x.as_ref()),
+        }
+    }
+
+    /// The norm's weight and eps, if kernels may compute it beside something else.
+    fn rms(&self) -> Option<(&'n TensorOf<B, f32>, f64)> {
+        (self.norm.is_rms() && self.h.get().is_none()).then_some((&self.norm.weight, self.norm.eps))
+    }
+
+    /// The normed rows times a matrix.
+    pub(crate) fn times(&self, b: &B, linear: &Linear<B>) -> Result<TensorOf<B, T>> {
+        let (weight, bias) = (&linear.weight, linear.bias.as_ref().map(|bias| bias.any()));
+        match self.rms() {
+            Some((norm, eps)) if b.fuses_rms_norm_linear::<T>(&self.x, norm, weight, bias, eps) => {
+                Ok(b.rms_norm_linear(&self.x, norm, weight, bias, eps)?)
+            }
+            _ => linear.apply(b, self.h(b)?),
+        }
+    }
+
+    /// `silu(gate) · up` of the normed rows, if one kernel computes it.
+    pub(crate) fn swiglu(&self, b: &B, gate: &Linear<B>, up: &Linear<B>) -> Result<Option<TensorOf<B, T>>> {
+        let (Linear { weight: gate, bias: None }, Linear { weight: up, bias: None }) = (gate, up) else {
+            return Ok(None);
+        };
+        match self.rms() {
+            Some((norm, eps)) if b.fuses_rms_norm_linear_swiglu::<T>(&self.x, norm, gate, up, eps) => {
+                Ok(Some(b.rms_norm_linear_swiglu(&self.x, norm, gate, up, eps)?))
+            }
+            _ => Ok(None),
+        }
+    }
+}
