@@ -15,10 +15,16 @@ template <u32 LANES, u32 ROWS> OPS_DEVICE constexpr u32 decode_slots() {
     return DECODE_WAVES * (merged_rows<LANES, ROWS>() * LANES * SLICE + 2 * ROWS);
 }
 
-// Adds the waves of the block for COUNT rows from `row0` on. Writes results, or partial results if the keys are split. `stats` has the
+// A block's part of the keys: parts beyond `used` have none.
+struct Part {
+    u32 number;
+    u32 used;
+};
+
+// Adds the waves of the block for COUNT rows from `row0` on. Writes results, or partial results if several parts have keys. `stats` has the
 // maximum and the sum of each row.
 template <u32 LANES, u32 COUNT, typename T, typename A, typename S>
-OPS_DEVICE void finish_rows(const AttentionArgs& all_args, const A* outs, const A* stats, const S& of, u64 kv_head, u64 row0, u64 split) {
+OPS_DEVICE void finish_rows(const AttentionArgs& all_args, const A* outs, const A* stats, const S& of, u64 kv_head, u64 row0, Part part) {
     constexpr u32 WIDTH = LANES * SLICE, WAVES = DECODE_BLOCK / OPS_WAVE;
     OPS_NO_UNROLL
     for (u32 at = opaque(thread_x()); at < COUNT * WIDTH; at += DECODE_BLOCK) {
@@ -29,14 +35,14 @@ OPS_DEVICE void finish_rows(const AttentionArgs& all_args, const A* outs, const 
         A out = 0, most = stats[r * 2], sum = stats[r * 2 + 1];
         OPS_UNROLL
         for (u32 w = 0; w < WAVES; w++) out += outs[(w * COUNT + r) * WIDTH + column];
-        if (args.splits == 1) {
+        if (part.used == 1) {
             QueryRow query = row_at(args, kv_head, row);
             T* to = static_cast<T*>(args.o.data) + query.offset(args.o, of);
             if (column < args.dv) to[i64(column) * args.o.stride[5]] = narrow<T>(sum == A(0) ? A(0) : out / sum);
             if (column == 0) store_lse(args, query, of, most, sum);
             continue;
         }
-        u64 line = partial_row(args, of, kv_head, row) * args.splits + split;
+        u64 line = partial_row(args, of, kv_head, row) * args.splits + part.number;
         A* to = static_cast<A*>(args.partial) + line * (args.dv + 2);
         if (column == 0) {
             to[0] = most;
@@ -78,10 +84,10 @@ template <typename A> OPS_DEVICE void weigh_parts(A* to, const A* parts, u32 lin
     }
 }
 
-// Merges the parts of up to ROWS rows from `row0` on, which all blocks have written. The order of the sums is that of the parts, whichever
+// Merges the `splits` parts of up to ROWS rows from `row0` on, which all blocks have written. The order of the sums is that of the parts, whichever
 // block is the last. `scratch` is the block's LDS.
 template <u32 ROWS, typename T, typename A, typename S>
-OPS_DEVICE void combine_parts(const AttentionArgs& all_args, const S& of, u64 kv_head, u64 row0, A* scratch) {
+OPS_DEVICE void combine_parts(const AttentionArgs& all_args, const S& of, u64 kv_head, u64 row0, u32 splits, A* scratch) {
     constexpr u32 LINE = COMBINED_PARTS + 2, THREADS = DECODE_BLOCK / ROWS, COLUMNS = 4;
     static_assert(THREADS >= 32, "32 lanes weigh the parts of a row");
     const AttentionArgs& args = reread(all_args);
@@ -91,8 +97,8 @@ OPS_DEVICE void combine_parts(const AttentionArgs& all_args, const S& of, u64 kv
     u32 more = row0 + ROWS < rows ? ROWS - 1 : u32(rows - 1 - row0);
     // Threads beyond the last row do what those of the last row do, in LDS of their own.
     u32 thread = opaque(thread_x()), own = thread / THREADS, group = thread / 32, at = own < more ? own : more;
-    u32 splits = u32(args.splits), dv = u32(args.dv), line = dv + 2;
-    const A* parts = static_cast<const A*>(args.partial) + (partial_row(args, of, kv_head, row0) + at) * (u64(splits) * line);
+    u32 dv = u32(args.dv), line = dv + 2;
+    const A* parts = static_cast<const A*>(args.partial) + (partial_row(args, of, kv_head, row0) + at) * (args.splits * line);
     A* weights = scratch + group * LINE;
     weigh_parts(weights, parts, line, splits, thread % 32);
     barrier();
@@ -143,7 +149,7 @@ OPS_DEVICE void decode_rows(const Calls& calls, acc_t<T>* scratch) {
         const AttentionArgs& args = reread(calls.attention());
         if (block >= args.work) break;
         u64 unit = divide(args.by_splits, block);
-        u32 split = u32(block - unit * args.splits);
+        Part part{u32(block - unit * args.splits), 1};
         Work<S> work = calls.unit(args, unit, ROWS);
         if constexpr (Calls::SPARE) {
             if (work.part >= work.parts) continue;
@@ -158,7 +164,9 @@ OPS_DEVICE void decode_rows(const Calls& calls, acc_t<T>* scratch) {
         i64 first = lowest.first_key(args, of) & ~i64(Rows::KEYS - 1), end = highest.end_key(args, of);
         if (end < first) end = first;
         i64 share = calls.share(args, end - first, Rows::BLOCK_KEYS);
-        first += split * share;
+        if (end - first > share) part.used = u32(end - first + share - 1) / u32(share);
+        if (part.number >= part.used) continue;
+        first += part.number * share;
         if (first > end) first = end;
         state.end = u32(first + share < end ? first + share : end);
         // The part's keys up to `unseen` are visible to all rows.
@@ -176,7 +184,7 @@ OPS_DEVICE void decode_rows(const Calls& calls, acc_t<T>* scratch) {
         u32 thread = opaque(thread_x()), own = thread % ROWS;
         QueryRow row = row_after(args, kv_head, lowest, own < more ? own : more);
         // One group of lanes of the first part has the sink, and one lane of each row counts it.
-        if (split == 0 && thread < LANES) start_with_sink<T>(args, row, thread < ROWS, state.most, state.sum);
+        if (part.number == 0 && thread < LANES) start_with_sink<T>(args, row, thread < ROWS, state.most, state.sum);
         OPS_NO_UNROLL
         for (; at < state.end; at += Rows::BLOCK_KEYS) {
             u32 next = at + Rows::BLOCK_KEYS;
@@ -220,15 +228,15 @@ OPS_DEVICE void decode_rows(const Calls& calls, acc_t<T>* scratch) {
                 }
             }
             barrier();
-            finish_rows<LANES, COUNT, T>(calls.attention(), scratch, stats + r0 * 2, of, kv_head, row0 + r0, split);
+            finish_rows<LANES, COUNT, T>(calls.attention(), scratch, stats + r0 * 2, of, kv_head, row0 + r0, part);
         }
         barrier();
         const AttentionArgs& now = reread(calls.attention());
-        if (now.splits == 1) continue;
+        if (part.used == 1) continue;
         u32* counter = static_cast<u32*>(now.arrivals) + divide(now.by_splits, block);
-        bool last = is_last_to_arrive(counter, u32(now.splits), reinterpret_cast<u32*>(scratch));
+        bool last = is_last_to_arrive(counter, part.used, reinterpret_cast<u32*>(scratch));
         barrier();
-        if (last) combine_parts<ROWS, T>(calls.attention(), of, kv_head, row0, scratch);
+        if (last) combine_parts<ROWS, T>(calls.attention(), of, kv_head, row0, part.used, scratch);
         barrier();
     }
 }

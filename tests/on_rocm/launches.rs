@@ -1,5 +1,4 @@
 //! The kernels of a decode step, counted by name.
-use crate::expected;
 use ops_tests::bundled::path;
 use ops_tests::{model, quantized};
 use rocm_ops::gguf::Gguf;
@@ -24,12 +23,12 @@ fn launches(standin: &Standin) -> BTreeMap<&'static str, u64> {
 
 /// The launches of a decode step by kernel, and the number of layers.
 fn of_a_step<T: Float>(standin: &Standin, gguf: &Gguf) -> (BTreeMap<&'static str, u64>, u64) {
-    let (rocm, (prompt, ids)) = (Rocm::new().unwrap(), expected());
+    let (rocm, prompt) = (Rocm::new().unwrap(), [1, 2, 3]);
     let decoder = Decoder::<T, Rocm>::load(&rocm, gguf, prompt.len() + 2).unwrap();
     let mut state = decoder.state(&rocm, prompt.len() + 2).unwrap();
     decoder.forward(&rocm, &mut state, &prompt).unwrap();
     let before = launches(standin);
-    decoder.forward(&rocm, &mut state, &ids[..1]).unwrap();
+    decoder.forward(&rocm, &mut state, &[4]).unwrap();
     let made = launches(standin).into_iter().map(|(name, n)| (name, n - before.get(name).unwrap_or(&0)));
     (made.collect(), decoder.config().layers as u64)
 }
@@ -104,4 +103,22 @@ fn queries_and_keys_are_one_product_where_values_have_another_type() {
             assert_eq!(products.map(|(_, n)| n).sum::<u64>(), 3 * layers + apart + 1, "{made:?}");
         },
     );
+}
+
+/// Launches of a decode step of other kinds of layers, all layers together. docs/lab/amd-by-count.md derives those of whole models from them.
+#[test]
+fn launches_of_other_kinds_of_layers_are_known() {
+    with_standin("launches::launches_of_other_kinds_of_layers_are_known", &[], |standin| {
+        for (name, most) in [("qwen3", 6), ("qwen3moe", 0), ("qwen3_5_moe", 0)] {
+            let file = format!("{}/data/families/{name}-f16.gguf", env!("CARGO_MANIFEST_DIR"));
+            let gguf = Gguf::open(file).unwrap();
+            let (made, layers) = of_a_step::<f16>(standin, &gguf);
+            let total: u64 = made.values().sum();
+            println!("{name}: {total} launches in {layers} layers: {made:?}");
+            assert!(
+                most == 0 || total / layers <= most,
+                "{name}: {total} launches in {layers} layers: {made:?}"
+            );
+        }
+    });
 }

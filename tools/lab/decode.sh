@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Decoding on an NVIDIA GPU through the stand-in's cuda engine: the suites of attention, a table of its times with few queries, in
 # calls that rotate through 768 MiB, and the steps of a llama of a billion weights, recorded and not. FILE is what
-# `tools/lab/cuda-run.sh pack FILE` made; the other machine needs what it says there, and Python. STEPS="" leaves the model out.
+# `tools/lab/cuda-run.sh pack FILE` made; the other machine needs what it says there, and Python. STEPS="" leaves the model out. The same model is
+# decoded by llama.cpp if LLAMA_BENCH is its benchmark (tools/lab/llama-cuda.sh), and by PyTorch if Python has it.
 #
-#   tools/lab/decode-bench.sh FILE.tar.xz [LOGS]
+#   tools/lab/decode.sh FILE.tar.xz [LOGS]
 set -euo pipefail
-[ $# -ge 1 ] || { sed -n '6s/^# *//p' "$0" >&2; exit 2; }
+[ $# -ge 1 ] || { sed -n '7s/^# *//p' "$0" >&2; exit 2; }
 kit=$(mktemp -d) logs=${2:-$kit/logs}
 mkdir -p "$logs"
 tar -C "$kit" -xJf "$1"
@@ -47,17 +48,21 @@ done
 if [ -n "${STEPS=16 2048}" ]; then
     export OPS_ROCM_POLICY='linear=hip;matmul=hip'
     python3 tools/generate/random_llama.py "$kit/f16.gguf"
-    for type in ${QUANTIZED=q8_0 q4_k_m}; do
+    for type in ${QUANTIZED=q8_0 q4_0 q4_k_m}; do
         "$kit/ops" quantize "$kit/f16.gguf" "$kit/$type.gguf" --type "$type" | tail -n 1
     done
     for type in f16 ${QUANTIZED=}; do
         for prompt in $STEPS; do
-            for level in run batch; do
+            for level in ${LEVELS:-run batch}; do
                 echo "== a llama of 1.1 billion weights in $type after $prompt tokens, determinism $level"
                 timeout 100 "$kit/replay" --backend rocm --model "$kit/$type.gguf" --determinism "$level" \
                     --prompt "$prompt" --tokens 64 2>&1 | tee -a "$logs/steps.txt" || echo "no result"
             done
         done
+        [ -z "${LLAMA_BENCH:-}" ] || timeout 200 "$LLAMA_BENCH" -m "$kit/$type.gguf" -ngl 99 -fa 1 -p 0 -n 64 -d "${STEPS// /,}" -r 5 2>&1 |
+            tee -a "$logs/llama.txt" | grep '^|' || echo "no result of llama.cpp"
     done
+    # shellcheck disable=SC2086 # Numbers.
+    python3 tools/lab/decode_torch.py $STEPS || echo "no result of PyTorch"
     rm "$kit"/*.gguf
 fi
