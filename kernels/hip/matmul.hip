@@ -52,31 +52,54 @@ template <u32 N, typename T> OPS_DEVICE Pack<T, N> load_step(const T* from, i64 
 template <bool NORM, u32 ROWS, u32 COLUMNS, typename A> struct RowSums {
     A sum[ROWS][COLUMNS] = {};
     A squares[NORM ? ROWS : 1] = {};
+    static constexpr u32 COUNT = ROWS * COLUMNS + (NORM ? ROWS : 0);
+    // Adds up the lanes of a wave, and the `sharing` waves that have parts of the same sums. All waves of the block take part; `scratch` has
+    // room for the sums of each.
+    OPS_METHOD void reduce(u32 sharing, A* scratch) {
+        OPS_UNROLL
+        for (u32 i = 0; i < COUNT; i++) at(i) = reduce_lanes(at(i), OPS_WAVE, Sum());
+        if (sharing == 1) return;
+        u32 wave = wave_id(), first = wave & ~(sharing - 1);
+        barrier();
+        if (lane_id() == 0) {
+            OPS_UNROLL
+            for (u32 i = 0; i < COUNT; i++) scratch[wave * COUNT + i] = at(i);
+        }
+        barrier();
+        OPS_UNROLL
+        for (u32 i = 0; i < COUNT; i++) {
+            A total = 0;
+            OPS_NO_UNROLL
+            for (u32 w = 0; w < sharing; w++) total += scratch[(first + w) * COUNT + i];
+            at(i) = total;
+        }
+    }
+    OPS_METHOD A& at(u32 i) { return i < ROWS * COLUMNS ? sum[i / COLUMNS][i % COLUMNS] : squares[i - ROWS * COLUMNS]; }
     OPS_METHOD A inverse(u32 r, const MatmulArgs& args) const {
-        return NORM ? A(1) / sqrt(reduce_lanes(squares[NORM ? r : 0], OPS_WAVE, Sum()) / A(args.k) + A(args.eps)) : A(1);
+        return NORM ? A(1) / sqrt(squares[NORM ? r : 0] / A(args.k) + A(args.eps)) : A(1);
     }
 };
 
 // Adds the products of DEPTH steps of this lane, from step `s` on. All their weights are in flight at once.
 template <u32 DEPTH, u32 N, bool NORM, u32 ROWS, u32 COLUMNS, typename A, typename T, typename W>
 OPS_DEVICE void add_steps(RowSums<NORM, ROWS, COLUMNS, A>& to, const T* const (&row)[ROWS], const W* const (&column)[COLUMNS],
-                          const f32* norm, i64 along_a, i64 along_b, u64 s) {
+                          const f32* norm, i64 along_a, i64 along_b, u64 s, u32 apart) {
     Pack<W, N> weights[DEPTH][COLUMNS];
     Pack<T, N> first[DEPTH];
     OPS_UNROLL
     for (u32 d = 0; d < DEPTH; d++) {
         OPS_UNROLL
-        for (u32 j = 0; j < COLUMNS; j++) weights[d][j] = load_step<N>(column[j], along_b, s + d * OPS_WAVE);
+        for (u32 j = 0; j < COLUMNS; j++) weights[d][j] = load_step<N>(column[j], along_b, s + d * apart);
     }
     OPS_UNROLL
-    for (u32 d = 0; d < DEPTH; d++) first[d] = load_step<N>(row[0], along_a, s + d * OPS_WAVE);
+    for (u32 d = 0; d < DEPTH; d++) first[d] = load_step<N>(row[0], along_a, s + d * apart);
     OPS_UNROLL
     for (u32 d = 0; d < DEPTH; d++) {
         Pack<f32, N> scale;
-        if (NORM) scale = load_step<N>(norm, 1, s + d * OPS_WAVE);
+        if (NORM) scale = load_step<N>(norm, 1, s + d * apart);
         OPS_UNROLL
         for (u32 r = 0; r < ROWS; r++) {
-            Pack<T, N> x = r == 0 ? first[d] : load_step<N>(row[r], along_a, s + d * OPS_WAVE);
+            Pack<T, N> x = r == 0 ? first[d] : load_step<N>(row[r], along_a, s + d * apart);
             OPS_UNROLL
             for (u32 i = 0; i < N; i++) {
                 A value = A(widen(x.v[i]));
@@ -92,9 +115,9 @@ OPS_DEVICE void add_steps(RowSums<NORM, ROWS, COLUMNS, A>& to, const T* const (&
 }
 
 // Computes ROWS rows of a times COLUMNS columns of b, with lanes along k and N elements per step. If PAIRED, half of the columns
-// are those of b, the others those of `up`. DEPTH does not change the order of the sums.
+// are those of b, the others those of `up`. DEPTH does not change the order of the sums. `live` is false if there is nothing to store.
 template <u32 ROWS, u32 COLUMNS, u32 N, u32 DEPTH, bool PAIRED, bool NORM, typename T, typename W>
-OPS_DEVICE void matvec_columns(const MatmulArgs& args, const T* a, const W* b, T* c, u64 m0, u64 n0) {
+OPS_DEVICE void matvec_columns(const MatmulArgs& args, const T* a, const W* b, T* c, u64 m0, u64 n0, bool live, sum_t<T, W>* scratch) {
     using A = typename SumOf<T, W>::type;
     constexpr u32 OUTPUTS = outputs_of<PAIRED, COLUMNS>();
     RowSums<NORM, ROWS, COLUMNS, A> sums;
@@ -109,26 +132,26 @@ OPS_DEVICE void matvec_columns(const MatmulArgs& args, const T* a, const W* b, T
         const W* of = PAIRED && j >= OUTPUTS ? static_cast<const W*>(args.up) : b;
         column[j] = of + i64(n < args.n ? n : args.n - 1) * args.b.column;
     }
-    u64 steps = args.k / N, s = opaque(lane_id());
+    u32 sharing = u32(args.sharing), apart = OPS_WAVE * sharing;
+    u64 steps = args.k / N, s = opaque(thread_x() & (apart - 1));
     OPS_NO_UNROLL
-    for (; DEPTH > 1 && s + (DEPTH - 1) * OPS_WAVE < steps; s += DEPTH * OPS_WAVE) {
-        add_steps<DEPTH, N>(sums, row, column, args.norm, args.a.column, args.b.row, s);
+    for (; DEPTH > 1 && s + (DEPTH - 1) * apart < steps; s += DEPTH * apart) {
+        add_steps<DEPTH, N>(sums, row, column, args.norm, args.a.column, args.b.row, s, apart);
     }
     OPS_NO_UNROLL
-    for (; s < steps; s += OPS_WAVE) add_steps<1, N>(sums, row, column, args.norm, args.a.column, args.b.row, s);
+    for (; s < steps; s += apart) add_steps<1, N>(sums, row, column, args.norm, args.a.column, args.b.row, s, apart);
+    sums.reduce(sharing, scratch);
+    live = live && (thread_x() & (apart - 1)) == 0;
     OPS_UNROLL
     for (u32 r = 0; r < ROWS; r++) {
         A inverse = sums.inverse(r, args);
-        auto total = [&](u32 j) OPS_INLINE {
-            A value = reduce_lanes(sums.sum[r][j], OPS_WAVE, Sum());
-            return NORM ? value * inverse : value;
-        };
+        auto total = [&](u32 j) OPS_INLINE { return NORM ? sums.sum[r][j] * inverse : sums.sum[r][j]; };
         OPS_UNROLL
         for (u32 j = 0; j < OUTPUTS; j++) {
             A value = total(j);
             if (PAIRED) value = gated(value, total((j + OUTPUTS) % COLUMNS));
             u64 m = m0 + r, n = n0 + j;
-            if (lane_id() == 0 && m < args.m && n < args.n) {
+            if (live && m < args.m && n < args.n) {
                 c[i64(m) * args.c.row + i64(n) * args.c.column] = narrow<T>(value + bias_at<T, A>(args, n, m));
             }
         }
@@ -140,11 +163,18 @@ template <u32 ROWS, bool PAIRED, bool NORM, typename T, typename W> OPS_DEVICE v
     constexpr u32 COLUMNS = 2, DEPTH = ROWS == 1 ? 4 : 1;
     constexpr u32 N = PACK_BYTES / sizeof(W), WAVES = MATMUL_BLOCK / OPS_WAVE;
     constexpr u32 OUTPUTS = outputs_of<PAIRED, COLUMNS>();
+    OPS_LDS(sum_t<T, W>, scratch, (MATMUL_BLOCK / 32 * ROWS * (COLUMNS + (NORM ? 1 : 0))));
     OPS_NO_UNROLL
-    for (u64 g = u64(block_x()) * WAVES + same_in_wave(wave_id());; g += u64(grid_x()) * WAVES) {
+    for (u64 first = block_x();; first += grid_x()) {
         const MatmulArgs& now = reread(args);
+        u32 sharing = u32(now.sharing), of_block = WAVES / sharing;
         u64 groups_n = (now.n + OUTPUTS - 1) / OUTPUTS, groups_m = (now.m + ROWS - 1) / ROWS;
-        if (g >= groups_n * groups_m * now.batches.count) break;
+        u64 groups = groups_n * groups_m * now.batches.count;
+        if (first * of_block >= groups) break;
+        // Waves beyond the last group compute it again, because all waves of the block meet at barriers.
+        u64 g = first * of_block + same_in_wave(wave_id() / sharing);
+        bool live = g < groups;
+        if (!live) g = groups - 1;
         u64 batch = g / (groups_n * groups_m), in_batch = g % (groups_n * groups_m);
         // Rows of a vary fastest, so that neighbouring waves read the same columns of b.
         u64 m0 = in_batch % groups_m * ROWS, n0 = in_batch / groups_m * OUTPUTS;
@@ -156,9 +186,9 @@ template <u32 ROWS, bool PAIRED, bool NORM, typename T, typename W> OPS_DEVICE v
         if (PAIRED) packs = packs && is_aligned(now.up, PACK_BYTES);
         if (NORM) packs = packs && is_aligned(now.norm, PACK_BYTES);
         if (packs) {
-            matvec_columns<ROWS, COLUMNS, N, DEPTH, PAIRED, NORM>(now, a, b, c, m0, n0);
+            matvec_columns<ROWS, COLUMNS, N, DEPTH, PAIRED, NORM>(now, a, b, c, m0, n0, live, scratch);
         } else {
-            matvec_columns<ROWS, COLUMNS, 1, 1, PAIRED, NORM>(now, a, b, c, m0, n0);
+            matvec_columns<ROWS, COLUMNS, 1, 1, PAIRED, NORM>(now, a, b, c, m0, n0, live, scratch);
         }
     }
 }

@@ -26,11 +26,14 @@ struct MatmulArgs {
     i64 bias_row;  // for few rows: from what is added to one row to the next; 0 for a bias
     Address<const f32> norm;  // for few rows of a: the weight of a norm of them
     f64 eps;
+    u64 sharing;  // for few rows: waves of a block that share their columns, a power of two
 };
 
 template <typename T, typename W> struct SumOf {
     using type = typename choose<same<T, f64>::value || same<W, f64>::value, f64, f32>::type;
 };
+
+template <typename T, typename W> using sum_t = typename SumOf<T, W>::type;
 
 template <typename T, typename A> OPS_DEVICE A bias_at(const MatmulArgs& args, u64 n, u64 m = 0) {
     if (args.bias == nullptr) return A(0);

@@ -150,6 +150,15 @@ pub(crate) fn checked(call: &Attention<'_>) -> Result<AttentionArgs, Refused> {
     arguments(call)
 }
 
+/// Maximum number of keys of all texts for which the rows of a key head are computed by blocks of their own, so that each block's path is short.
+/// The keys are then read once for each row, but from the cache.
+const SHORT_KEYS: u64 = 4096;
+
+/// Whether these texts have so few keys.
+pub(crate) fn is_short(texts: u64, keys: u64) -> bool {
+    texts.saturating_mul(keys) <= SHORT_KEYS
+}
+
 /// Prepares an attention call. `kv_heads` must divide `heads`.
 pub fn prepare(call: &Attention<'_>, device: &Device, plan: &mut Plan) -> Result<(), Refused> {
     let (t, mut args) = (call.q.dtype, checked(call)?);
@@ -171,7 +180,8 @@ pub fn prepare(call: &Attention<'_>, device: &Device, plan: &mut Plan) -> Result
         let main = Launch::over(need("attention", variant, &[t])?, tiles, 1, u64::MAX);
         return plan.add((main, args));
     }
-    let kernel = Decode::of(t, widest, rows == 1 && !by_row);
+    let single = rows == 1 || call.t == 1 && is_short(call.batch, visible_keys(call, &args));
+    let kernel = Decode::of(t, widest, single && !by_row);
     let blocks = rows.div_ceil(kernel.rows).checked_mul(heads).ok_or(Refused::Size)?;
     args.splits = if by_row { 1 } else { parts(visible_keys(call, &args), blocks, device) };
     decode::divide(&mut args, t, rows, [rows.div_ceil(kernel.rows), blocks])?;

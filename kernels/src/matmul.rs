@@ -1,7 +1,9 @@
 //! matmul and linear: c = a b (+ bias), batched, with any strides.
 use crate::instances::{Needs, Table, arguments};
 use crate::launch::need;
-use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
+use crate::{
+    Device, ElementType, Family, Instance, Launch, OperandView, Refused, Shape, StridedPointer, elementwise,
+};
 
 const BLOCK: u32 = 256;
 /// Tile elements that each thread stages; `STAGED` in the source.
@@ -31,6 +33,7 @@ arguments! {
         pub bias_row: i64,
         pub norm: u64,
         pub eps: f64,
+        pub sharing: u64,
     }
 }
 
@@ -55,16 +58,29 @@ pub(crate) fn declare(table: &mut Table) {
     }
     for types in COMMON {
         matmul.part("rows");
-        matmul.add_variant("matmul", "rows1", &types, "matvec", &["1"], 0);
-        matmul.add_variant("matmul", "rows4", &types, "matvec", &["4"], 0);
+        matmul.add_variant("matmul", "rows1", &types, "matvec", &["1"], rows_lds(1, false, types));
+        matmul.add_variant("matmul", "rows4", &types, "matvec", &["4"], rows_lds(4, false, types));
         if types[0] != ElementType::F64 {
             let swiglu = matmul.part("swiglu");
-            swiglu.add_variant("linear_swiglu", "rows1", &types, "swiglu_rows", &["1"], 0);
-            swiglu.add_variant("linear_swiglu", "rows4", &types, "swiglu_rows", &["4"], 0);
+            for (variant, rows) in [("rows1", 1), ("rows4", 4)] {
+                let lds = rows_lds(rows, false, types);
+                swiglu.add_variant(
+                    "linear_swiglu",
+                    variant,
+                    &types,
+                    "swiglu_rows",
+                    &[&rows.to_string()],
+                    lds,
+                );
+            }
             let normed = matmul.part("norm");
-            for (variant, rows) in [("rows1", "1"), ("rows4", "4")] {
-                normed.add_variant("rms_norm_linear", variant, &types, "norm_rows", &[rows], 0);
-                normed.add_variant("rms_norm_linear_swiglu", variant, &types, "norm_swiglu_rows", &[rows], 0);
+            for (variant, rows) in [("rows1", 1), ("rows4", 4)] {
+                let (lds, together) = (rows_lds(rows, true, types), rows.to_string());
+                for (op, template) in
+                    [("rms_norm_linear", "norm_rows"), ("rms_norm_linear_swiglu", "norm_swiglu_rows")]
+                {
+                    normed.add_variant(op, variant, &types, template, &[&together], lds);
+                }
             }
         }
         if types[0] != ElementType::F64 {
@@ -108,6 +124,29 @@ fn declare_mma(table: &mut Table) {
 pub(crate) fn tile_lds(size: u32, types: [ElementType; 2]) -> u32 {
     let depth = BLOCK * STAGED / size;
     2 * depth * (size + 4) * if types.contains(&ElementType::F64) { 8 } else { 4 }
+}
+
+/// LDS of a product of few rows: the sums of each wave, and those of squares.
+fn rows_lds(rows: u32, normed: bool, types: [ElementType; 2]) -> u32 {
+    let size = if types.contains(&ElementType::F64) { 8 } else { 4 };
+    BLOCK / 32 * rows * (COLUMNS as u32 + u32::from(normed)) * size
+}
+
+/// Number of waves of a block that share the columns of a wave, so that a narrow weight has work for the whole device: as long as there are
+/// no more threads than hide the latency of memory, and each wave has a step of the columns. One, if the sums must not depend on the device.
+fn sharing(args: &MatmulArgs, groups: u64, weight: ElementType, device: &Device) -> u64 {
+    if device.tuning.is_by_row() || args.batches.count() != 1 {
+        return 1;
+    }
+    let (wave, wanted) = (u64::from(device.wave), u64::from(device.compute_units) * ROW_THREADS);
+    let steps = args.k * weight.bytes() as u64 / 16;
+    let mut sharing = 1;
+    while 2 * sharing * wave <= u64::from(BLOCK).min(steps)
+        && groups.saturating_mul(2 * sharing * wave) <= wanted
+    {
+        sharing *= 2;
+    }
+    sharing
 }
 
 /// A matrix product. Views have the dimensions `batch` followed by two more: a\[.., m, k\], b\[.., k, n\], c\[.., m, n\]. For a
@@ -173,8 +212,9 @@ pub fn prepare(problem: &Matmul<'_>, device: &Device) -> Result<(Launch, MatmulA
         bias_row: 0,
         norm: 0,
         eps: 0.0,
+        sharing: 1,
     };
-    Ok((launch(&args, types, device)?, args))
+    launch(args, types, device)
 }
 
 /// Maximum number of rows for which a single kernel computes both products of a gated unit.
@@ -182,6 +222,8 @@ pub const SWIGLU_ROWS: u64 = 8;
 /// Number of columns that a wave computes for few rows, `COLUMNS` in the source; for a gated unit, one of
 /// each weight.
 const COLUMNS: u64 = 2;
+/// Number of threads per compute unit that hide the latency of memory in products of few rows.
+const ROW_THREADS: u64 = 2048;
 
 /// Prepares `c = silu(a b) · (a up)` for few rows, where `up` is like `b`; with a norm of `a`, if there is one.
 pub fn swiglu(
@@ -229,7 +271,7 @@ fn few_rows(
     let (variant, together) = if args.m == 1 { ("rows1", 1) } else { ("rows4", 4) };
     let instance = need(op, variant, &types)?;
     let groups = args.m.div_ceil(together).saturating_mul(args.n.div_ceil(columns)) * args.batches.count();
-    let launch = Launch::over(instance, groups, u64::from(BLOCK / device.wave), device.row_blocks());
+    let (launch, args) = of_groups(instance, groups, types[1], args, device);
     let bias_row = match beside.added.map(|added| added.strides) {
         Some([row, _]) => *row,
         Some(strides) => return Err(Refused::Rank(strides.len())),
@@ -250,7 +292,24 @@ fn split(view: OperandView<'_>) -> Result<(OperandView<'_>, [i64; 2]), Refused> 
     }
 }
 
-fn launch(args: &MatmulArgs, types: [ElementType; 2], device: &Device) -> Result<Launch, Refused> {
+/// The launch of a product of few rows, whose waves compute `groups` groups of columns.
+fn of_groups(
+    instance: &'static Instance,
+    groups: u64,
+    weight: ElementType,
+    args: MatmulArgs,
+    device: &Device,
+) -> (Launch, MatmulArgs) {
+    let sharing = sharing(&args, groups, weight, device);
+    let of_block = u64::from(BLOCK / device.wave) / sharing;
+    (Launch::over(instance, groups, of_block, device.row_blocks()), MatmulArgs { sharing, ..args })
+}
+
+fn launch(
+    args: MatmulArgs,
+    types: [ElementType; 2],
+    device: &Device,
+) -> Result<(Launch, MatmulArgs), Refused> {
     let batches = args.batches.count();
     let times = |a: u64, b: u64| a.checked_mul(b).ok_or(Refused::Size);
     let few = args.m <= device.tuning.product_rows() || device.tuning.is_by_row();
@@ -258,19 +317,19 @@ fn launch(args: &MatmulArgs, types: [ElementType; 2], device: &Device) -> Result
         let (variant, rows) = if args.m == 1 { ("rows1", 1) } else { ("rows4", 4) };
         let instance = need("matmul", variant, &types)?;
         let groups = times(times(args.m.div_ceil(rows), args.n.div_ceil(COLUMNS))?, batches)?;
-        return Ok(Launch::over(instance, groups, u64::from(BLOCK / device.wave), device.row_blocks()));
+        return Ok(of_groups(instance, groups, types[1], args, device));
     }
     let tiles = |size| times(times(args.m.div_ceil(size), args.n.div_ceil(size))?, batches);
     let [(large, wide), (small, narrow)] = MMA_TILES;
     let (variant, tile) = if device.takes_large(tiles(wide)?) { (large, wide) } else { (small, narrow) };
     let on_matrix = crate::find("matmul", variant, &types).filter(|k| k.runs_with(device.matrix));
     if let Some(instance) = on_matrix {
-        return Ok(Launch::over(instance, tiles(tile)?, 1, device.row_blocks()));
+        return Ok((Launch::over(instance, tiles(tile)?, 1, device.row_blocks()), args));
     }
     let large = crate::find("matmul", "tile128", &types);
     let (instance, tiles) = match large {
         Some(large) if device.takes_large(tiles(128)?) => (large, tiles(128)?),
         _ => (need("matmul", "tile64", &types)?, tiles(64)?),
     };
-    Ok(Launch::over(instance, tiles, 1, device.row_blocks()))
+    Ok((Launch::over(instance, tiles, 1, device.row_blocks()), args))
 }

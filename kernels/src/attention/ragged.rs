@@ -295,7 +295,8 @@ pub fn prepare(call: &Ragged<'_>, device: &Device, plan: &mut Plan) -> Result<()
         let tiles = blocks(size)?.checked_mul(args.attention.value_parts).ok_or(Refused::Size)?;
         return plan.add((launch(variant, tiles)?, args));
     }
-    let single = group == 1 && call.n <= call.sequences && !by_row;
+    let single =
+        (group == 1 || attention::is_short(call.sequences, visible)) && call.n <= call.sequences && !by_row;
     let kernel = Decode::of(t, widest, single);
     let splits = if by_row { 1 } else { attention::parts(visible, blocks(kernel.rows)?, device) };
     args.attention.splits = splits;
