@@ -118,7 +118,7 @@ OPS_DEVICE void add_steps(RowSums<NORM, ROWS, COLUMNS, A>& to, const T* const (&
 // are those of b, the others those of `up`. DEPTH does not change the order of the sums. `live` is false if there is nothing to store.
 template <u32 ROWS, u32 COLUMNS, u32 N, u32 DEPTH, bool PAIRED, bool NORM, typename T, typename W>
 OPS_DEVICE void matvec_columns(const MatmulArgs& args, const T* a, const W* b, T* c, u64 m0, u64 n0, bool live, sum_t<T, W>* scratch) {
-    using A = typename SumOf<T, W>::type;
+    using A = sum_t<T, W>;
     constexpr u32 OUTPUTS = outputs_of<PAIRED, COLUMNS>();
     RowSums<NORM, ROWS, COLUMNS, A> sums;
     // Rows and columns past the end repeat the last one; their results are not stored.
@@ -163,7 +163,8 @@ template <u32 ROWS, bool PAIRED, bool NORM, typename T, typename W> OPS_DEVICE v
     constexpr u32 COLUMNS = 2, DEPTH = ROWS == 1 ? 4 : 1;
     constexpr u32 N = PACK_BYTES / sizeof(W), WAVES = MATMUL_BLOCK / OPS_WAVE;
     constexpr u32 OUTPUTS = outputs_of<PAIRED, COLUMNS>();
-    OPS_LDS(sum_t<T, W>, scratch, (MATMUL_BLOCK / 32 * ROWS * (COLUMNS + (NORM ? 1 : 0))));
+    using A = sum_t<T, W>;
+    OPS_LDS(A, scratch, (MATMUL_BLOCK / 32 * ROWS * (COLUMNS + (NORM ? 1 : 0))));
     OPS_NO_UNROLL
     for (u64 first = block_x();; first += grid_x()) {
         const MatmulArgs& now = reread(args);

@@ -152,7 +152,7 @@ pub(crate) fn checked(call: &Attention<'_>) -> Result<AttentionArgs, Refused> {
 
 /// Maximum number of keys of all texts for which the rows of a key head are computed by blocks of their own, so that each block's path is short.
 /// The keys are then read once for each row, but from the cache.
-const SHORT_KEYS: u64 = 4096;
+const SHORT_KEYS: u64 = 3072;
 
 /// Whether these texts have so few keys.
 pub(crate) fn is_short(texts: u64, keys: u64) -> bool {
