@@ -189,3 +189,41 @@ impl<B: Computes> QuantizedType for Blocks<B> {
         self.bytes()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rocm_ops::gguf::{GgmlType, Writer};
+
+    /// A weight of q8_0 that is packed.
+    fn packed() -> Blocks<Cpu> {
+        let mut writer = Writer::new();
+        writer.tensor("weight", GgmlType::Q8_0, &[16, 256]).unwrap();
+        let mut body = writer.write_to(Vec::new()).unwrap();
+        body.write("weight", &[1u8; 16 * 8 * 34]).unwrap();
+        let gguf = Gguf::from_bytes(body.finish().unwrap()).unwrap();
+        Blocks::new(&gguf, &gguf.tensor("weight").unwrap(), &rocm_ops::quant::Q8_0, &Cpu::new()).unwrap()
+    }
+
+    #[test]
+    fn blocks_in_file_order_are_kept_only_when_candle_reads_them() {
+        let weight = packed();
+        let made = || matches!(&weight.file, FileOrder::OnDemand(blocks) if blocks.get().is_some());
+        weight.dequantize(16 * 256).unwrap();
+        weight.matmul_t((1, 256, 16), &[0.0; 256], &mut [0.0; 16]).unwrap();
+        assert!(!made());
+        weight.as_ptr();
+        assert!(made());
+    }
+
+    #[test]
+    fn other_extents_are_refused() {
+        let weight = packed();
+        let error = weight.matmul_t((1, 128, 32), &[0.0; 128], &mut [0.0; 32]).unwrap_err().to_string();
+        let want = "the weight is [16, 256], expected a matrix of extents [32, 128]";
+        assert!(error.starts_with(&format!("qlinear: {want}")), "{error}");
+        let error = weight.embedding(&[0], 32, 128).map(|_| ()).unwrap_err().to_string();
+        let want = "the table is [16, 256], expected a matrix of extents [32, 128]";
+        assert!(error.starts_with(&format!("embedding: {want}")), "{error}");
+    }
+}

@@ -90,7 +90,5 @@ by_copies!([] rocm_ops::rocm::HipSpace);
 
 /// The layout in memory that starts `by` elements later.
 fn after(layout: &Layout, by: usize) -> Result<Layout> {
-    // An empty layout has no first element; its offset may be anything.
-    let offset = if layout.is_empty() { 0 } else { layout.offset() - by };
-    Layout::strided(layout.shape(), layout.strides(), offset)
+    Layout::strided(layout.shape(), layout.strides(), layout.offset() - by)
 }

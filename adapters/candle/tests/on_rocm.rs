@@ -51,3 +51,23 @@ fn results_are_those_of_the_cpu() {
         }
     });
 }
+
+#[test]
+fn a_weight_travels_once() {
+    with_standin("a_weight_travels_once", &[], |standin| {
+        let ops = Ops::new(Rocm::new().unwrap());
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/tiny-llama-kjv-q8_0.gguf");
+        let blocks = tensor(&Gguf::open(path).unwrap(), "blk.0.attn_k.weight", ops.backend()).unwrap();
+        let (blocks, floats) =
+            (QMatMul::from_qtensor(blocks).unwrap(), ops.upload(&values(&[48, 256], 1)).unwrap());
+        let x = values(&[3, 256], 2);
+        let products: [&dyn Fn() -> Tensor; 2] =
+            [&|| blocks.forward(&x).unwrap(), &|| ops.linear(&x, &floats, None).unwrap()];
+        for product in products {
+            product();
+            let before = standin.count("hipMemcpyAsync");
+            product();
+            assert_eq!(standin.count("hipMemcpyAsync") - before, 2, "only x and the result travel");
+        }
+    });
+}

@@ -159,6 +159,12 @@ in_every_type! {
                 assert!(elements::<f64>(&rest).iter().all(|v| *v == 0.0));
             }
         }
+        for dtype in [DType::U8, DType::I32, DType::I64] {
+            let cache = before.copy().unwrap();
+            let slots = indices(&[1], &[4]).to_dtype(dtype).unwrap();
+            cpu().cache_write(&x.narrow(0, 0, 1).unwrap(), &slots, &cache).unwrap();
+            assert_eq!(elements::<T>(&cache)[4 * 8..], want[4 * 8..], "slots of {dtype:?}");
+        }
         let none = of::<T>(&[0, 2, 4], 1);
         let cache = before.copy().unwrap();
         cpu().cache_write(&none, &indices(&[0], &[]), &cache).unwrap();

@@ -101,23 +101,53 @@ fn f16_is_candles_own() {
     check("f16", 1e-12);
 }
 
-/// A model with this key, and everything else as candle fixes it.
-fn with_key(key: &str, value: impl Into<rocm_ops::gguf::Value>) -> String {
+/// A model without layers, with this key and everything else as candle fixes it. Each tensor is filled with a number.
+fn small(
+    architecture: &str,
+    (key, value): (&str, rocm_ops::gguf::Value),
+    tensors: &[(&str, &[usize], f32)],
+) -> candle_core::Result<Llama> {
     let mut writer = Writer::new();
-    writer.set("general.architecture", "llama").unwrap();
+    writer.set("general.architecture", architecture).unwrap();
     let numbers = [("block_count", 0u32), ("embedding_length", 64), ("attention.head_count", 4)];
     for (key, number) in numbers {
-        writer.set(format!("llama.{key}"), number).unwrap();
+        writer.set(format!("{architecture}.{key}"), number).unwrap();
     }
-    writer.set("llama.attention.layer_norm_rms_epsilon", 1e-5f32).unwrap();
+    writer.set(format!("{architecture}.attention.layer_norm_rms_epsilon"), 1e-5f32).unwrap();
     writer.set(key, value).unwrap();
-    writer.tensor("token_embd.weight", GgmlType::F32, &[2, 64]).unwrap();
-    writer.tensor("output_norm.weight", GgmlType::F32, &[64]).unwrap();
+    for (name, dims, _) in tensors {
+        writer.tensor(name, GgmlType::F32, dims).unwrap();
+    }
     let mut body = writer.write_to(Vec::new()).unwrap();
-    body.write("token_embd.weight", &[0f32; 128]).unwrap();
-    body.write("output_norm.weight", &[0f32; 64]).unwrap();
-    let gguf = Gguf::from_bytes(body.finish().unwrap()).unwrap();
-    llama(&gguf, &Cpu::new()).map(|_| ()).err().map_or_else(String::new, |e| e.to_string())
+    for (name, dims, number) in tensors {
+        body.write(name, &vec![*number; dims.iter().product()]).unwrap();
+    }
+    llama(&Gguf::from_bytes(body.finish().unwrap()).unwrap(), &Cpu::new())
+}
+
+const TABLE: (&str, &[usize], f32) = ("token_embd.weight", &[2, 64], 1.0);
+const NORM: (&str, &[usize], f32) = ("output_norm.weight", &[64], 0.0);
+
+/// The error of a model with this key, or nothing.
+fn with_key(key: &str, value: impl Into<rocm_ops::gguf::Value>) -> String {
+    error("llama", key, value)
+}
+
+fn error(architecture: &str, key: &str, value: impl Into<rocm_ops::gguf::Value>) -> String {
+    let made = small(architecture, (key, value.into()), &[TABLE, NORM]);
+    made.err().map_or_else(String::new, |e| e.to_string())
+}
+
+#[test]
+fn the_table_is_the_output_unless_there_is_one() {
+    for (tensors, want) in
+        [(&[TABLE, NORM][..], 1.0), (&[TABLE, NORM, ("output.weight", &[3, 64], 2.0)], 2.0)]
+    {
+        let made = small("llama", ("llama.context_length", 512u32.into()), tensors).unwrap();
+        let output = made.content.tensors["output.weight"].dequantize(&Device::Cpu).unwrap();
+        assert_eq!(made.content.hparams.n_vocab as usize, output.dim(0).unwrap());
+        assert!(output.flatten_all().unwrap().to_vec1::<f32>().unwrap().iter().all(|v| *v == want));
+    }
 }
 
 #[test]
@@ -144,6 +174,8 @@ fn models_that_candle_would_compute_wrongly_are_refused() {
         "llama: attention.head_count is 4, with 3 of keys",
     );
     refused(with_key("general.architecture", "qwen3"), "no metadata key `qwen3.block_count`");
+    let other = error("mistral", "llama.context_length", 512u32);
+    refused(other, "llama: general.architecture is mistral, expected llama");
 }
 
 #[test]
@@ -156,21 +188,9 @@ fn other_heads_and_further_tensors_are_refused() {
         head.starts_with("llama: rope.dimension_count is 32, expected 16, the length of a head"),
         "{head}"
     );
-    let mut writer = Writer::new();
-    for (key, number) in [("block_count", 0u32), ("embedding_length", 4), ("attention.head_count", 1)] {
-        writer.set(format!("llama.{key}"), number).unwrap();
-    }
-    writer.set("general.architecture", "llama").unwrap();
-    writer.set("llama.attention.layer_norm_rms_epsilon", 1e-5f32).unwrap();
-    let tensors =
-        [("token_embd.weight", vec![1, 4]), ("output_norm.weight", vec![4]), ("rope_freqs.weight", vec![4])];
-    for (name, dims) in &tensors {
-        writer.tensor(name, GgmlType::F32, dims).unwrap();
-    }
-    let mut body = writer.write_to(Vec::new()).unwrap();
-    tensors.iter().for_each(|(name, _)| body.write(name, &[1f32; 4]).map(|_| ()).unwrap());
-    let gguf = Gguf::from_bytes(body.finish().unwrap()).unwrap();
-    let error = llama(&gguf, &Cpu::new()).map(|_| ()).unwrap_err().to_string();
+    let tensors = [TABLE, NORM, ("rope_freqs.weight", &[4][..], 1.0)];
+    let key = ("llama.context_length", 512u32.into());
+    let error = small("llama", key, &tensors).map(|_| ()).unwrap_err().to_string();
     let want = "llama: rope_freqs.weight is in the file, expected only tensors that candle's loader reads";
     assert!(error.starts_with(want), "{error}");
 }

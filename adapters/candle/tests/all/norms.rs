@@ -120,5 +120,11 @@ in_every_type! {
             assert_eq!(cpu().softmax(&x, -1).unwrap().dims(), dims);
         }
         assert_eq!(cpu().softmax(&of::<T>(&[2, 0], 1), -1).unwrap().dims(), [2, 0]);
+        // No rows, from the middle and from the end of memory.
+        for first in [2, 3] {
+            let x = of::<T>(&[3, 4], 1).narrow(0, first, 0).unwrap();
+            assert_eq!(cpu().rms_norm(&x, &weight, EPS).unwrap().dims(), [0, 4]);
+            assert_eq!(copying().rms_norm(&x, &weight, EPS).unwrap().dims(), [0, 4]);
+        }
     }
 }

@@ -165,6 +165,27 @@ fn weights_that_are_not_packed_are_in_the_memory_of_the_file() {
     assert_eq!(data.addr() % 64, 0);
 }
 
+/// One of these two is not where candle's code may read blocks.
+#[test]
+fn blocks_at_any_position_of_a_file_are_aligned() {
+    let mut writer = Writer::new();
+    writer.set("general.alignment", 2u32).unwrap();
+    let bytes: Vec<u8> = (0..34).collect();
+    for name in ["first", "second"] {
+        writer.tensor(name, GgmlType::Q8_0, &[1, 32]).unwrap();
+    }
+    let mut body = writer.write_to(Vec::new()).unwrap();
+    for name in ["first", "second"] {
+        body.write(name, &bytes).unwrap();
+    }
+    let gguf = Gguf::from_bytes(body.finish().unwrap()).unwrap();
+    for name in ["first", "second"] {
+        let weight = tensor(&gguf, name, &Cpu::new()).unwrap();
+        let data = weight.data().unwrap();
+        assert_eq!((data.as_ptr().addr() % 4, data.as_ref()), (0, &bytes[..]), "{name}");
+    }
+}
+
 #[test]
 fn other_tensors_are_candles_own_or_refused() {
     let mut writer = Writer::new();

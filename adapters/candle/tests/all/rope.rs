@@ -30,7 +30,10 @@ in_every_type! {
                 matches::<T>(&cpu().rope(&x, &cos, &sin, form).unwrap(), &want, layout);
                 matches::<T>(&copying().rope(&x, &cos, &sin, form).unwrap(), &want, layout);
                 let positions = indices(&[1, 5], &[3, 4, 5, 6, 7]);
-                matches::<T>(&cpu().rope_at(&x, &all.0, &all.1, &positions, form).unwrap(), &want, layout);
+                for dtype in [DType::U8, DType::U32, DType::I32, DType::I64] {
+                    let positions = positions.to_dtype(dtype).unwrap();
+                    matches::<T>(&cpu().rope_at(&x, &all.0, &all.1, &positions, form).unwrap(), &want, layout);
+                }
                 matches::<T>(&copying().rope_at(&x, &all.0, &all.1, &positions, form).unwrap(), &want, layout);
             }
             if candle_has::<T>() {
