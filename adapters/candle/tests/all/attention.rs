@@ -180,15 +180,17 @@ in_every_type! {
         let before = of::<f32>(&[2, 2, 4, 6], 6);
         let (r, mut want_state) = (Reference::new(), ours::<f32>(&before));
         let gates = (&ours::<f32>(&decay), &ours::<f32>(&beta));
+        let mut op = GatedDeltaRule::new();
+        op.scale = Some(0.3);
         let want = r
-            .gated_delta_rule(ours::<T>(&q), ours::<T>(&k), ours::<T>(&v), gates, &mut want_state, GatedDeltaRule::new())
+            .gated_delta_rule(ours::<T>(&q), ours::<T>(&k), ours::<T>(&v), gates, &mut want_state, op)
             .unwrap();
         for (layout, k) in layouts(&k) {
             for (_, state) in layouts(&before) {
                 let states = [state.copy().unwrap(), state.copy().unwrap()];
                 let got = [
-                    cpu().gated_delta_rule(&q, &k, &v, (&decay, &beta), &states[0], None).unwrap(),
-                    copying().gated_delta_rule(&q, &k, &v, (&decay, &beta), &states[1], None).unwrap(),
+                    cpu().gated_delta_rule(&q, &k, &v, (&decay, &beta), &states[0], op.scale).unwrap(),
+                    copying().gated_delta_rule(&q, &k, &v, (&decay, &beta), &states[1], op.scale).unwrap(),
                 ];
                 for (o, state) in got.iter().zip(states) {
                     matches::<T>(o, &want, layout);
