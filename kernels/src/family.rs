@@ -62,6 +62,7 @@ families! {
     ExpertsDot "experts_dot",
     Qlinear "qlinear",
     QlinearDot "qlinear_dot",
+    Group "group",
     MmaUnit "mma_unit",
     MatmulMma "matmul_mma",
     ConvMma "conv_mma",

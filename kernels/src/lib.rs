@@ -56,6 +56,7 @@ pub mod conv;
 pub mod copy;
 pub mod experts;
 pub mod gated;
+pub mod group;
 pub mod index;
 pub mod linear_attention;
 pub mod matmul;
@@ -125,6 +126,7 @@ fn declare_all(table: &mut instances::Table) {
     routing::declare(table);
     sampling::declare(table);
     experts::declare(table);
+    group::declare(table);
     mma_unit::declare(table);
 }
 

@@ -53,6 +53,7 @@ pub const HEADERS: &[(&str, &str)] = &[
     ("ops_index.h", include_str!("../include/ops_index.h")),
     ("ops_sequences.h", include_str!("../include/ops_sequences.h")),
     ("ops_experts.h", include_str!("../include/ops_experts.h")),
+    ("ops_peer.h", include_str!("../include/ops_peer.h")),
     ("ops_decode.h", include_str!("../include/ops_decode.h")),
 ];
 

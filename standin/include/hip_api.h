@@ -33,6 +33,7 @@ typedef enum hipError_t {
   hipErrorIllegalAddress = 700,
   hipErrorLaunchOutOfResources = 701,
   hipErrorLaunchTimeOut = 702,
+  hipErrorPeerAccessUnsupported = 217,
   hipErrorPeerAccessAlreadyEnabled = 704,
   hipErrorPeerAccessNotEnabled = 705,
   hipErrorHostMemoryAlreadyRegistered = 712,
@@ -88,6 +89,7 @@ typedef enum hipDeviceAttribute_t {
   hipDeviceAttributeHostRegisterSupported = 90,
   hipDeviceAttributeMaxSharedMemoryPerMultiprocessor = 10002,
   hipDeviceAttributePhysicalMultiProcessorCount = 10015,
+  hipDeviceAttributeWallClockRate = 10017,
 } hipDeviceAttribute_t;
 
 typedef struct hipUUID_t {
@@ -256,6 +258,10 @@ typedef void (*hipHostFn_t)(void* user_data);
 #define hipEventBlockingSync 0x1
 #define hipEventDisableTiming 0x2
 #define hipHostMallocDefault 0x0
+#define hipDeviceMallocDefault 0x0
+#define hipDeviceMallocFinegrained 0x1
+#define hipMallocSignalMemory 0x2
+#define hipDeviceMallocUncached 0x3
 
 #pragma GCC visibility push(default)
 extern "C" {
@@ -284,6 +290,7 @@ hipError_t hipDeviceGetDefaultMemPool(hipMemPool_t* pool, int device);
 hipError_t hipMemPoolSetAttribute(hipMemPool_t pool, hipMemPoolAttr attribute, void* value);
 
 hipError_t hipMalloc(void** ptr, size_t bytes);
+hipError_t hipExtMallocWithFlags(void** ptr, size_t bytes, unsigned int flags);
 hipError_t hipFree(void* ptr);
 hipError_t hipMallocAsync(void** ptr, size_t bytes, hipStream_t stream);
 hipError_t hipFreeAsync(void* ptr, hipStream_t stream);

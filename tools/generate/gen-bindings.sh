@@ -82,7 +82,7 @@ hip_types='use hip_sys::hip::hipStream_t;'
 # The device properties contain a C bit-field that this project does not read.
 generate hip '#include <hip/hip_runtime_api.h>' 'crate::functions' hipError_t crates/hip-sys/src/hip/generated.rs \
     --opaque-type hipDeviceArch_t --allowlist-type hipDeviceArch_t \
-    --allowlist-var 'hip(Stream(Default|NonBlocking)|Event(Default|BlockingSync|DisableTiming)|HostMalloc(Default|Portable|Coherent))'
+    --allowlist-var 'hip(Stream(Default|NonBlocking)|Event(Default|BlockingSync|DisableTiming)|HostMalloc(Default|Portable|Coherent)|DeviceMallocUncached)'
 generate hiprtc '#include <hip/hiprtc.h>' 'crate::functions' hiprtcResult crates/hip-sys/src/hiprtc/generated.rs
 generate rocblas '#include <rocblas/rocblas.h>' 'hip_sys::functions' rocblas_status crates/rocblas-sys/src/generated.rs \
     --blocklist-type 'i?hip.*' --raw-line "$hip_types" \

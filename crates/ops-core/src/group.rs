@@ -88,6 +88,11 @@ pub trait Group: Send + Sync + 'static {
     /// [`Error::Group`]; a failure of the device.
     fn execute(&self, call: GroupCall<'_, '_, SpaceOf<Self>>) -> Result<()>;
 
+    /// Why a call cannot be part of a recording ([`Replay`](crate::Replay)); `None` if it can.
+    fn not_recorded(&self, _call: Announced) -> Option<String> {
+        Some("a replay would not wait for the other ranks; call it between two recordings".to_owned())
+    }
+
     // Everything below is provided.
 
     /// Checks the operands, then takes part in the collective. Without `x`, the call is in place. For operands whose type is known only at
@@ -101,7 +106,8 @@ pub trait Group: Send + Sync + 'static {
         x: Option<AnyRef<'_, SpaceOf<Self>>>,
         y: Option<AnyMut<'_, SpaceOf<Self>>>,
     ) -> Result<()> {
-        self.execute(GroupCall::check(self.backend(), (self.rank(), self.size()), op, x, y)?)
+        let seat = (self.rank(), self.size());
+        self.execute(GroupCall::check(self.backend(), seat, op, x, y, |call| self.not_recorded(call))?)
     }
 
     /// The sum or maximum of all ranks' `x`, on every rank.

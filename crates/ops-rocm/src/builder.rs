@@ -5,6 +5,7 @@ use crate::hip::Device;
 use crate::index_names::IndexNames;
 use crate::kernels::{CacheFolder, CacheLimit, CodeObjects, KernelSource, Kernels};
 use crate::rocm::Shared;
+use crate::sync::Mutex;
 use crate::{Result, Rocm, tuned};
 use ops_core::Determinism;
 use ops_kernels::Tuning;
@@ -132,8 +133,8 @@ impl RocmBuilder {
         let stream = device.stream()?;
         let decisions = Decisions::default();
         let index_names = IndexNames::default();
-        let group_fault = OnceLock::new();
-        let shared = Shared { device, target, policy, kernels, decisions, index_names, group_fault };
+        let (group_fault, groups) = (OnceLock::new(), Mutex::default());
+        let shared = Shared { device, target, policy, kernels, decisions, index_names, group_fault, groups };
         Ok(Rocm::of(shared, stream))
     }
 }

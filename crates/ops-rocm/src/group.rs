@@ -5,17 +5,22 @@
 //! finish within the limit, or RCCL reports an error, the watcher aborts the communicators, so that waiting threads wake up and return the
 //! error. It cannot interrupt a thread that is inside an RCCL call: that thread stays there until RCCL returns.
 use crate::error::failed;
-use crate::hip::{Access, DeviceMemory, Purpose, Stream};
-use crate::{Error, HipRef, HipSpace, Result, Rocm};
+use crate::hip::{DeviceMemory, Purpose};
+use crate::{Error, Result, Rocm};
 use comm::Comm;
+use operands::{Area, Operands};
 use ops_core::group::{Announced, Collective, DEFAULT_LIMIT, Group, GroupCall, Reduction, SpaceOf};
-use ops_core::{AnyMut, AnyRef, AnyTensor, Backend, DType, Determinism, Layout};
+use ops_core::{AnyTensor, Backend, DType, Determinism, Layout};
+use peers::SLOT;
+pub use peers::Transport;
 use ranks::Ranks;
 use rccl_sys::{self as sys, ncclDataType_t, ncclRedOp_t};
 use std::sync::Arc;
 use std::time::Duration;
 
 mod comm;
+mod operands;
+mod peers;
 mod ranks;
 mod reduce;
 mod watch;
@@ -65,6 +70,11 @@ impl RocmGroup {
         Self::with_limit(queues, DEFAULT_LIMIT)
     }
 
+    /// How small messages reach other ranks; `None` if the group is too large for this project's kernels, so that RCCL moves all.
+    pub fn transport(&self) -> Option<&Transport> {
+        self.ranks.peers().map(|peers| peers.transport())
+    }
+
     /// The same, with a time limit for each call instead of [`DEFAULT_LIMIT`]. It counts once for the wait for the other ranks, and once from
     /// when the device has done what was enqueued before.
     ///
@@ -84,26 +94,48 @@ impl RocmGroup {
         Ok(group)
     }
 
-    /// Gathers and reads back a pattern.
+    /// Gathers and reads back a pattern, in each way that there is.
     fn check_links(&self) -> Result<()> {
+        self.check_link(false)?;
+        if self.ranks.peers().is_some() { self.check_link(true) } else { Ok(()) }
+    }
+
+    fn check_link(&self, own: bool) -> Result<()> {
         const WORDS: usize = 1 << 10;
         let pattern = |rank: usize| (0..WORDS as u32).map(move |i| i.wrapping_mul(0x9E37_79B9) ^ rank as u32);
-        let own: Vec<u32> = pattern(self.rank).collect();
-        let got = self.all_gather(self.queue.tensor([WORDS], &own)?)?.to_vec(&self.queue)?;
+        let x: Vec<u32> = pattern(self.rank).collect();
+        let x = self.queue.tensor([WORDS], &x)?;
+        let mut y = self.queue.zeros::<u32>([self.size() * WORDS])?;
+        let call = Announced { op: Collective::AllGather, dtype: DType::U32, count: WORDS };
+        let (from, to) = (x.as_ref().any(), y.as_mut().any());
+        self.make(call, &mut Operands { x: Some(from), y: Some(to) }, own)?;
+        let got = y.to_vec(&self.queue)?;
         let wrong =
             got.chunks(WORDS).enumerate().find(|(from, words)| pattern(*from).ne(words.iter().copied()));
         match wrong {
             None => Ok(()),
             Some((from, _)) => {
-                let why = format!(
-                    "received other bytes than rank {from} sent, although RCCL reports no error; set NCCL_P2P_DISABLE=1, or use HostGroup"
-                );
+                let way = if own {
+                    "through the memory of the devices; set OPS_ROCM_PEERS=host"
+                } else {
+                    "although RCCL reports no error; set NCCL_P2P_DISABLE=1"
+                };
+                let why = format!("received other bytes than rank {from} sent, {way}, or use HostGroup");
                 Err(self.ranks.end(self.rank, Collective::AllGather, why))
             }
         }
     }
 
-    /// How a reduction is made of elements of this type.
+    /// Whether this project's kernels make a call.
+    fn is_own(&self, call: Announced) -> bool {
+        let Announced { op, dtype, count } = call;
+        let small = count * dtype.size() <= SLOT;
+        self.ranks.peers().is_some()
+            && matches!(op, Collective::AllReduce(_) | Collective::AllGather)
+            && (self.ranks.wants_own(op).unwrap_or(small) || self.queue.stream().is_recorded())
+    }
+
+    /// How RCCL makes a reduction of elements of this type.
     fn path(&self, f: Reduction, dtype: DType) -> Path {
         let in_order = f == Reduction::Sum && self.ranks.adds_in_order();
         match (f, data_type(dtype)) {
@@ -128,7 +160,28 @@ impl RocmGroup {
         }
     }
 
-    /// Enqueues a call that all ranks have agreed on.
+    /// Takes part in a call, by this project's kernels or by RCCL.
+    fn make(&self, call: Announced, operands: &mut Operands<'_, '_>, own: bool) -> Result<()> {
+        self.agree(call)?;
+        if call.count == 0 {
+            return Ok(());
+        }
+        // The others have enqueued the call, or are about to: a failure from here on ends the group.
+        let end = |error: Error| match error {
+            Error::Group { .. } => error,
+            error => self.ranks.end(self.rank, call.op, format!("failed: {error}")),
+        };
+        if own {
+            // Its kernels watch the time themselves, and waits ask them.
+            return self.enqueue_own(call, operands).map_err(end);
+        }
+        self.enqueue(call, operands).map_err(end)?;
+        let event = self.queue.stream().record().map_err(|error| end(error.into()))?;
+        self.ranks.watch(self.rank, call, event);
+        Ok(())
+    }
+
+    /// Enqueues a call that all ranks have agreed on, by RCCL.
     fn enqueue(&self, call: Announced, operands: &mut Operands<'_, '_>) -> Result<()> {
         let Announced { op, dtype, count } = call;
         let (stream, bytes) = (self.queue.stream(), count * dtype.size());
@@ -176,6 +229,23 @@ impl RocmGroup {
         Ok(())
     }
 
+    /// Enqueues or records an `AllReduce` or `AllGather` by this project's kernels, in pieces.
+    fn enqueue_own(&self, call: Announced, operands: &Operands<'_, '_>) -> Result<()> {
+        let Announced { op, dtype, count } = call;
+        let Some(peers) = self.ranks.peers() else { unreachable!("is_own asked for them") };
+        let (stream, size) = (self.queue.stream(), dtype.size());
+        let (from, to) = (operands.input(stream)?, operands.output(stream)?);
+        let own = if operands.x.is_none() && op == Collective::AllGather { self.rank * count } else { 0 };
+        let piece = SLOT / size;
+        for first in (0..count).step_by(piece) {
+            let call = Announced { count: piece.min(count - first), ..call };
+            let (x, y) = (from.at((own + first) * size), to.at(first * size));
+            // SAFETY: a checked call's operands have these elements, and the areas give access to them.
+            unsafe { peers.enqueue((&self.queue, self.rank), call, (x, y), count) }?;
+        }
+        Ok(())
+    }
+
     /// Collects what all ranks have, and reduces it in rank order.
     fn reduce_gathered(&self, call: Announced, f: Reduction, operands: &mut Operands<'_, '_>) -> Result<()> {
         let Announced { op, dtype, count } = call;
@@ -210,29 +280,28 @@ impl Group for RocmGroup {
     fn size(&self) -> usize {
         self.ranks.size()
     }
+    /// The lowest of all sizes.
     fn determinism(&self, op: Collective, dtype: DType) -> Determinism {
+        if self.ranks.peers().is_some() && self.ranks.wants_own(op) == Some(true) {
+            return Determinism::Exact;
+        }
         match op.reduction().map(|f| self.path(f, dtype)) {
             Some(Path::Rccl(..)) if op.depends_on_order(dtype) => Determinism::Run,
             _ => Determinism::Exact,
         }
     }
 
+    fn not_recorded(&self, call: Announced) -> Option<String> {
+        (!self.is_own(call)).then(|| {
+            let ranks = ops_kernels::group::RANKS;
+            format!("RCCL makes it, whose work cannot be recorded; all_reduce and all_gather of up to {ranks} ranks can be")
+        })
+    }
+
     fn execute(&self, call: GroupCall<'_, '_, SpaceOf<Self>>) -> Result<()> {
         let announced = call.announced();
         let (x, y) = call.into_operands();
-        self.agree(announced)?;
-        if announced.count == 0 {
-            return Ok(());
-        }
-        // The others have enqueued the call, or are about to: a failure from here on ends the group.
-        let end = |error: Error| match error {
-            Error::Group { .. } => error,
-            error => self.ranks.end(self.rank, announced.op, format!("failed: {error}")),
-        };
-        self.enqueue(announced, &mut Operands { x, y }).map_err(end)?;
-        let event = self.queue.stream().record().map_err(|error| end(error.into()))?;
-        self.ranks.watch(self.rank, announced, event);
-        Ok(())
+        self.make(announced, &mut Operands { x, y }, self.is_own(announced))
     }
 }
 
@@ -264,61 +333,4 @@ fn data_type(dtype: DType) -> Option<ncclDataType_t> {
         DType::F64 => sys::ncclFloat64,
         _ => return None,
     })
-}
-
-/// The operands of a call.
-struct Operands<'x, 'y> {
-    x: Option<AnyRef<'x, HipSpace>>,
-    y: Option<AnyMut<'y, HipSpace>>,
-}
-
-impl Operands<'_, '_> {
-    /// What the call reads: `x`, or `y` in place. In place, [`output`](Self::output) makes later work wait for the write.
-    fn input<'s>(&'s self, stream: &'s Stream) -> Result<Area<'s>> {
-        match (&self.x, &self.y) {
-            (Some(x), _) => area(x.shorten(), stream, Purpose::Read),
-            (None, Some(y)) => area(y.as_ref(), stream, Purpose::Read),
-            (None, None) => unreachable!("a checked call has operands"),
-        }
-    }
-    fn output<'s>(&'s self, stream: &'s Stream) -> Result<Area<'s>> {
-        match &self.y {
-            Some(y) => area(y.as_ref(), stream, Purpose::Write),
-            None => unreachable!("only Send has no output"),
-        }
-    }
-    /// A copy of `y`.
-    fn copy(&self, stream: &Stream, bytes: usize) -> Result<DeviceMemory> {
-        let Some(y) = &self.y else { unreachable!("in place, y is the operand") };
-        let mut copy = DeviceMemory::new(stream, bytes)?;
-        let from: HipRef<'_, u8> = y.bytes();
-        copy.copy_from(
-            stream,
-            0,
-            from.memory(),
-            from.offset() + y.layout().offset() * y.dtype().size(),
-            bytes,
-        )?;
-        Ok(copy)
-    }
-}
-
-/// Memory of an operand, for work on a stream.
-struct Area<'m> {
-    access: Access<'m>,
-    /// The operand's first byte.
-    start: usize,
-}
-
-impl Area<'_> {
-    /// The address of a byte of the operand. Only work that is enqueued while the area lives may use it.
-    fn at(&self, byte: usize) -> usize {
-        self.access.address().addr().wrapping_add(self.start + byte)
-    }
-}
-
-fn area<'s>(x: AnyRef<'s, HipSpace>, stream: &'s Stream, purpose: Purpose) -> Result<Area<'s>> {
-    let bytes = x.bytes();
-    let start = bytes.offset() + x.layout().offset() * x.dtype().size();
-    Ok(Area { access: bytes.memory().access(stream, purpose)?, start })
 }

@@ -26,7 +26,7 @@
 //! 5. `uses`, ordering between work on different streams; `allocation`; `capture_log`, work that is recorded
 //!    instead of enqueued
 //! 6. `staging`, the copies; `module`
-//! 7. `memory`; `kernel_memory`, then `index_record`; `rtc`; `graph`, made from a capture log
+//! 7. `memory`, `shared_memory`; `kernel_memory`, then `index_record`; `rtc`; `graph`, made from a capture log
 //!
 //! # Order
 //!
@@ -69,6 +69,7 @@ mod pinned;
 mod raw;
 pub mod result;
 mod rtc;
+mod shared_memory;
 mod staging;
 mod stream;
 mod track;
@@ -90,6 +91,7 @@ pub use module::{CodeObject, Dim, Function, KernelArgs, Launch, Module};
 pub(crate) use raw::ARRIVALS;
 pub use result::{Hip, HipError};
 pub use rtc::{Compiler, Source};
+pub(crate) use shared_memory::SharedMemory;
 pub use staging::Download;
 pub(crate) use stream::LeasedStream;
 pub use stream::Stream;

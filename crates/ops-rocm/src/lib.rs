@@ -126,7 +126,7 @@ mod vendor;
 
 pub use builder::RocmBuilder;
 pub use choice::{Candidate, Decision, Library, Measurement, Policy, PolicyError, Target, Verdict, class_of};
-pub use group::RocmGroup;
+pub use group::{RocmGroup, Transport};
 pub use hip_sys::loader::Version;
 pub use kernels::{CacheFolder, CodeObjects, KernelCount, KernelOrigin, KernelSource, LoadedUnit};
 pub use matrix_check::MatrixCheck;

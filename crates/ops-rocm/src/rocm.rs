@@ -3,12 +3,13 @@ use crate::choice::{Decision, Decisions, Measurement, Policy, Target};
 use crate::hip::{Device, DeviceInfo, Function, Hip, MemoryStats, Source, Stream};
 use crate::index_names::IndexNames;
 use crate::kernels::{CacheFolder, Kernels};
+use crate::sync::Mutex;
 use crate::tuned;
 use crate::vendor::{Failure, Handles, Lib, Vendor};
 use crate::{Error, Result};
 use ops_kernels::Tuning;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// A queue on an AMD GPU.
 ///
@@ -44,6 +45,14 @@ pub(crate) struct Shared {
     pub(crate) index_names: IndexNames,
     /// The failure of a group, after which memory of the device may hold anything.
     pub(crate) group_fault: OnceLock<Error>,
+    /// The groups whose kernels may fail.
+    pub(crate) groups: Mutex<Vec<Weak<dyn AskedAtWaits>>>,
+}
+
+/// What knows of failures that HIP does not report. It is asked after each wait of a device's queues.
+pub(crate) trait AskedAtWaits: std::fmt::Debug + Send + Sync {
+    /// The failure, if there was one.
+    fn fault(&self) -> Option<Error>;
 }
 
 /// What belongs to a single queue. Handles are dropped before the stream they work on.
@@ -152,7 +161,19 @@ impl Rocm {
     }
     /// The error of a group whose collective did not end, if there was one.
     pub(crate) fn group_fault(&self) -> Result<()> {
-        self.shared.group_fault.get().map_or(Ok(()), |error| Err(error.clone()))
+        if let Some(error) = self.shared.group_fault.get() {
+            return Err(error.clone());
+        }
+        let groups: Vec<_> = {
+            let mut groups = self.shared.groups.lock();
+            groups.retain(|group| group.strong_count() > 0);
+            groups.iter().filter_map(Weak::upgrade).collect()
+        };
+        groups.iter().find_map(|group| group.fault()).map_or(Ok(()), Err)
+    }
+    /// Asks for a failure after each wait, as long as the value lives.
+    pub(crate) fn ask_at_waits(&self, group: Weak<dyn AskedAtWaits>) {
+        self.shared.groups.lock().push(group);
     }
 
     pub(crate) fn kernels(&self) -> &Kernels {

@@ -3,6 +3,7 @@ use crate::host::run_program;
 use ops_kernels::batch_norm::Parameter;
 use ops_kernels::cache::HeadRows;
 use ops_kernels::conv::ConvAxis;
+use ops_kernels::group::{GroupRecord, GroupState, GroupStatus};
 use ops_kernels::pool::Windows;
 use ops_kernels::pool_upsample::Planes;
 use ops_kernels::upsample::Source;
@@ -52,6 +53,7 @@ fn every_field_of_every_argument_struct_lies_where_the_source_has_it() {
             Family::Pool => vec![inner::<Planes>(), inner::<Windows>()],
             Family::Upsample => vec![inner::<Source>()],
             Family::Cache => vec![inner::<HeadRows>()],
+            Family::Group => vec![inner::<GroupState>(), inner::<GroupRecord>(), inner::<GroupStatus>()],
             Family::Conv => vec![inner::<ConvAxis>()],
             _ => Vec::new(),
         });

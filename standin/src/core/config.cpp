@@ -49,6 +49,15 @@ std::string code_store() {
   return slash == std::string::npos ? std::string() : library.substr(0, slash) + "/code";
 }
 
+PeerAccess peer_access() {
+  const std::string value = text("HIP_STANDIN_PEERS", "work");
+  if (value == "work") return PeerAccess::Works;
+  if (value == "none") return PeerAccess::None;
+  if (value == "lost") return PeerAccess::Lost;
+  if (value == "hang") return PeerAccess::Hangs;
+  reject("HIP_STANDIN_PEERS", value, "expected work, none, lost or hang");
+}
+
 // HIP_STANDIN_MIOPEN=3.1.0
 LibraryVersion version(const char* name, LibraryVersion otherwise) {
   const std::string value = text(name);
@@ -99,6 +108,7 @@ Config read() {
   c.report_leaks = choice("HIP_STANDIN_REPORT", "1", "0") || text("HIP_STANDIN_REPORT").empty();
   c.strict = choice("HIP_STANDIN_STRICT", "1", "0");
   c.no_tensile = choice("HIP_STANDIN_NO_TENSILE", "1", "0");
+  c.peers = peer_access();
   c.rocm = version("HIP_STANDIN_VERSION", c.rocm);
   c.miopen = version("HIP_STANDIN_MIOPEN", c.miopen);
   const std::string edit = text("HIP_STANDIN_REPLACE");

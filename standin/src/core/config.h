@@ -20,6 +20,14 @@ struct LibraryVersion {
   }
 };
 
+/// What kernels reach in another device's memory once access to it is enabled.
+enum class PeerAccess {
+  Works,
+  None,   // no device offers it
+  Lost,   // it is offered, but what kernels write does not arrive
+  Hangs,  // it is offered, but the first kernel that uses it never ends
+};
+
 /// One device that the host engine simulates.
 struct DeviceChoice {
   std::string gfx;  // as in gcnArchName, including feature suffixes
@@ -43,6 +51,7 @@ struct Config {
   bool abort_on_bad_arch = false;         // HIP_STANDIN_BAD_ARCH=abort
   bool report_leaks = true;               // HIP_STANDIN_REPORT=0 turns it off
   bool strict = false;                    // HIP_STANDIN_STRICT=1
+  PeerAccess peers = PeerAccess::Works;   // HIP_STANDIN_PEERS
   bool no_tensile = false;                // HIP_STANDIN_NO_TENSILE=1
   LibraryVersion rocm = {7, 2, 0};        // HIP_STANDIN_VERSION: the version of HIP and hipRTC
   LibraryVersion miopen = {3, 5, 1};      // HIP_STANDIN_MIOPEN: the version whose faults are simulated

@@ -99,6 +99,9 @@ class __attribute__((visibility("default"))) Engine {
   virtual hipError_t unregister_host(void* ptr) = 0;
   virtual hipError_t memory_info(int device, size_t* free, size_t* total) = 0;
 
+  /// Lets kernels of `device` use memory of `peer`.
+  virtual hipError_t enable_peer(int, int) { return hipSuccess; }
+
   virtual hipError_t copy(EngineStream& stream, void* dst, const void* src, size_t bytes) = 0;
   /// `count` elements of `width` (1, 2 or 4) bytes.
   virtual hipError_t fill(EngineStream& stream, void* dst, uint32_t value, uint32_t width, size_t count) = 0;

@@ -1,12 +1,11 @@
 // Devices and their properties.
 #include <cstdio>
 #include <cstring>
-#include <mutex>
-#include <set>
 
 #include "engine/engine.h"
 #include "hip/api.h"
 #include "hip/capture.h"
+#include "hip/peers.h"
 
 static_assert(sizeof(hipDeviceProp_tR0600) == 1472, "the public layout");
 static_assert(offsetof(hipDeviceProp_tR0600, totalGlobalMem) == 288, "the public layout");
@@ -115,6 +114,7 @@ hipError_t attribute_value(const hipDeviceProp_tR0600& p, hipDeviceAttribute_t a
     case hipDeviceAttributeUnifiedAddressing: *value = p.unifiedAddressing; break;
     case hipDeviceAttributeWarpSize: *value = p.warpSize; break;
     case hipDeviceAttributeMemoryPoolsSupported: *value = p.memoryPoolsSupported; break;
+    case hipDeviceAttributeWallClockRate: *value = 1000000; break;  // kernels read nanoseconds
     case hipDeviceAttributeHostRegisterSupported: *value = p.hostRegisterSupported; break;
     default: return hipErrorInvalidValue;
   }
@@ -223,19 +223,19 @@ hipError_t hipDeviceSynchronize() {
 hipError_t hipDeviceCanAccessPeer(int* can_access, int device, int peer) {
   return device_call(__func__, device, can_access, [&](const DeviceInfo& info) {
     if (const hipError_t error = check_device(peer)) return error;
-    *can_access = device != peer && !info.integrated && !engine().devices()[size_t(peer)].integrated;
+    const bool integrated = info.integrated || engine().devices()[size_t(peer)].integrated;
+    *can_access = device != peer && !integrated && config().peers != PeerAccess::None;
     return hipSuccess;
   });
 }
 
 hipError_t hipDeviceEnablePeerAccess(int peer, unsigned int flags) {
   return device_call(__func__, peer, "", [&](const DeviceInfo&) {
-    static std::mutex mutex;
-    static auto* const enabled = new std::set<std::pair<int, int>>;
     if (flags != 0) return hipErrorInvalidValue;
     if (peer == device_of_thread) return hipErrorInvalidDevice;
-    std::lock_guard<std::mutex> lock(mutex);
-    return enabled->insert({device_of_thread, peer}).second ? hipSuccess : hipErrorPeerAccessAlreadyEnabled;
+    if (config().peers == PeerAccess::None) return hipErrorPeerAccessUnsupported;
+    if (!enable_peer(device_of_thread, peer)) return hipErrorPeerAccessAlreadyEnabled;
+    return engine().enable_peer(device_of_thread, peer);
   });
 }
 

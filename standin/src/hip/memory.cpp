@@ -94,6 +94,20 @@ hipError_t check_no_memory(const char* function, hipStream_t stream) {
   return hipErrorNotSupported;
 }
 
+hipError_t allocate(const char* function, void** ptr, size_t bytes, unsigned flags) {
+  return hip_call(function, hipErrorOutOfMemory, [&] {
+    const int device = current_device();
+    if (const hipError_t error = check_device(device)) return error;
+    if (const hipError_t error = captures().check_unsafe(function)) return error;
+    if (!ptr || flags > hipDeviceMallocUncached) return hipErrorInvalidValue;
+    *ptr = nullptr;
+    if (bytes == 0) return hipSuccess;
+    if (const hipError_t error = engine().allocate(device, bytes, ptr)) return error;
+    memory_table().add({uintptr_t(*ptr), bytes, MemoryKind::Device, device, flags});
+    return hipSuccess;
+  });
+}
+
 hipError_t synchronize_all() {
   for (size_t device = 0; device < engine().devices().size(); ++device)
     if (const hipError_t error = engine().synchronize_device(int(device))) return error;
@@ -104,18 +118,10 @@ hipError_t synchronize_all() {
 
 extern "C" {
 
-hipError_t hipMalloc(void** ptr, size_t bytes) {
-  return hip_call(__func__, hipErrorOutOfMemory, [&] {
-    const int device = current_device();
-    if (const hipError_t error = check_device(device)) return error;
-    if (const hipError_t error = captures().check_unsafe("hipMalloc")) return error;
-    if (!ptr) return hipErrorInvalidValue;
-    *ptr = nullptr;
-    if (bytes == 0) return hipSuccess;
-    if (const hipError_t error = engine().allocate(device, bytes, ptr)) return error;
-    memory_table().add({uintptr_t(*ptr), bytes, MemoryKind::Device, device});
-    return hipSuccess;
-  });
+hipError_t hipMalloc(void** ptr, size_t bytes) { return allocate(__func__, ptr, bytes, hipDeviceMallocDefault); }
+
+hipError_t hipExtMallocWithFlags(void** ptr, size_t bytes, unsigned int flags) {
+  return allocate(__func__, ptr, bytes, flags);
 }
 
 hipError_t hipFree(void* ptr) {

@@ -1,7 +1,10 @@
 // Modules, functions and launches.
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 #include <iterator>
+#include <thread>
+#include <vector>
 
 #include "core/live.h"
 #include "core/memory_table.h"
@@ -9,6 +12,7 @@
 #include "hip/api.h"
 #include "hip/capture.h"
 #include "hip/objects.h"
+#include "hip/peers.h"
 
 using namespace standin;
 
@@ -225,8 +229,22 @@ hipError_t hipModuleLaunchKernel(hipFunction_t function, unsigned int grid_x, un
     if (const hipError_t error = check_shape(function->name, shape)) return error;
     Arguments arguments;
     if (const hipError_t error = check_arguments(*function, params, extra, &arguments)) return error;
+    const void* block = params ? params[0] : arguments.buffer;
+    std::vector<char> replaced;
+    bool hangs = false;
+    if (block && engine().devices().size() > 1) {
+      const size_t bytes = function->engine->argument_bytes;
+      if (const hipError_t error = check_peers(function->name.c_str(), target.device, block, bytes, &replaced, &hangs))
+        return error;
+    }
+    if (hangs)
+      if (const hipError_t error = engine().call_host(*target.engine, [] { std::this_thread::sleep_for(std::chrono::hours(1)); }))
+        return error;
+    if (!replaced.empty()) block = replaced.data();
+    void* replaced_params[] = {const_cast<void*>(block)};
     captures().note(stream, function);
-    return engine().launch(*function->engine, shape, *target.engine, params, arguments.buffer, arguments.bytes);
+    if (params) return engine().launch(*function->engine, shape, *target.engine, replaced_params, nullptr, 0);
+    return engine().launch(*function->engine, shape, *target.engine, nullptr, block, arguments.bytes);
   });
 }
 

@@ -148,6 +148,7 @@ const fn grid(family: Family) -> Grid {
             "quantize: ceil(shape.count / (block / 8)); others: a lane for eight values",
             "64 per compute unit",
         ),
+        Family::Group => ("ceil(bytes of x / 4096)", "16"),
         Family::MmaUnit => ("1", "1"),
         Family::QlinearMma => ("ceil(rows / tile) * ceil(n / tile)", "64 per compute unit"),
         Family::QlinearDot => (

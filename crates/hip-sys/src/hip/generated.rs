@@ -8,6 +8,7 @@ pub const hipEventDisableTiming: u32 = 2;
 pub const hipHostMallocDefault: u32 = 0;
 pub const hipHostMallocPortable: u32 = 1;
 pub const hipHostMallocCoherent: u32 = 1073741824;
+pub const hipDeviceMallocUncached: u32 = 3;
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct hipDeviceArch_t {
@@ -749,6 +750,11 @@ crate::functions! {
         ptr: *const core::ffi::c_void,
     ) -> hipError_t;
     pub fn hipMalloc(ptr: *mut *mut core::ffi::c_void, size: usize) -> hipError_t;
+    pub fn hipExtMallocWithFlags(
+        ptr: *mut *mut core::ffi::c_void,
+        sizeBytes: usize,
+        flags: core::ffi::c_uint,
+    ) -> hipError_t;
     pub fn hipHostMalloc(
         ptr: *mut *mut core::ffi::c_void,
         size: usize,

@@ -143,18 +143,15 @@ impl<'x, 'y, S: Space> GroupCall<'x, 'y, S> {
         (self.x, self.y)
     }
 
-    /// Checks the operands of rank `rank` of `size`.
+    /// Checks the operands of rank `rank` of `size`. `refused` says why a call cannot be recorded, if it cannot.
     pub(super) fn check<B: Backend<Space = S>>(
         backend: &B,
         (rank, size): (usize, usize),
         op: Collective,
         x: Option<AnyRef<'x, S>>,
         y: Option<AnyMut<'y, S>>,
+        refused: impl FnOnce(Announced) -> Option<String>,
     ) -> Result<Self> {
-        if backend.capturing() {
-            let why = "a replay would not wait for the other ranks; call it between two recordings";
-            return Err(not_recorded(op.name(), backend.name(), why));
-        }
         check_peers(op, rank, size)?;
         let places = [("x", x.as_ref().map(Place::of_ref)), ("y", y.as_ref().map(Place::of_mut))];
         check_presence(op, &places)?;
@@ -164,7 +161,13 @@ impl<'x, 'y, S: Space> GroupCall<'x, 'y, S> {
         let [x_place, y_place] = places.map(|(_, place)| place);
         let dtype = same_type(op, x_place.as_ref(), y_place.as_ref())?;
         let count = count(op, size, x_place.as_ref(), y_place.as_ref())?;
-        Ok(GroupCall { announced: Announced { op, dtype, count }, x, y })
+        let announced = Announced { op, dtype, count };
+        if backend.capturing()
+            && let Some(why) = refused(announced)
+        {
+            return Err(not_recorded(op.name(), backend.name(), why));
+        }
+        Ok(GroupCall { announced, x, y })
     }
 }
 

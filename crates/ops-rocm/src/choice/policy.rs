@@ -183,6 +183,12 @@ impl Policy {
         self.rules.iter().map(|rule| rule.op.as_str())
     }
 
+    /// The order for a call that is not an op, whatever its shape; rules of `*` do not apply.
+    pub(crate) fn order_of(&self, name: &str) -> Option<&[String]> {
+        let rule = self.rules.iter().find(|rule| rule.op == name && rule.conditions.is_empty())?;
+        Some(&rule.providers)
+    }
+
     /// Whether no op has an order, regardless of the required determinism.
     pub fn is_default(&self) -> bool {
         self.rules.is_empty()

@@ -1,16 +1,18 @@
 //! What the ranks of a group share.
 use super::comm::Comm;
+use super::peers::{self, Failure, Peers};
 use super::watch::{Fault, Next, PERIOD, Watch};
 use crate::error::failed;
 use crate::hip::{Device, Event};
+use crate::rocm::AskedAtWaits;
 use crate::sync::Mutex;
 use crate::{Error, Result, Rocm};
 use hip_sys::Search;
 use ops_core::Determinism;
 use ops_core::group::{Announced, Collective, Seat};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -24,6 +26,10 @@ pub(super) struct Ranks {
     comms: Vec<Comm>,
     queues: Vec<Rocm>,
     watch: Watch,
+    /// What this project's kernels use, unless the group is too large.
+    peers: Option<Arc<Peers>>,
+    /// Whether a policy says that they make `all_reduce` and `all_gather`.
+    wants_own: [Option<bool>; 2],
     /// Whether floats are added in rank order. All ranks must do the same.
     adds_in_order: bool,
     /// Whether the communicators must be aborted.
@@ -48,12 +54,22 @@ impl Ranks {
                 ));
             }
         }
+        let wants_own = [peers::wanted(queues, "all_reduce")?, peers::wanted(queues, "all_gather")?];
+        let peers = match Peers::fit(devices.len()) {
+            true => Some(Peers::new(&devices, peers::transport(&devices)?, limit)?),
+            false => None,
+        };
         let comms = open_within(limit, devices)?;
         let watch = Watch::new(queues.len(), limit);
         let adds_in_order = queues.iter().any(|queue| queue.policy().least() > Determinism::Run);
         let (is_lost, watcher) = (AtomicBool::new(false), Mutex::default());
-        let ranks = Ranks { seats, comms, queues: queues.to_vec(), watch, adds_in_order, is_lost, watcher };
+        let queues = queues.to_vec();
+        let ranks = Ranks { seats, comms, queues, watch, peers, wants_own, adds_in_order, is_lost, watcher };
         let ranks = Arc::new(ranks);
+        for queue in &ranks.queues {
+            let watched: Weak<Self> = Arc::downgrade(&ranks);
+            queue.ask_at_waits(watched);
+        }
         let watched = ranks.clone();
         let watcher = std::thread::Builder::new().name("rocm-ops group".into());
         let watcher =
@@ -75,6 +91,18 @@ impl Ranks {
         &self.comms[rank]
     }
 
+    pub(super) fn peers(&self) -> Option<&Arc<Peers>> {
+        self.peers.as_ref()
+    }
+    /// Whether a policy says that this project's kernels make a call, or that RCCL does.
+    pub(super) fn wants_own(&self, op: Collective) -> Option<bool> {
+        match op {
+            Collective::AllReduce(_) => self.wants_own[0],
+            Collective::AllGather => self.wants_own[1],
+            _ => None,
+        }
+    }
+
     /// Watches what a rank has enqueued up to the event.
     pub(super) fn watch(&self, rank: usize, call: Announced, event: Event) {
         self.watch.add(rank, call, event);
@@ -87,6 +115,7 @@ impl Ranks {
         let error = self.seats[rank].fail(op, why);
         self.queues.iter().for_each(|queue| queue.lose(&error));
         self.is_lost.store(true, Ordering::Release);
+        self.peers.iter().for_each(|peers| peers.end());
         self.abort();
         self.watch.forget();
         self.wake_watcher();
@@ -121,11 +150,22 @@ impl Ranks {
         }
     }
 
+    /// Waits for the kernels of a rank, and then tells those of others that it has left.
+    fn leave_peers(&self, rank: usize) {
+        let Some(peers) = &self.peers else { return };
+        let waited = self.queues[rank].stream().record().and_then(|event| event.synchronize());
+        if let Err(error) = waited {
+            tracing::warn!("rank {rank} left its group before its work was done: {error}");
+        }
+        peers.leave(rank);
+    }
+
     /// A rank's handle is dropped. Waits for what it has enqueued, which ends within the limit.
     pub(super) fn leave(&self, rank: usize) {
         self.seats[rank].leave();
         self.wake_watcher();
         self.watch.wait_for(rank);
+        self.leave_peers(rank);
         self.comms[rank].close();
         if self.watch.leave() {
             let watcher = self.watcher.lock().take();
@@ -135,6 +175,13 @@ impl Ranks {
                 let _ = watcher.join();
             }
         }
+    }
+}
+
+impl AskedAtWaits for Ranks {
+    fn fault(&self) -> Option<Error> {
+        let Failure { rank, op, why } = self.peers.as_ref()?.failure()?;
+        Some(self.end(rank, op, why))
     }
 }
 

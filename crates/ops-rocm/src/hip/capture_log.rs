@@ -32,8 +32,8 @@ pub(super) type UsedMemory = HashMap<usize, (Arc<Allocation>, Purpose)>;
 pub(super) struct CaptureLog {
     pub(super) work: Vec<Work>,
     pub(super) memory: UsedMemory,
-    /// Modules of the kernels.
-    pub(super) modules: Vec<Arc<dyn Any + Send + Sync>>,
+    /// Modules of the kernels, and what else these need.
+    pub(super) kept: Vec<Arc<dyn Any + Send + Sync>>,
     /// Memory allocated while recording, by its address in this process.
     made: HashSet<usize>,
     /// The part of it that was dropped while recording. Work recorded later may reuse it, because it runs
@@ -41,6 +41,14 @@ pub(super) struct CaptureLog {
     idle: Vec<Arc<Allocation>>,
     /// The first call that could not be recorded.
     refused: Option<Error>,
+}
+
+impl CaptureLog {
+    fn keep(&mut self, kept: Arc<dyn Any + Send + Sync>) {
+        if !self.kept.iter().any(|known| Arc::ptr_eq(known, &kept)) {
+            self.kept.push(kept);
+        }
+    }
 }
 
 const NOTHING: u64 = u64::MAX;
@@ -104,6 +112,13 @@ impl Stream {
         if self.is_recorded() { Err(refused(call, why)) } else { Ok(()) }
     }
 
+    /// Keeps a value alive as long as what this thread records of the stream can be replayed.
+    pub(crate) fn keep_in_recording(&self, kept: Arc<dyn Any + Send + Sync>) {
+        if self.is_recorded() {
+            LOG.with_borrow_mut(|recording| recording.keep(kept));
+        }
+    }
+
     /// Begins to record the work that this thread enqueues on the stream.
     ///
     /// # Errors
@@ -123,10 +138,8 @@ impl Stream {
 pub(super) fn note(work: Work, kept: Option<Arc<dyn Any + Send + Sync>>) {
     LOG.with_borrow_mut(|recording| {
         recording.work.push(work);
-        let known =
-            |kept: &Arc<dyn Any + Send + Sync>| recording.modules.iter().any(|m| Arc::ptr_eq(m, kept));
-        if let Some(kept) = kept.filter(|kept| !known(kept)) {
-            recording.modules.push(kept);
+        if let Some(kept) = kept {
+            recording.keep(kept);
         }
     });
 }

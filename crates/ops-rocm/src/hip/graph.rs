@@ -26,7 +26,7 @@ pub struct Graph {
     stream: Stream,
     /// Everything that the work uses.
     memory: Vec<(Arc<Allocation>, Purpose)>,
-    _modules: Vec<Arc<dyn Any + Send + Sync>>,
+    _kept: Vec<Arc<dyn Any + Send + Sync>>,
     len: usize,
     launches: usize,
     /// A mark of this number comes after the last replay; 0 if there was none.
@@ -53,14 +53,14 @@ impl Recorder {
     /// HIP.
     pub(crate) fn into_graph(self) -> Result<Graph> {
         let (stream, recording) = self.finish()?;
-        let CaptureLog { work, memory, modules, .. } = recording;
+        let CaptureLog { work, memory, kept, .. } = recording;
         let exec = if work.is_empty() { None } else { Some(instantiate(stream.device(), &work)?) };
         let launches = work.iter().filter(|work| matches!(work, Work::Launch { .. })).count();
         Ok(Graph {
             exec,
             stream,
             memory: memory.into_values().collect(),
-            _modules: modules,
+            _kept: kept,
             len: work.len(),
             launches,
             last: AtomicU64::new(0),

@@ -141,6 +141,15 @@ impl Hip {
         Ok(unsafe { properties.assume_init() })
     }
 
+    /// An attribute of a device.
+    pub fn attribute(&self, attribute: sys::hipDeviceAttribute_t, device: c_int) -> Result<c_int> {
+        let mut value = 0;
+        // SAFETY: writes one int.
+        let status = unsafe { self.lib.hipDeviceGetAttribute(&mut value, attribute, device) };
+        self.check("hipDeviceGetAttribute", status)?;
+        Ok(value)
+    }
+
     /// A device's place on the PCI bus, such as `0000:0b:00.0`.
     pub fn pci_bus_id(&self, device: c_int) -> Result<String> {
         let mut text = [0; 64];

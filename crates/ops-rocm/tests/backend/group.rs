@@ -1,41 +1,49 @@
 //! Groups of devices through RCCL: every collective, and faults of ranks, calls and links.
 use ops_core::group::{Collective, Group, Reduction};
-use ops_core::{Backend, DType, Determinism, Error, Result, bf16, f16};
+use ops_core::{Backend, DType, Determinism, Error, Replay, Result, bf16, f16};
 use ops_cpu::{Cpu, HostGroup};
-use ops_rocm::{Rocm, RocmBuilder, RocmGroup};
+use ops_rocm::{Policy, Rocm, RocmBuilder, RocmGroup};
 use ops_test::group::{every_type, run};
 use standin_testing::{Standin, with_standin};
 use std::time::{Duration, Instant};
 
-const DEVICES: &str = "gfx1100,gfx1100,gfx1100,gfx1100,gfx1100,gfx1100,gfx1100,gfx1100";
+pub(crate) const DEVICES: &str = "gfx1100,gfx1100,gfx1100,gfx1100,gfx1100,gfx1100,gfx1100,gfx1100";
 
 /// Runs the body with eight devices.
 fn with_devices(test: &str, body: impl FnOnce(&Standin)) {
     with_standin(&format!("group::{test}"), &[("HIP_STANDIN_DEVICES", DEVICES)], body);
 }
 
-fn queues(count: u32, options: fn(RocmBuilder) -> RocmBuilder) -> Vec<Rocm> {
+pub(crate) fn queues(count: u32, options: fn(RocmBuilder) -> RocmBuilder) -> Vec<Rocm> {
     (0..count).map(|ordinal| options(Rocm::builder().ordinal(ordinal)).build().expect("a device")).collect()
 }
 
-fn plain(builder: RocmBuilder) -> RocmBuilder {
+pub(crate) fn plain(builder: RocmBuilder) -> RocmBuilder {
     builder
 }
 
-fn group(count: u32, limit: Duration) -> Vec<RocmGroup> {
+pub(crate) fn group(count: u32, limit: Duration) -> Vec<RocmGroup> {
     RocmGroup::with_limit(queues(count, plain), limit).expect("a group")
 }
 
+/// A group in which RCCL moves small messages, too.
+fn by_rccl(count: u32, limit: Duration) -> Vec<RocmGroup> {
+    let queues = queues(count, |builder| {
+        builder.policy(Policy::new().order("all_reduce", ["rccl"]).order("all_gather", ["rccl"]))
+    });
+    RocmGroup::with_limit(queues, limit).expect("a group")
+}
+
 /// Calls `f` on each rank, on a thread of its own that owns the rank.
-fn on_each<G: Group, R: Send>(ranks: Vec<G>, f: impl Fn(G) -> R + Sync) -> Vec<R> {
+pub(crate) fn on_each<G: Group, R: Send>(ranks: Vec<G>, f: impl Fn(G) -> R + Sync) -> Vec<R> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = ranks.into_iter().map(|rank| scope.spawn(|| f(rank))).collect();
         threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
     })
 }
 
-const LONG: Duration = Duration::from_secs(60);
-const SHORT: Duration = Duration::from_millis(300);
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+pub(crate) const SHORT: Duration = Duration::from_millis(300);
 
 #[test]
 fn every_collective_in_every_type() {
@@ -43,8 +51,9 @@ fn every_collective_in_every_type() {
         run(&group(2, LONG), every_type(), &[0, 1, 5]).unwrap_or_else(|e| panic!("{e}"));
         for ranks in [1, 3, 4, 8] {
             let types = [DType::F32, DType::I16, DType::U8];
-            run(&group(ranks, LONG), &types, &[0, 7]).unwrap_or_else(|e| panic!("{e}"));
+            run(&by_rccl(ranks, LONG), &types, &[0, 7]).unwrap_or_else(|e| panic!("{e}"));
         }
+        run(&by_rccl(2, LONG), every_type(), &[0, 5]).unwrap_or_else(|e| panic!("{e}"));
         run(&group(2, LONG), &[DType::F16], &[(1 << 19) + 1]).unwrap_or_else(|e| panic!("{e}"));
     });
 }
@@ -78,7 +87,7 @@ fn gathered_sums_have_the_bits_of_the_cpu() {
             assert!(got == want, "the sums in rank order");
         }
         // RCCL adds in another order, and rounds 16-bit sums at every step.
-        let by_rccl = group(3, LONG);
+        let by_rccl = by_rccl(3, LONG);
         assert_eq!(by_rccl[0].determinism(sum, DType::F32), Determinism::Run);
         assert_eq!(by_rccl[0].determinism(sum, DType::I32), Determinism::Exact);
         assert_eq!(by_rccl[0].determinism(Collective::AllGather, DType::F32), Determinism::Exact);
@@ -107,7 +116,7 @@ fn maxima_keep_nan() {
 }
 
 /// The group's error, with the op and the rank that it names.
-fn blamed<T: std::fmt::Debug>(result: &Result<T>) -> (&'static str, usize, String) {
+pub(crate) fn blamed<T: std::fmt::Debug>(result: &Result<T>) -> (&'static str, usize, String) {
     match result {
         Err(error @ Error::Group { op, rank, .. }) => (op, *rank, error.to_string()),
         other => panic!("no error of a group: {other:?}"),
@@ -123,7 +132,7 @@ fn sum(g: &RocmGroup, len: usize) -> Result<Vec<f32>> {
 #[test]
 fn a_link_that_fails_ends_the_waits_of_all_ranks_within_the_limit() {
     with_devices("a_link_that_fails_ends_the_waits_of_all_ranks_within_the_limit", |standin| {
-        let group = group(3, SHORT);
+        let group = by_rccl(3, SHORT);
         standin.fail("rccl link:2");
         let start = Instant::now();
         let results = on_each(group, |g| {
@@ -149,7 +158,7 @@ fn a_link_that_fails_ends_the_waits_of_all_ranks_within_the_limit() {
 #[test]
 fn an_error_of_rccl_on_one_rank_ends_the_group_at_once() {
     with_devices("an_error_of_rccl_on_one_rank_ends_the_group_at_once", |standin| {
-        let group = group(2, LONG);
+        let group = by_rccl(2, LONG);
         standin.fail("rccl error:1");
         let start = Instant::now();
         for result in on_each(group, |g| sum(&g, 5)) {
@@ -178,7 +187,7 @@ fn a_call_of_rccl_that_fails_on_one_rank_ends_it_on_all() {
             }),
         ];
         for (function, call) in calls {
-            let group = group(2, LONG);
+            let group = by_rccl(2, LONG);
             standin.fail(&format!("{function}:1"));
             for result in on_each(group, |g| call(&g)) {
                 let (_, _, text) = blamed(&result);
@@ -257,13 +266,16 @@ fn without_rccl_ranks_on_devices_use_host_memory() {
 }
 
 #[test]
-fn a_collective_is_not_recorded() {
-    with_devices("a_collective_is_not_recorded", |_| {
-        use ops_core::Replay;
+fn a_collective_of_rccl_is_not_recorded() {
+    with_devices("a_collective_of_rccl_is_not_recorded", |_| {
         for result in on_each(group(2, LONG), |g| {
-            let x = g.backend().zeros::<f32>([5])?;
-            let captured = g.backend().capture(|| g.all_reduce(&x, Reduction::Sum).map(drop));
-            assert!(matches!(captured, Err(Error::Unsupported { op: "all_reduce", .. })));
+            let mut x = g.backend().zeros::<f32>([4])?;
+            let captured = g.backend().capture(|| g.broadcast_inplace(&mut x, 0));
+            let error = captured.expect_err("it cannot be recorded").to_string();
+            assert!(
+                error.contains("RCCL makes it, whose work cannot be recorded; all_reduce and all_gather"),
+                "{error}"
+            );
             sum(&g, 5)
         }) {
             assert_eq!(result.expect("a sum"), [2.0; 5]);

@@ -5,6 +5,7 @@ mod cache;
 mod choice;
 mod faults;
 mod group;
+mod group_own;
 mod installations;
 mod prepare;
 mod queues;

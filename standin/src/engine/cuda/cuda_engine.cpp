@@ -120,6 +120,11 @@ hipError_t CudaEngine::finish(int device, CUresult result) {
   return hipError_t(devices_[size_t(device)]->injected_error.exchange(hipSuccess));
 }
 
+hipError_t CudaEngine::enable_peer(int device, int peer) {
+  if (const hipError_t error = use(device)) return error;
+  return from_cuda(cuda_.context_enable_peer(devices_[size_t(peer)]->context, 0));
+}
+
 // Memory
 
 hipError_t CudaEngine::allocate(int device, size_t bytes, void** out) {

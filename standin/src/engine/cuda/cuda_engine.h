@@ -18,6 +18,7 @@ class CudaEngine : public Engine {
 
   const std::vector<DeviceInfo>& devices() override { return infos_; }
 
+  hipError_t enable_peer(int device, int peer) override;
   hipError_t allocate(int device, size_t bytes, void** out) override;
   hipError_t release(int device, void* ptr) override;
   hipError_t allocate_async(EngineStream& stream, size_t bytes, void** out) override;

@@ -53,6 +53,7 @@ CudaDriver load_driver() {
   r.required(d.context_retain, "cuDevicePrimaryCtxRetain");
   r.required(d.context_set, "cuCtxSetCurrent");
   r.required(d.context_synchronize, "cuCtxSynchronize");
+  r.required(d.context_enable_peer, "cuCtxEnablePeerAccess");
   r.required(d.allocate, "cuMemAlloc_v2");
   r.required(d.release, "cuMemFree_v2");
   r.required(d.allocate_async, "cuMemAllocAsync");

@@ -46,6 +46,7 @@ struct CudaDriver {
   CUresult (*context_retain)(CUcontext*, CUdevice);
   CUresult (*context_set)(CUcontext);
   CUresult (*context_synchronize)();
+  CUresult (*context_enable_peer)(CUcontext, unsigned);
   CUresult (*allocate)(CUdeviceptr*, size_t);
   CUresult (*release)(CUdeviceptr);
   CUresult (*allocate_async)(CUdeviceptr*, size_t, CUstream);

@@ -15,6 +15,35 @@ impl Hip {
         Ok(memory)
     }
 
+    /// Allocates device memory that no cache holds, so that other devices and the host may use it while kernels run.
+    pub fn malloc_uncached(&self, bytes: usize) -> Result<*mut c_void> {
+        let mut memory = null_mut();
+        // SAFETY: writes one pointer.
+        let status =
+            unsafe { self.lib.hipExtMallocWithFlags(&mut memory, bytes, sys::hipDeviceMallocUncached) };
+        self.check("hipExtMallocWithFlags", status)?;
+        Ok(memory)
+    }
+
+    /// Whether the driver says that kernels of a device can use memory of another.
+    pub fn can_access_peer(&self, device: c_int, peer: c_int) -> Result<bool> {
+        let mut can = 0;
+        // SAFETY: writes one int.
+        let status = unsafe { self.lib.hipDeviceCanAccessPeer(&mut can, device, peer) };
+        self.check("hipDeviceCanAccessPeer", status)?;
+        Ok(can != 0)
+    }
+
+    /// Lets kernels of the current device use memory of another. Does nothing if they may already.
+    pub fn enable_peer(&self, peer: c_int) -> Result<()> {
+        // SAFETY: takes numbers.
+        let status = unsafe { self.lib.hipDeviceEnablePeerAccess(peer, 0) };
+        match self.check("hipDeviceEnablePeerAccess", status) {
+            Err(error) if error.code() == Some(sys::hipErrorPeerAccessAlreadyEnabled) => Ok(()),
+            done => done,
+        }
+    }
+
     /// Frees device memory.
     ///
     /// # Safety

@@ -1,0 +1,247 @@
+// Collectives of the devices of one process, for small messages: every rank writes its elements into the areas of all others, tells them
+// so, waits for theirs, and reads only its own area. Sums are in rank order, 16-bit floats in f32, rounded once: all ranks get the same
+// bits.
+//
+// Nothing depends on which blocks are resident. The number of a block is the order in which it began on its device, and a block waits only for
+// the blocks of this number on other devices. The lowest number that has not ended anywhere has therefore begun, or is next, on every
+// device. Waiting ends after a time limit, and when the group has failed.
+//
+// The number of the call is in device memory, so that a recorded launch can be repeated. A rank writes to the half of an area that the call
+// before did not use. It has then received what all others sent in the call before, so they have ended the one before that, which was the last to
+// read that half.
+#include "ops_arrival.h"
+#include "ops_math.h"
+#include "ops_peer.h"
+#include "ops_view.h"
+
+namespace ops {
+
+constexpr u32 GROUP_RANKS = 8;     // at most
+constexpr u32 GROUP_BLOCKS = 16;   // at most
+constexpr u32 GROUP_BLOCK = 256;   // threads
+constexpr u64 GROUP_SLOT = 256 << 10;  // bytes that a rank can give in a call
+
+// In plain memory of a rank's own device.
+struct GroupState {
+    u32 calls;  // that have ended
+    u32 begun;  // blocks of the present call
+    u32 ended;
+    u32 failed;
+};
+
+enum GroupCause : u32 { GROUP_LATE = 1, GROUP_DISAGREES = 2, GROUP_LEFT = 3 };
+
+// Why a rank could not go on; complete when the state is 2.
+struct GroupRecord {
+    u32 state;
+    u32 cause;
+    u32 peer;
+    u32 reserved;
+    u64 own;    // what this rank called, as in GroupArgs
+    u64 other;  // what the peer called
+};
+
+// In coherent host memory, shared by all ranks.
+struct GroupStatus {
+    u32 over;  // not 0: the group has failed
+    u32 reserved[7];
+    u32 left[GROUP_RANKS];  // not 0: the rank does nothing any more
+    GroupRecord record[GROUP_RANKS];
+};
+
+// A rank's area: flags [half][from][block], then elements [half][from][GROUP_SLOT bytes].
+struct GroupArgs {
+    Address<const void> x;
+    Address<void> y;
+    Address<GroupState> state;
+    Address<GroupStatus> status;
+    Address<void> area[GROUP_RANKS];
+    u64 count;  // of x
+    u64 pitch;  // all_gather: from one rank's part of y to the next
+    u64 rank;
+    u64 ranks;
+    u64 call;   // what all ranks must agree on, below 2^32 and not 0
+    u64 limit;  // of the clock
+};
+
+OPS_DEVICE u64* flag_in(const GroupArgs& args, u32 area, u32 half, u32 from, u32 block) {
+    return static_cast<u64*>(static_cast<void*>(args.area[area])) + (half * GROUP_RANKS + from) * GROUP_BLOCKS + block;
+}
+template <typename T> OPS_DEVICE T* slot_in(const GroupArgs& args, u32 area, u32 half, u32 from) {
+    constexpr u64 FLAGS = 2 * GROUP_RANKS * GROUP_BLOCKS * sizeof(u64);
+    char* start = static_cast<char*>(static_cast<void*>(args.area[area]));
+    return reinterpret_cast<T*>(start + FLAGS + (half * args.ranks + from) * GROUP_SLOT);
+}
+
+// Notes the first failure of the rank, and ends the group for all.
+OPS_DEVICE void fail_group(const GroupArgs& args, u32 cause, u32 peer, u64 other) {
+    GroupState* state = args.state;
+    GroupStatus* status = args.status;
+    if (!compare_and_swap(&state->failed, 0, 1)) return;
+    GroupRecord* record = &status->record[args.rank];
+    record->cause = cause;
+    record->peer = peer;
+    record->own = args.call;
+    record->other = other;
+    store_to_system(&record->state, 2u);
+    store_to_system(&status->over, 1u);
+}
+
+// Waits until a peer's block has written its elements; false if it does not.
+OPS_DEVICE bool wait_for(const GroupArgs& args, u32 peer, u32 call, u32 block) {
+    constexpr u32 LOOKS = 64;  // before the host's memory and the clock are read
+    GroupStatus* status = args.status;
+    const u64* flag = flag_in(args, u32(args.rank), call & 1, peer, block);
+    u64 since = wall_clock();
+    for (u32 looks = 1;; looks++) {
+        // Read before the flag: whoever has left wrote its flags before.
+        bool now = looks % LOOKS == 0;
+        bool over = now && look_in_system(&status->over) != 0, left = now && look_in_system(&status->left[peer]) != 0;
+        if (now) acquire_from_system();
+        u64 seen = look_in_system(flag);
+        if (u32(seen >> 32) == call && seen != 0) {
+            if (u32(seen) == u32(args.call)) {
+                acquire_from_system();
+                return true;
+            }
+            fail_group(args, GROUP_DISAGREES, peer, u32(seen));
+            return false;
+        }
+        if (over) return false;
+        if (left || (now && wall_clock() - since > args.limit)) {
+            fail_group(args, left ? GROUP_LEFT : GROUP_LATE, peer, 0);
+            return false;
+        }
+        pause_briefly();
+    }
+}
+
+template <typename T> using wrap_t = typename choose<sizeof(T) == 8, u64, u32>::type;
+
+struct GroupSum {
+    template <typename A> static OPS_METHOD A floats(A a, A b) { return a + b; }
+    template <typename T> static OPS_METHOD T integers(T a, T b) { return T(wrap_t<T>(a) + wrap_t<T>(b)); }
+};
+struct GroupMax {
+    template <typename A> static OPS_METHOD A floats(A a, A b) { return maximum(a, b); }
+    template <typename T> static OPS_METHOD T integers(T a, T b) { return a > b ? a : b; }
+};
+
+// N elements, or those of them that exist, from memory that need not be aligned.
+template <u32 N, typename T> OPS_DEVICE Pack<T, N> load_some(const T* from, u64 at, u64 count, bool aligned) {
+    if (aligned && at + N <= count) return load_pack<N>(from + at);
+    Pack<T, N> out;
+    OPS_UNROLL
+    for (u32 i = 0; i < N; i++) out.v[i] = at + i < count ? from[at + i] : T{};
+    return out;
+}
+template <u32 N, typename T> OPS_DEVICE void store_some(T* to, u64 at, u64 count, bool aligned, const Pack<T, N>& pack) {
+    if (aligned && at + N <= count) return store_pack<N>(to + at, pack);
+    OPS_UNROLL
+    for (u32 i = 0; i < N; i++)
+        if (at + i < count) to[at + i] = pack.v[i];
+}
+
+// What the ranks have of a pack. Those beyond the group's are not set.
+template <typename T, u32 N> struct OfRanks { Pack<T, N> of[GROUP_RANKS]; };
+
+// Reduces it, in rank order.
+template <typename F> struct Reduce {
+    template <typename T, u32 N>
+    static OPS_METHOD void run(const GroupArgs& args, T* y, u64 at, const OfRanks<T, N>& all) {
+        using A = typename choose<is_float<T>::value, acc_t<T>, T>::type;
+        A sum[N];
+        OPS_UNROLL
+        for (u32 r = 0; r < GROUP_RANKS; r++) {
+            if (r >= u32(args.ranks)) break;
+            OPS_UNROLL
+            for (u32 i = 0; i < N; i++) {
+                if constexpr (is_float<T>::value) {
+                    A next = widen(all.of[r].v[i]);
+                    sum[i] = r == 0 ? next : F::floats(sum[i], next);
+                } else {
+                    sum[i] = r == 0 ? all.of[r].v[i] : F::integers(sum[i], all.of[r].v[i]);
+                }
+            }
+        }
+        Pack<T, N> out;
+        OPS_UNROLL
+        for (u32 i = 0; i < N; i++) {
+            if constexpr (is_float<T>::value) {
+                out.v[i] = narrow<T>(sum[i]);
+            } else {
+                out.v[i] = sum[i];
+            }
+        }
+        store_some<N>(y, at, args.count, is_aligned(y, PACK_BYTES), out);
+    }
+};
+
+// Collects it, one rank after the other.
+struct Gather {
+    template <typename T, u32 N>
+    static OPS_METHOD void run(const GroupArgs& args, T* y, u64 at, const OfRanks<T, N>& all) {
+        OPS_UNROLL
+        for (u32 r = 0; r < GROUP_RANKS; r++) {
+            if (r >= u32(args.ranks)) break;
+            T* part = y + r * args.pitch;
+            store_some<N>(part, at, args.count, is_aligned(part, PACK_BYTES), all.of[r]);
+        }
+    }
+};
+
+template <typename Make, typename T> OPS_DEVICE void group_call(const GroupArgs& args) {
+    constexpr u32 N = PACK_BYTES / sizeof(T);
+    OPS_LDS(u32, shared, 4);
+    GroupState* state = args.state;
+    u32 thread = opaque(thread_x()), rank = u32(args.rank), ranks = u32(args.ranks);
+    if (thread == 0) {
+        shared[0] = count_arrival(&state->begun);
+        shared[1] = state->calls + 1;
+        shared[2] = state->failed;
+    }
+    barrier();
+    u32 block = same_in_wave(shared[0]), call = same_in_wave(shared[1]), half = call & 1;
+    bool live = same_in_wave(shared[2]) == 0;
+    barrier();
+    u64 packs = (args.count + N - 1) / N, share = (packs + grid_x() - 1) / grid_x();
+    u64 begin = block * share + thread, end = (block + 1) * share < packs ? (block + 1) * share : packs;
+    const T* x = static_cast<const T*>(static_cast<const void*>(args.x));
+    bool aligned = is_aligned(x, PACK_BYTES);
+
+    for (u64 p = begin; live && p < end; p += GROUP_BLOCK) {
+        Pack<T, N> own = load_some<N>(x, p * N, args.count, aligned);
+        for (u32 i = 1; i < ranks; i++) {
+            u32 peer = rank + i < ranks ? rank + i : rank + i - ranks;  // not all to one at a time
+            store_pack<N>(slot_in<T>(args, peer, half, rank) + p * N, own);
+        }
+    }
+    release_to_system();
+    barrier();
+    bool meets = live && thread < ranks && thread != rank;
+    if (meets) store_to_system(flag_in(args, thread, half, rank, block), u64(call) << 32 | args.call);
+    barrier();
+    if (meets && !wait_for(args, thread, call, block)) shared[2] = 1;
+    barrier();
+    acquire_from_system();
+    live = same_in_wave(shared[2]) == 0;
+    T* y = static_cast<T*>(static_cast<void*>(args.y));
+    for (u64 p = begin; live && p < end; p += GROUP_BLOCK) {
+        OfRanks<T, N> all;
+        OPS_UNROLL
+        for (u32 r = 0; r < GROUP_RANKS; r++) {
+            if (r >= ranks) break;
+            all.of[r] = r == rank ? load_some<N>(x, p * N, args.count, aligned)
+                                  : load_pack<N>(slot_in<T>(args, rank, half, r) + p * N);
+        }
+        Make::run(args, y, p * N, all);
+    }
+    barrier();
+    if (thread == 0 && count_arrival(&state->ended) + 1 == grid_x()) {
+        state->begun = 0;
+        state->ended = 0;
+        state->calls = call;
+    }
+}
+
+}  // namespace ops
