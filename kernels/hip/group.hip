@@ -127,12 +127,12 @@ struct GroupMax {
     template <typename T> static OPS_METHOD T integers(T a, T b) { return a > b ? a : b; }
 };
 
-// N elements, or those of them that exist, from memory that need not be aligned.
+// N elements, or those of them that exist and then the last one again, from memory that need not be aligned.
 template <u32 N, typename T> OPS_DEVICE Pack<T, N> load_some(const T* from, u64 at, u64 count, bool aligned) {
     if (aligned && at + N <= count) return load_pack<N>(from + at);
     Pack<T, N> out;
     OPS_UNROLL
-    for (u32 i = 0; i < N; i++) out.v[i] = at + i < count ? from[at + i] : T{};
+    for (u32 i = 0; i < N; i++) out.v[i] = from[at + i < count ? at + i : count - 1];
     return out;
 }
 template <u32 N, typename T> OPS_DEVICE void store_some(T* to, u64 at, u64 count, bool aligned, const Pack<T, N>& pack) {
@@ -142,25 +142,50 @@ template <u32 N, typename T> OPS_DEVICE void store_some(T* to, u64 at, u64 count
         if (at + i < count) to[at + i] = pack.v[i];
 }
 
-// What the ranks have of a pack. Those beyond the group's are not set.
-template <typename T, u32 N> struct OfRanks { Pack<T, N> of[GROUP_RANKS]; };
+// What a block reads in a call: its share of the elements, from this rank's x and from its area.
+template <typename T, u32 N> struct Share {
+    const GroupArgs& args;
+    u32 half;
+    u64 begin, end;  // packs
+    const T* x;
 
-// Reduces it, in rank order.
+    OPS_METHOD Pack<T, N> own(u64 p) const { return load_some<N>(x, p * N, args.count, is_aligned(x, PACK_BYTES)); }
+    OPS_METHOD Pack<T, N> of(u32 rank, u64 p) const {
+        return load_pack<N>(slot_in<T>(args, u32(args.rank), half, rank) + p * N);
+    }
+};
+
+// Reduces what the ranks have, in rank order.
 template <typename F> struct Reduce {
-    template <typename T, u32 N>
-    static OPS_METHOD void run(const GroupArgs& args, T* y, u64 at, const OfRanks<T, N>& all) {
+    using Words = Pack<u32, 4>;
+    template <typename T, u32 N> static OPS_METHOD void run(const Share<T, N>& share, u32 thread, T* y) {
+        const GroupArgs& args = share.args;
+        bool aligned = is_aligned(y, PACK_BYTES);
+        for (u64 p = share.begin + thread; p < share.end; p += GROUP_BLOCK) {
+            // All loads begin before the first is needed. As words, so that small elements do not take a register each.
+            Words own = bits_as<Words>(share.own(p)), all[GROUP_RANKS];
+            OPS_UNROLL
+            for (u32 r = 0; r < GROUP_RANKS; r++) {
+                if (r >= u32(args.ranks)) break;
+                all[r] = r == u32(args.rank) ? own : bits_as<Words>(share.of(r, p));
+            }
+            store_some<N>(y, p * N, args.count, aligned, sum_of<T, N>(all, u32(args.ranks)));
+        }
+    }
+    template <typename T, u32 N> static OPS_METHOD Pack<T, N> sum_of(const Words (&all)[GROUP_RANKS], u32 ranks) {
         using A = typename choose<is_float<T>::value, acc_t<T>, T>::type;
         A sum[N];
         OPS_UNROLL
         for (u32 r = 0; r < GROUP_RANKS; r++) {
-            if (r >= u32(args.ranks)) break;
+            if (r >= ranks) break;
+            Pack<T, N> of_rank = bits_as<Pack<T, N>>(all[r]);
             OPS_UNROLL
             for (u32 i = 0; i < N; i++) {
                 if constexpr (is_float<T>::value) {
-                    A next = widen(all.of[r].v[i]);
+                    A next = widen(of_rank.v[i]);
                     sum[i] = r == 0 ? next : F::floats(sum[i], next);
                 } else {
-                    sum[i] = r == 0 ? all.of[r].v[i] : F::integers(sum[i], all.of[r].v[i]);
+                    sum[i] = r == 0 ? of_rank.v[i] : F::integers(sum[i], of_rank.v[i]);
                 }
             }
         }
@@ -173,69 +198,57 @@ template <typename F> struct Reduce {
                 out.v[i] = sum[i];
             }
         }
-        store_some<N>(y, at, args.count, is_aligned(y, PACK_BYTES), out);
+        return out;
     }
 };
 
-// Collects it, one rank after the other.
+// Collects what the ranks have, one after the other.
 struct Gather {
-    template <typename T, u32 N>
-    static OPS_METHOD void run(const GroupArgs& args, T* y, u64 at, const OfRanks<T, N>& all) {
-        OPS_UNROLL
-        for (u32 r = 0; r < GROUP_RANKS; r++) {
-            if (r >= u32(args.ranks)) break;
-            T* part = y + r * args.pitch;
-            store_some<N>(part, at, args.count, is_aligned(part, PACK_BYTES), all.of[r]);
+    template <typename T, u32 N> static OPS_METHOD void run(const Share<T, N>& share, u32 thread, T* y) {
+        const GroupArgs& args = share.args;
+        if (share.begin >= share.end) return;
+        u32 packs = u32(share.end - share.begin);
+        for (u32 at = thread; at < packs * u32(args.ranks); at += GROUP_BLOCK) {
+            u32 rank = at / packs;
+            u64 p = share.begin + at % packs;
+            T* part = y + rank * args.pitch;
+            Pack<T, N> pack = rank == u32(args.rank) ? share.own(p) : share.of(rank, p);
+            store_some<N>(part, p * N, args.count, is_aligned(part, PACK_BYTES), pack);
         }
     }
 };
 
 template <typename Make, typename T> OPS_DEVICE void group_call(const GroupArgs& args) {
-    constexpr u32 N = PACK_BYTES / sizeof(T);
-    OPS_LDS(u32, shared, 4);
+    constexpr u32 N = PACK_BYTES / sizeof(T), FAILED = 1u << 31;
+    OPS_LDS(u32, shared, 1);
     GroupState* state = args.state;
     u32 thread = opaque(thread_x()), rank = u32(args.rank), ranks = u32(args.ranks);
-    if (thread == 0) {
-        shared[0] = count_arrival(&state->begun);
-        shared[1] = state->calls + 1;
-        shared[2] = state->failed;
-    }
+    if (thread == 0) *shared = count_arrival(&state->begun) | (state->failed != 0 ? FAILED : 0);
     barrier();
-    u32 block = same_in_wave(shared[0]), call = same_in_wave(shared[1]), half = call & 1;
-    bool live = same_in_wave(shared[2]) == 0;
+    u32 begun = same_in_wave(*shared), block = begun & ~FAILED, call = same_in_wave(state->calls) + 1;
+    bool live = (begun & FAILED) == 0;
     barrier();
-    u64 packs = (args.count + N - 1) / N, share = (packs + grid_x() - 1) / grid_x();
-    u64 begin = block * share + thread, end = (block + 1) * share < packs ? (block + 1) * share : packs;
-    const T* x = static_cast<const T*>(static_cast<const void*>(args.x));
-    bool aligned = is_aligned(x, PACK_BYTES);
+    u64 packs = (args.count + N - 1) / N, each = (packs + grid_x() - 1) / grid_x();
+    Share<T, N> share{args, call & 1, block * each, (block + 1) * each < packs ? (block + 1) * each : packs,
+                      static_cast<const T*>(static_cast<const void*>(args.x))};
 
-    for (u64 p = begin; live && p < end; p += GROUP_BLOCK) {
-        Pack<T, N> own = load_some<N>(x, p * N, args.count, aligned);
+    for (u64 p = share.begin + thread; live && p < share.end; p += GROUP_BLOCK) {
+        Pack<T, N> own = share.own(p);
         for (u32 i = 1; i < ranks; i++) {
             u32 peer = rank + i < ranks ? rank + i : rank + i - ranks;  // not all to one at a time
-            store_pack<N>(slot_in<T>(args, peer, half, rank) + p * N, own);
+            store_pack<N>(slot_in<T>(args, peer, share.half, rank) + p * N, own);
         }
     }
     release_to_system();
     barrier();
     bool meets = live && thread < ranks && thread != rank;
-    if (meets) store_to_system(flag_in(args, thread, half, rank, block), u64(call) << 32 | args.call);
+    if (meets) store_to_system(flag_in(args, thread, share.half, rank, block), u64(call) << 32 | args.call);
     barrier();
-    if (meets && !wait_for(args, thread, call, block)) shared[2] = 1;
+    if (meets && !wait_for(args, thread, call, block)) *shared = FAILED;
     barrier();
     acquire_from_system();
-    live = same_in_wave(shared[2]) == 0;
-    T* y = static_cast<T*>(static_cast<void*>(args.y));
-    for (u64 p = begin; live && p < end; p += GROUP_BLOCK) {
-        OfRanks<T, N> all;
-        OPS_UNROLL
-        for (u32 r = 0; r < GROUP_RANKS; r++) {
-            if (r >= ranks) break;
-            all.of[r] = r == rank ? load_some<N>(x, p * N, args.count, aligned)
-                                  : load_pack<N>(slot_in<T>(args, rank, half, r) + p * N);
-        }
-        Make::run(args, y, p * N, all);
-    }
+    live = (same_in_wave(*shared) & FAILED) == 0;
+    if (live) Make::run(share, thread, static_cast<T*>(static_cast<void*>(args.y)));
     barrier();
     if (thread == 0 && count_arrival(&state->ended) + 1 == grid_x()) {
         state->begun = 0;

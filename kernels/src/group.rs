@@ -84,7 +84,7 @@ const NUMBERS: [ElementType; 10] = {
 
 pub(crate) fn declare(table: &mut Table) {
     let mut group = table.of::<GroupArgs>(Family::Group, BLOCK);
-    let lds = 4 * 4;
+    let lds = 4;
     for (variant, make) in [("sum", "Reduce<GroupSum>"), ("max", "Reduce<GroupMax>")] {
         for t in NUMBERS {
             group.part("reduce").add_variant("all_reduce", variant, &[t], "group_call", &[make], lds);

@@ -10,6 +10,8 @@ pub struct ProviderId(&'static str);
 impl ProviderId {
     /// This project's kernels.
     pub const HIP: ProviderId = ProviderId("hip");
+    /// RCCL, for the collectives of a group.
+    pub const RCCL: ProviderId = ProviderId("rccl");
     /// The parts of a fused op.
     pub const PARTS: ProviderId = ProviderId("parts");
 

@@ -1,8 +1,7 @@
 //! Collectives by this project's kernels, over memory that all devices of a group reach.
-use crate::error::failed;
 use crate::hip::{Device, SharedMemory};
 use crate::providers::hip::bind::dtype_of;
-use crate::{Error, Result, Rocm};
+use crate::{ProviderId, Result, Rocm};
 use ops_core::DType;
 use ops_core::group::{Announced, Collective, Reduction};
 use ops_core::ops::registry;
@@ -256,18 +255,10 @@ pub(super) fn transport(devices: &[Device]) -> Result<Transport> {
     Ok(Transport::Direct)
 }
 
-/// The order of providers that a policy of a group's queues has for a collective.
-pub(super) fn wanted(queues: &[Rocm], op: &'static str) -> Result<Option<bool>> {
-    let order = queues.iter().find_map(|queue| queue.policy().order_of(op));
-    match order.and_then(|order| order.first()).map(String::as_str) {
-        None => Ok(None),
-        Some("hip") => Ok(Some(true)),
-        Some("rccl") => Ok(Some(false)),
-        Some(other) => Err::<_, Error>(failed(
-            "reading the policy",
-            format!("{op} has no provider {other:?}; it has hip, rccl"),
-        )),
-    }
+/// Whether a policy of a group's queues says that this project's kernels make a collective, or that RCCL does.
+pub(super) fn wants_own(queues: &[Rocm], name: &str) -> Option<bool> {
+    let order = queues.iter().find_map(|queue| queue.policy().order_of(name))?;
+    order.first().map(|first| first == ProviderId::HIP.name())
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ impl Ranks {
                 ));
             }
         }
-        let wants_own = [peers::wanted(queues, "all_reduce")?, peers::wanted(queues, "all_gather")?];
+        let wants_own = ["all_reduce", "all_gather"].map(|name| peers::wants_own(queues, name));
         let peers = match Peers::fit(devices.len()) {
             true => Some(Peers::new(&devices, peers::transport(&devices)?, limit)?),
             false => None,

@@ -1,5 +1,6 @@
 //! Reading policies, checking the names in them against the lists of providers.
 use super::{known, providers_of};
+use crate::ProviderId;
 use crate::choice::{Policy, PolicyError};
 use std::path::Path;
 
@@ -44,7 +45,7 @@ impl Policy {
         for op in self.ops() {
             if op == "*" {
                 self.check_names("*", &known())?;
-            } else if let Some(has) = providers_of(op) {
+            } else if let Some(has) = providers_of(op).or_else(|| providers_of_collective(op)) {
                 self.check_names(op, &has)?;
             }
         }
@@ -54,10 +55,17 @@ impl Policy {
     /// Warns about rules for ops that this crate does not compute: they may be for another crate's ops, or
     /// misspelt.
     pub(crate) fn warn_of_unknown_ops(&self) {
-        for op in self.ops().filter(|op| *op != "*" && providers_of(op).is_none()) {
+        let known =
+            |op: &str| op == "*" || providers_of(op).is_some() || providers_of_collective(op).is_some();
+        for op in self.ops().filter(|op| !known(op)) {
             tracing::warn!(op, "the policy names an op that this crate does not compute");
         }
     }
+}
+
+/// The providers of a collective of which a policy can choose one.
+fn providers_of_collective(name: &str) -> Option<Vec<ProviderId>> {
+    ["all_reduce", "all_gather"].contains(&name).then(|| vec![ProviderId::HIP, ProviderId::RCCL])
 }
 
 #[cfg(test)]

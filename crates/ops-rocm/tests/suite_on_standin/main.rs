@@ -260,7 +260,11 @@ fn suite_compiled_by_clang_on_waves_of_32() {
 }
 
 /// Kernels that the whole suite does not execute on a target with matrix units and byte products.
-const ELSEWHERE: [Except; 3] = [
+const ELSEWHERE: [Except; 4] = [
+    Except {
+        kernels: |k, _| k.family == Family::Group,
+        reason: "collectives are no ops; tests/backend/group_own.rs executes them",
+    },
     Except {
         kernels: |k, gfx| {
             let on_matrix = |t: &ElementType| [ElementType::F16, ElementType::Bf16].contains(t);
