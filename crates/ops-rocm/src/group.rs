@@ -11,8 +11,8 @@ use comm::Comm;
 use operands::{Area, Operands};
 use ops_core::group::{Announced, Collective, DEFAULT_LIMIT, Group, GroupCall, Reduction, SpaceOf};
 use ops_core::{AnyTensor, Backend, DType, Determinism, Layout};
-use peers::SLOT;
 pub use peers::Transport;
+pub use probe::{PeerAccess, known_peer_access, test_peer_access};
 use ranks::Ranks;
 use rccl_sys::{self as sys, ncclDataType_t, ncclRedOp_t};
 use std::sync::Arc;
@@ -21,6 +21,7 @@ use std::time::Duration;
 mod comm;
 mod operands;
 mod peers;
+mod probe;
 mod ranks;
 mod reduce;
 mod watch;
@@ -129,7 +130,7 @@ impl RocmGroup {
     /// Whether this project's kernels make a call.
     fn is_own(&self, call: Announced) -> bool {
         let Announced { op, dtype, count } = call;
-        let small = count * dtype.size() <= SLOT;
+        let small = count * dtype.size() <= peers::SLOT;
         self.ranks.peers().is_some()
             && matches!(op, Collective::AllReduce(_) | Collective::AllGather)
             && (self.ranks.wants_own(op).unwrap_or(small) || self.queue.stream().is_recorded())
@@ -171,9 +172,9 @@ impl RocmGroup {
             Error::Group { .. } => error,
             error => self.ranks.end(self.rank, call.op, format!("failed: {error}")),
         };
-        if own {
+        if own && let Some(peers) = self.ranks.peers() {
             // Its kernels watch the time themselves, and waits ask them.
-            return self.enqueue_own(call, operands).map_err(end);
+            return peers.call((&self.queue, self.rank), call, operands).map_err(end);
         }
         self.enqueue(call, operands).map_err(end)?;
         let event = self.queue.stream().record().map_err(|error| end(error.into()))?;
@@ -225,23 +226,6 @@ impl RocmGroup {
                 let to = operands.output(stream)?;
                 self.comm().all_to_all(stream, from.at(0), to.at(0), bytes, size)?;
             }
-        }
-        Ok(())
-    }
-
-    /// Enqueues or records an `AllReduce` or `AllGather` by this project's kernels, in pieces.
-    fn enqueue_own(&self, call: Announced, operands: &Operands<'_, '_>) -> Result<()> {
-        let Announced { op, dtype, count } = call;
-        let Some(peers) = self.ranks.peers() else { unreachable!("is_own asked for them") };
-        let (stream, size) = (self.queue.stream(), dtype.size());
-        let (from, to) = (operands.input(stream)?, operands.output(stream)?);
-        let own = if operands.x.is_none() && op == Collective::AllGather { self.rank * count } else { 0 };
-        let piece = SLOT / size;
-        for first in (0..count).step_by(piece) {
-            let call = Announced { count: piece.min(count - first), ..call };
-            let (x, y) = (from.at((own + first) * size), to.at(first * size));
-            // SAFETY: a checked call's operands have these elements, and the areas give access to them.
-            unsafe { peers.enqueue((&self.queue, self.rank), call, (x, y), count) }?;
         }
         Ok(())
     }

@@ -26,7 +26,7 @@
 //!
 //! A module imports only from its own layer and from those before it; `cargo xtask structure` reads this list.
 //!
-//! 1. `sync`, `fingerprint`, `provider_id`, `own_files`: used by all
+//! 1. `sync`, `fingerprint`, `provider_id`, `own_files`, `own_program`: used by all
 //! 2. `hip`, `error`: devices and memory
 //! 3. `vendor`, `kernels`, `space`, `index_names`: AMD's libraries; this project's compiled kernels; tensors
 //! 4. `choice`: policies and decisions, without knowing any op or list of providers
@@ -112,6 +112,7 @@ mod index_names;
 mod kernels;
 mod matrix_check;
 mod own_files;
+mod own_program;
 mod prepare;
 mod provider;
 mod provider_id;
@@ -126,7 +127,7 @@ mod vendor;
 
 pub use builder::RocmBuilder;
 pub use choice::{Candidate, Decision, Library, Measurement, Policy, PolicyError, Target, Verdict, class_of};
-pub use group::{RocmGroup, Transport};
+pub use group::{PeerAccess, RocmGroup, Transport, known_peer_access, test_peer_access};
 pub use hip_sys::loader::Version;
 pub use kernels::{CacheFolder, CodeObjects, KernelCount, KernelOrigin, KernelSource, LoadedUnit};
 pub use matrix_check::MatrixCheck;

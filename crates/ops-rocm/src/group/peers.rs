@@ -1,4 +1,7 @@
 //! Collectives by this project's kernels, over memory that all devices of a group reach.
+use super::operands::Operands;
+use super::probe;
+use crate::error::failed;
 use crate::hip::{Device, SharedMemory};
 use crate::providers::hip::bind::dtype_of;
 use crate::{ProviderId, Result, Rocm};
@@ -90,12 +93,33 @@ impl Peers {
         &self.transport
     }
 
-    /// Enqueues a rank's part of an `AllReduce` or `AllGather` of at most [`SLOT`] bytes, or records it. `pitch` is the distance of the
+    /// Enqueues or records a rank's part of an `AllReduce` or `AllGather`, in pieces of at most [`SLOT`] bytes.
+    pub(super) fn call(
+        self: &Arc<Self>,
+        (queue, rank): (&Rocm, usize),
+        call: Announced,
+        operands: &Operands<'_, '_>,
+    ) -> Result<()> {
+        let Announced { op, dtype, count } = call;
+        let (stream, size) = (queue.stream(), dtype.size());
+        let (from, to) = (operands.input(stream)?, operands.output(stream)?);
+        let own = if operands.x.is_none() && op == Collective::AllGather { rank * count } else { 0 };
+        let most = SLOT / size;
+        for first in (0..count).step_by(most) {
+            let piece = Announced { count: most.min(count - first), ..call };
+            let (x, y) = (from.at((own + first) * size), to.at(first * size));
+            // SAFETY: a checked call's operands have these elements, and the areas give access to them.
+            unsafe { self.enqueue((queue, rank), piece, (x, y), count) }?;
+        }
+        Ok(())
+    }
+
+    /// Enqueues or records a rank's part of an `AllReduce` or `AllGather` of at most [`SLOT`] bytes. `pitch` is the distance of the
     /// ranks' parts in the result of an `AllGather`, in elements.
     ///
     /// # Safety
     /// The stream may read the elements of `x`, and write those of `y`, until this has returned.
-    pub(super) unsafe fn enqueue(
+    unsafe fn enqueue(
         self: &Arc<Self>,
         (queue, rank): (&Rocm, usize),
         call: Announced,
@@ -239,20 +263,44 @@ fn read(signature: u32) -> Option<Announced> {
     Some(Announced { op, dtype, count: (signature & ((1 << COUNT_BITS) - 1)) as usize })
 }
 
-/// How the devices of a group can reach each other's data.
-pub(super) fn transport(devices: &[Device]) -> Result<Transport> {
-    for device in devices {
-        for peer in devices.iter().filter(|peer| peer.info().ordinal != device.info().ordinal) {
-            let (a, b) = (device.info().ordinal, peer.info().ordinal);
-            if !device.can_access(peer)? {
-                return Ok(Transport::Host(format!("the driver offers device {a} no access to device {b}")));
-            }
-            if let Err(error) = device.enable_peer(peer) {
-                return Ok(Transport::Host(format!("device {a} gets no access to device {b}: {error}")));
-            }
+/// How the devices of a group reach each other's data: directly, if the driver offers that and a test has shown that it works.
+/// `OPS_ROCM_PEERS` replaces the test by `direct` or `host`.
+pub(super) fn transport(devices: &[Device], limit: Duration) -> Result<Transport> {
+    let pairs = pairs(devices);
+    let chosen = std::env::var("OPS_ROCM_PEERS").unwrap_or_default();
+    match chosen.as_str() {
+        "host" => return Ok(Transport::Host("OPS_ROCM_PEERS=host".to_owned())),
+        "" | "direct" => {}
+        other => {
+            return Err(failed("reading OPS_ROCM_PEERS", format!("{other:?} is neither direct nor host")));
         }
     }
+    for (device, peer) in pairs.iter().flat_map(|&(a, b)| [(a, b), (b, a)]) {
+        if !device.can_access(peer)? {
+            let (a, b) = (device.info().ordinal, peer.info().ordinal);
+            return Ok(Transport::Host(format!("the driver offers device {a} no access to device {b}")));
+        }
+    }
+    if chosen.is_empty() {
+        let found = probe::tested(devices, limit);
+        if let Some(broken) = found.iter().find(|pair| pair.problem.is_some()) {
+            tracing::warn!("{broken}; small messages go through memory of the host");
+            return Ok(Transport::Host(broken.to_string()));
+        }
+    }
+    enable(&pairs)?;
     Ok(Transport::Direct)
+}
+
+/// Every two devices.
+pub(super) fn pairs(devices: &[Device]) -> Vec<(&Device, &Device)> {
+    let with_later = |(at, device)| devices[at + 1..].iter().map(move |peer| (device, peer));
+    devices.iter().enumerate().flat_map(with_later).collect()
+}
+
+/// Lets the kernels of each of two devices use the other's memory.
+pub(super) fn enable(pairs: &[(&Device, &Device)]) -> Result<()> {
+    pairs.iter().try_for_each(|(a, b)| Ok(a.enable_peer(b).and_then(|()| b.enable_peer(a))?))
 }
 
 /// Whether a policy of a group's queues says that this project's kernels make a collective, or that RCCL does.

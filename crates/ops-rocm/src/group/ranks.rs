@@ -56,7 +56,7 @@ impl Ranks {
         }
         let wants_own = ["all_reduce", "all_gather"].map(|name| peers::wants_own(queues, name));
         let peers = match Peers::fit(devices.len()) {
-            true => Some(Peers::new(&devices, peers::transport(&devices)?, limit)?),
+            true => Some(Peers::new(&devices, peers::transport(&devices, limit)?, limit)?),
             false => None,
         };
         let comms = open_within(limit, devices)?;

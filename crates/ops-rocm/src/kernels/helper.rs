@@ -6,9 +6,10 @@
 use super::options_for;
 use crate::fingerprint::Fingerprint;
 use crate::hip::{CodeObject, Compiler, Gfx, Hip, Source};
+use crate::own_program::{again, in_program};
 use ops_kernels::Unit;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 /// Set in the environment of a helper.
 const ASKED: &str = "OPS_ROCM_COMPILE_HELPER";
@@ -30,28 +31,6 @@ extern "C" fn before_main() {
         let served = serve(&mut io::stdin().lock(), &mut io::stdout().lock());
         std::process::exit(i32::from(served.is_err()));
     }
-}
-
-/// Whether this code is part of the program itself. If it is part of a shared library (a Python module), the program would
-/// not become a helper when started again.
-#[cfg(target_os = "linux")]
-fn in_program() -> bool {
-    let base = |address: *const std::ffi::c_void| {
-        let mut info = std::mem::MaybeUninit::<libc::Dl_info>::uninit();
-        // SAFETY: `dladdr` only compares the address, and writes `info`.
-        let found = unsafe { libc::dladdr(address, info.as_mut_ptr()) } != 0;
-        // SAFETY: `dladdr` has written it.
-        found.then(|| unsafe { info.assume_init() }.dli_fbase)
-    };
-    // SAFETY: it only looks up a number.
-    let headers = unsafe { libc::getauxval(libc::AT_PHDR) };
-    let here = base(before_main as *const std::ffi::c_void);
-    here.is_some() && here == base(headers as *const std::ffi::c_void)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn in_program() -> bool {
-    false
 }
 
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "helpers are for Linux"))]
@@ -145,15 +124,8 @@ pub(super) struct Helper {
 impl Helper {
     /// `None` if this program cannot be started again as a helper.
     fn start() -> Option<Helper> {
-        if !in_program() {
-            return None;
-        }
-        let mut process = Command::new(std::env::current_exe().ok()?)
-            .env(ASKED, "1")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .ok()?;
+        let mut process =
+            again(ASKED, "1").ok()?.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok()?;
         let (requests, answers) = (process.stdin.take(), BufReader::new(process.stdout.take()?));
         Some(Helper { process, requests, answers })
     }

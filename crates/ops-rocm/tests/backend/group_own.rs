@@ -4,11 +4,11 @@ use ops_core::group::{Collective, Group, Reduction};
 use ops_core::ops::ElementwiseMethods;
 use ops_core::{Backend, DType, Determinism, Num, Replay, Result, Scalar, bf16, f16};
 use ops_cpu::{Cpu, HostGroup};
-use ops_rocm::{Policy, Rocm, RocmGroup, Transport};
+use ops_rocm::{Policy, Rocm, RocmGroup, Transport, known_peer_access, test_peer_access};
 use ops_test::group::{every_type, run};
 use standin_testing::{Standin, with_standin};
 use std::sync::Barrier;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Runs the body with eight devices.
 fn with_devices(test: &str, body: impl FnOnce(&Standin)) {
@@ -126,6 +126,57 @@ fn without_access_to_the_memory_of_peers_pinned_memory_of_the_host_is_used() {
             run(&group, &[DType::F32, DType::I16], &[1, 1030]).unwrap_or_else(|e| panic!("{e}"));
         },
     );
+}
+
+/// What a driver promises and does not keep is found by a process of its own, whose findings later processes use.
+#[test]
+fn access_that_loses_data_is_found_before_it_is_used() {
+    broken(
+        "access_that_loses_data_is_found_before_it_is_used",
+        "lost",
+        "did not join all_reduce (sum) of 65536 u32 within 2s",
+    );
+}
+
+#[test]
+fn access_that_hangs_is_found_before_it_is_used() {
+    broken("access_that_hangs_is_found_before_it_is_used", "hang", "the test did not end within 5s");
+}
+
+fn broken(test: &str, how: &str, problem: &str) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path().to_str().expect("a name");
+    let variables =
+        [("HIP_STANDIN_DEVICES", "gfx1100,gfx1100"), ("HIP_STANDIN_PEERS", how), ("OPS_ROCM_CACHE", folder)];
+    with_standin(&format!("group_own::{test}"), &variables, |_| {
+        assert_eq!(known_peer_access(), []);
+        let start = Instant::now();
+        for made in 0..2 {
+            let group = RocmGroup::with_limit(queues(2, plain), 4 * SHORT).expect("a group");
+            let Some(Transport::Host(why)) = group[0].transport() else {
+                panic!("{:?}", group[0].transport())
+            };
+            assert!(
+                why.contains("devices 0 and 1 do not reach each other's memory") && why.contains(problem),
+                "{why}"
+            );
+            run(&group, &[DType::F32], &[1030]).unwrap_or_else(|e| panic!("{made}: {e}"));
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "tested once: {:?}", start.elapsed());
+        let [found] = &known_peer_access()[..] else { panic!("one pair") };
+        assert!(found.problem.as_ref().is_some_and(|why| why.contains(problem)), "{found}");
+    });
+}
+
+#[test]
+fn access_that_works_is_tested_and_used() {
+    with_devices("access_that_works_is_tested_and_used", |_| {
+        let found = test_peer_access().expect("a test");
+        assert_eq!(found.len(), 28, "every two of eight devices");
+        assert!(found.iter().all(|pair| pair.problem.is_none()), "{found:?}");
+        assert_eq!(known_peer_access(), found);
+        assert_eq!(group(2, LONG)[0].transport(), Some(&Transport::Direct));
+    });
 }
 
 /// A step of a model in small: what a rank has is changed, and the sum over the ranks replaces it.
