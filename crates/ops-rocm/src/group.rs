@@ -24,11 +24,16 @@ mod peers;
 mod probe;
 mod ranks;
 mod reduce;
+mod transport;
 mod watch;
 
 /// One rank of a group of devices in this process. Data goes through RCCL, in queue order, from device to device.
 ///
-/// A call waits on the host until all ranks have made it, and then enqueues it. Sums of floats are RCCL's: their order depends on size and
+/// `all_reduce` and `all_gather` of up to 256 KiB per rank, and all that are recorded ([`Replay`](ops_core::Replay)), are made by kernels of this project if the
+/// group has up to eight ranks; their sums are in rank order ([`Determinism::Exact`]). A policy with an order for `all_reduce` or `all_gather`
+/// chooses between `hip` and `rccl` for all sizes.
+///
+/// A call waits on the host until all ranks have made it, and then enqueues it. Other sums of floats are RCCL's: their order depends on size and
 /// topology ([`Determinism::Run`]), and 16-bit sums are rounded at every step. If a queue of the group was built with
 /// [`determinism`](crate::RocmBuilder::determinism) of at least `Batch`, they are gathered and added in rank order by kernels of this
 /// project ([`Determinism::Exact`]); an all-reduce then moves up to `n` times the tensor to each of the `n` ranks. Maxima of floats, in which

@@ -93,6 +93,10 @@
 //! time, the thread first makes every later wait of the queues return the error, and then aborts the communicators, so that no wait that
 //! this ends takes what is in memory for a result.
 //!
+//! Small messages go through our own kernels (`kernels/hip/group.hip`), which write into areas on all devices and wait for each other. They
+//! end by themselves after the limit, note why in pinned host memory, and the next wait of a queue asks for that (`Rocm::group_fault`). So
+//! a replay of them needs neither the thread nor a meeting on the host. A graph keeps the areas alive, which all ranks share.
+//!
 //! # Index errors
 //!
 //! A kernel cannot return an error. Each stream has a record in pinned host memory, which holds its first index error; the next wait or

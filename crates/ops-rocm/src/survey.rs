@@ -1,4 +1,5 @@
 //! A survey of a machine's AMD GPUs: libraries, devices, kernels, and problems.
+use crate::group::{PeerAccess, known_peer_access};
 use crate::hip::{Card, Compiler, DeviceInfo, Hip, Link, cards, installation, links, remarks};
 use crate::kernels::{CacheFolder, CacheLimit, CodeObjects, KernelCount, KernelSource};
 use crate::vendor::VENDORS;
@@ -18,6 +19,8 @@ pub struct Survey {
     pub cards: Vec<Card>,
     /// Connections between AMD cards, as the driver describes them.
     pub links: Vec<Link>,
+    /// What the last test found of the devices' access to each other's memory; empty if there was none.
+    pub peers: Vec<PeerAccess>,
     /// Every device that HIP sees.
     pub devices: Vec<SurveyedDevice>,
     /// Targets of the kernels that were compiled with this program.
@@ -62,6 +65,7 @@ impl Survey {
             libraries: Vec::new(),
             cards: Vec::new(),
             links: links(),
+            peers: known_peer_access(),
             devices: Vec::new(),
             targets: objects.targets().into_iter().map(String::from).collect(),
             embedded_bytes: objects.size(),

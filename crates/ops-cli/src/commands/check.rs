@@ -100,7 +100,10 @@ impl Check<'_> {
             self.tokens()?;
         }
         if devices > 1 && self.wants("links") {
-            self.step("links", &words("check --step links"), |_, _| None::<()>)?;
+            let found = self.step("links", &words("check --step links"), |_, ended| ended.json())?;
+            if let Some(mut found) = found {
+                self.report.rocm["peers"] = found["peers"].take();
+            }
         }
         if self.wants("bench") {
             self.bench()?;

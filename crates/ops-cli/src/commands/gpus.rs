@@ -13,6 +13,8 @@ pub(crate) struct Gpus {
     cards: Vec<String>,
     /// How AMD's cards are connected, as the driver describes it.
     links: Vec<String>,
+    /// What the last test found of the cards' access to each other's memory.
+    peers: Vec<String>,
     devices: Vec<Device>,
     embedded: Embedded,
     cache: Option<String>,
@@ -63,12 +65,23 @@ struct Embedded {
 impl Gpus {
     /// Surveys this machine.
     pub(crate) fn here() -> Self {
-        let Survey { rocm, libraries, cards, links, devices, targets, embedded_bytes, cache, warnings } =
-            Survey::here();
+        let Survey {
+            rocm,
+            libraries,
+            cards,
+            links,
+            peers,
+            devices,
+            targets,
+            embedded_bytes,
+            cache,
+            warnings,
+        } = Survey::here();
         Gpus {
             version: rocm.map(|version| version.to_string()),
             cards: cards.iter().map(ToString::to_string).collect(),
             links: links.iter().map(ToString::to_string).collect(),
+            peers: peers.iter().map(ToString::to_string).collect(),
             libraries: libraries.into_iter().map(Library::of).collect(),
             devices: devices.into_iter().map(Device::of).collect(),
             embedded: Embedded { targets, bytes: embedded_bytes },
@@ -131,6 +144,7 @@ impl Gpus {
             )?;
         }
         self.links.iter().try_for_each(|link| writeln!(out, "link      {link}"))?;
+        self.peers.iter().try_for_each(|pair| writeln!(out, "link      tested: {pair}"))?;
         let Embedded { targets, bytes } = &self.embedded;
         let embedded = match &targets[..] {
             [] => "none; feature `aot` embeds kernels in the program".to_owned(),

@@ -92,6 +92,14 @@ fn two_cards_are_checked_together() {
         (0, vec![("survey", "ok"), ("links", "ok"), ("neg", "ok")]),
         "{page}"
     );
+    assert!(page.contains("- devices 0 and 1 reach each other's memory"), "{page}");
+    let lost = [two, ("HIP_STANDIN_PEERS", "lost"), ("OPS_ROCM_CACHE", "")];
+    let (run, _, page) = checked("lost", &options, &lost).unwrap();
+    assert_eq!(run.code, 0, "small messages go through memory of the host: {page}");
+    assert!(
+        page.contains("- devices 0 and 1 do not reach each other's memory: device 0 did not join"),
+        "{page}"
+    );
     let broken = [two, ("HIP_STANDIN_FAIL", "ncclCommInitAll:1")];
     let (run, report, page) = checked("broken", &options, &broken).unwrap();
     assert_eq!((run.code, steps(&report)), (1, vec![("survey", "ok"), ("links", "failed"), ("neg", "ok")]));

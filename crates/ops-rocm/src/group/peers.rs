@@ -1,10 +1,8 @@
 //! Collectives by this project's kernels, over memory that all devices of a group reach.
 use super::operands::Operands;
-use super::probe;
-use crate::error::failed;
 use crate::hip::{Device, SharedMemory};
 use crate::providers::hip::bind::dtype_of;
-use crate::{ProviderId, Result, Rocm};
+use crate::{Result, Rocm};
 use ops_core::DType;
 use ops_core::group::{Announced, Collective, Reduction};
 use ops_core::ops::registry;
@@ -263,35 +261,6 @@ fn read(signature: u32) -> Option<Announced> {
     Some(Announced { op, dtype, count: (signature & ((1 << COUNT_BITS) - 1)) as usize })
 }
 
-/// How the devices of a group reach each other's data: directly, if the driver offers that and a test has shown that it works.
-/// `OPS_ROCM_PEERS` replaces the test by `direct` or `host`.
-pub(super) fn transport(devices: &[Device], limit: Duration) -> Result<Transport> {
-    let pairs = pairs(devices);
-    let chosen = std::env::var("OPS_ROCM_PEERS").unwrap_or_default();
-    match chosen.as_str() {
-        "host" => return Ok(Transport::Host("OPS_ROCM_PEERS=host".to_owned())),
-        "" | "direct" => {}
-        other => {
-            return Err(failed("reading OPS_ROCM_PEERS", format!("{other:?} is neither direct nor host")));
-        }
-    }
-    for (device, peer) in pairs.iter().flat_map(|&(a, b)| [(a, b), (b, a)]) {
-        if !device.can_access(peer)? {
-            let (a, b) = (device.info().ordinal, peer.info().ordinal);
-            return Ok(Transport::Host(format!("the driver offers device {a} no access to device {b}")));
-        }
-    }
-    if chosen.is_empty() {
-        let found = probe::tested(devices, limit);
-        if let Some(broken) = found.iter().find(|pair| pair.problem.is_some()) {
-            tracing::warn!("{broken}; small messages go through memory of the host");
-            return Ok(Transport::Host(broken.to_string()));
-        }
-    }
-    enable(&pairs)?;
-    Ok(Transport::Direct)
-}
-
 /// Every two devices.
 pub(super) fn pairs(devices: &[Device]) -> Vec<(&Device, &Device)> {
     let with_later = |(at, device)| devices[at + 1..].iter().map(move |peer| (device, peer));
@@ -301,12 +270,6 @@ pub(super) fn pairs(devices: &[Device]) -> Vec<(&Device, &Device)> {
 /// Lets the kernels of each of two devices use the other's memory.
 pub(super) fn enable(pairs: &[(&Device, &Device)]) -> Result<()> {
     pairs.iter().try_for_each(|(a, b)| Ok(a.enable_peer(b).and_then(|()| b.enable_peer(a))?))
-}
-
-/// Whether a policy of a group's queues says that this project's kernels make a collective, or that RCCL does.
-pub(super) fn wants_own(queues: &[Rocm], name: &str) -> Option<bool> {
-    let order = queues.iter().find_map(|queue| queue.policy().order_of(name))?;
-    order.first().map(|first| first == ProviderId::HIP.name())
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! What the ranks of a group share.
 use super::comm::Comm;
-use super::peers::{self, Failure, Peers};
+use super::peers::{Failure, Peers};
+use super::transport::{transport, wants_own};
 use super::watch::{Fault, Next, PERIOD, Watch};
 use crate::error::failed;
 use crate::hip::{Device, Event};
@@ -54,9 +55,9 @@ impl Ranks {
                 ));
             }
         }
-        let wants_own = ["all_reduce", "all_gather"].map(|name| peers::wants_own(queues, name));
+        let wants_own = ["all_reduce", "all_gather"].map(|name| wants_own(queues, name));
         let peers = match Peers::fit(devices.len()) {
-            true => Some(Peers::new(&devices, peers::transport(&devices, limit)?, limit)?),
+            true => Some(Peers::new(&devices, transport(&devices, limit)?, limit)?),
             false => None,
         };
         let comms = open_within(limit, devices)?;

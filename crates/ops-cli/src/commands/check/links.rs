@@ -1,8 +1,8 @@
-//! Collectives between all cards, as a step of its own: where links between cards are broken, they hang, or end the process.
+//! Access of the cards to each other's memory, and collectives between all of them, as a step of its own: where links between cards are broken, they hang, or end the process.
 use crate::exit::{Failure, Outcome};
 use crate::output::json_line;
 use ops_core::group::Group;
-use ops_rocm::{Rocm, RocmGroup};
+use ops_rocm::{Rocm, RocmGroup, test_peer_access};
 use ops_test::group::{every_type, run as every_collective};
 use serde_json::json;
 use std::io::Write;
@@ -12,6 +12,10 @@ use std::time::Duration;
 const LIMIT: Duration = Duration::from_secs(20);
 
 pub(super) fn run(out: &mut dyn Write) -> Result<Outcome, Failure> {
+    let peers: Vec<String> = test_peer_access()?.iter().map(ToString::to_string).collect();
+    // Before what may hang.
+    json_line(&json!({ "peers": peers }), out)?;
+    out.flush()?;
     let devices = Rocm::devices()?;
     let cards = devices.iter().filter(|device| device.gfx.is_supported() && !device.integrated);
     let open = |ordinal| Rocm::builder().ordinal(ordinal).build();

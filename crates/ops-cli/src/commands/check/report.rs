@@ -212,6 +212,9 @@ fn write_page(document: &Value, out: &mut String) -> std::fmt::Result {
     for variable in list(&system["variables"]) {
         writeln!(out, "- {}={}", text(&variable[0]), text(&variable[1]))?;
     }
+    for pair in list(&rocm["peers"]) {
+        writeln!(out, "- {}", text(&pair))?;
+    }
     for warning in list(&system["warnings"]).iter().chain(&list(&rocm["warnings"])) {
         writeln!(out, "- warning: {}", text(warning))?;
     }
