@@ -58,6 +58,15 @@ fn every_collective_in_every_type() {
     });
 }
 
+/// Those of RCCL; this project's kernels would make 1024 pieces of each.
+#[test]
+#[ignore = "takes gigabytes and minutes"]
+fn collectives_of_256_mebibytes() {
+    with_devices("collectives_of_256_mebibytes", |_| {
+        run(&group(2, 5 * LONG), &[DType::F32], &[64 << 20]).unwrap_or_else(|e| panic!("{e}"));
+    });
+}
+
 #[test]
 fn gathered_sums_have_the_bits_of_the_cpu() {
     with_devices("gathered_sums_have_the_bits_of_the_cpu", |_| {
