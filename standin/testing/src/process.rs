@@ -15,7 +15,7 @@ pub(crate) fn is_own() -> bool {
 /// Runs one test of this program in a process with its own environment, and fails if it fails.
 pub(crate) fn run_alone(test: &str, environment: impl FnOnce(&mut Command)) {
     let mut child = Command::new(std::env::current_exe().expect("the test program has a path"));
-    child.args([test, "--exact", "--nocapture", "--test-threads=1"]).env(INSIDE, "1");
+    child.args([test, "--exact", "--include-ignored", "--nocapture", "--test-threads=1"]).env(INSIDE, "1");
     environment(&mut child);
     let output = child.output().expect("the test program can be started");
     let printed =
