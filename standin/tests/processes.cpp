@@ -127,6 +127,33 @@ int freed_memory_on_the_host() {
   return *static_cast<volatile int*>(ptr);
 }
 
+// A kernel of device 0 writes to memory of device 1: which rule was not enforced, or 4 if the write is lost.
+int memory_of_another_device() {
+  struct Args {
+    int* out;
+  };
+  const Program program("struct Args { int* out; };\nKERNEL(put, Args) { args.out[0] = 7; }");
+  const hipFunction_t put = program.function("put");
+  void *coarse = nullptr, *uncached = nullptr;
+  must(hipSetDevice(1));
+  must(hipMalloc(&coarse, 4));
+  if (hipExtMallocWithFlags(&uncached, 4, 9) != hipErrorInvalidValue) return 1;
+  must(hipExtMallocWithFlags(&uncached, 4, hipDeviceMallocUncached));
+  must(hipSetDevice(0));
+  if (launch(put, 1, 1, Args{static_cast<int*>(uncached)}) != hipErrorIllegalAddress) return 2;
+  if (const hipError_t error = hipDeviceEnablePeerAccess(1, 0)) return error == hipErrorPeerAccessUnsupported ? 3 : 1;
+  if (hipDeviceEnablePeerAccess(1, 0) != hipErrorPeerAccessAlreadyEnabled) return 1;
+  const uint64_t before = standin_misuses();
+  must(launch(put, 1, 1, Args{static_cast<int*>(uncached)}));
+  if (standin_misuses() != before) return 1;
+  must(launch(put, 1, 1, Args{static_cast<int*>(coarse)}));
+  if (standin_misuses() == before) return 1;
+  must(hipDeviceSynchronize());
+  int got = 0;
+  must(hipMemcpy(&got, uncached, 4, hipMemcpyDeviceToHost));
+  return got == 7 ? 0 : 4;
+}
+
 const std::vector<std::pair<std::string, int (*)()>> children = {
     {"leak", leak},
     {"misuse", misuse},
@@ -134,6 +161,7 @@ const std::vector<std::pair<std::string, int (*)()>> children = {
     {"without-devices", without_devices},
     {"two-devices", two_devices},
     {"module-elsewhere", module_of_another_device},
+    {"memory-elsewhere", memory_of_another_device},
     {"rocblas", rocblas_handle_made},
     {"hipblaslt", hipblaslt_asked},
     {"past-the-end", kernel_past_the_end},
@@ -197,6 +225,11 @@ void devices() {
   exits_with(0, "without-devices", {"HIP_STANDIN_DEVICES=none"});
   exits_with(0, "two-devices", {"HIP_STANDIN_DEVICES=gfx1036:integrated,gfx942"});
   exits_with(0, "module-elsewhere", {"HIP_STANDIN_DEVICES=" + device_gfx() + "," + device_gfx()});
+  const std::string two = "HIP_STANDIN_DEVICES=" + device_gfx() + "," + device_gfx();
+  exits_with(0, "memory-elsewhere", {two});
+  exits_with(3, "memory-elsewhere", {two, "HIP_STANDIN_PEERS=none"});
+  exits_with(4, "memory-elsewhere", {two, "HIP_STANDIN_PEERS=lost"});
+  aborts("initialise", {"HIP_STANDIN_PEERS=perhaps"});
   exits_with(0, "memory-shown", {"HIP_STANDIN_MEMORY=262144", "HIP_STANDIN_MEMORY_SHOWN=1048576"});
 }
 

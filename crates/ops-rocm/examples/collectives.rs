@@ -1,7 +1,7 @@
 //! Makes a group of all cards, checks every collective in every type against its definition, and with `--times` measures `all_reduce`.
 use ops_core::group::{Group, Reduction};
 use ops_core::{Backend, Error, Result, f16};
-use ops_rocm::{Rocm, RocmGroup};
+use ops_rocm::{Rocm, RocmGroup, Transport};
 use ops_test::group::{every_type, run};
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,11 @@ fn main() -> Result<()> {
         println!("rank {}: {} ({})", info.ordinal, info.name, info.gfx);
     }
     let ranks = RocmGroup::of(queues)?;
+    match ranks.first().and_then(RocmGroup::transport) {
+        Some(Transport::Direct) => println!("small messages go into the memory of the other cards"),
+        Some(Transport::Host(why)) => println!("small messages go through memory of the host: {why}"),
+        None => println!("RCCL moves small messages, too"),
+    }
     let failed = |why: String| Error::other(std::io::Error::other(why));
     let cases = run(&ranks, every_type(), &[0, 1, 7, 1000]).map_err(failed)?;
     println!("{} ranks, every collective in every type: {cases} results are right", ranks.len());
