@@ -4,6 +4,7 @@ mod empties;
 mod executed;
 mod experts;
 mod golden;
+mod group;
 mod miopen;
 mod planted;
 mod rows;
@@ -263,7 +264,7 @@ fn suite_compiled_by_clang_on_waves_of_32() {
 const ELSEWHERE: [Except; 4] = [
     Except {
         kernels: |k, _| k.family == Family::Group,
-        reason: "collectives are no ops; tests/backend/group_own.rs executes them",
+        reason: "collectives are no ops; group::on_two_devices_of_every_target executes them",
     },
     Except {
         kernels: |k, gfx| {
