@@ -56,7 +56,7 @@ pub use source::Bytes;
 pub use tensor::{Tensor, TensorData};
 #[cfg(feature = "tokenizer")]
 pub use tokenizer::{DecodeOptions, DecodeStream, EncodeOptions, TokenKind, Tokenizer};
-pub use weights::Weights;
+pub use weights::{SomeRows, Weights};
 pub use writer::{AtomicFile, Body, Writer};
 
 mod assembly;

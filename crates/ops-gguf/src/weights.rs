@@ -5,6 +5,7 @@ use ops_core::ops::{LinearMethods, LinearOps};
 use ops_core::{AnyOf, AnyTensor, Backend, DType, Float, Layout, TensorOf, bf16, f16};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Reads tensors of a file into a backend's memory, checking their extents.
 ///
@@ -39,12 +40,21 @@ use std::sync::Arc;
 pub struct Weights<'g, B> {
     backend: &'g B,
     gguf: &'g Gguf,
+    read: AtomicU64,
 }
+
+/// Some rows of a matrix: its name, its extents, and the groups of rows.
+pub type SomeRows<'r> = (&'r str, [usize; 2], &'r [Range<usize>]);
 
 impl<'g, B: Backend> Weights<'g, B> {
     /// Weights of this file, for this backend.
     pub fn new(backend: &'g B, gguf: &'g Gguf) -> Self {
-        Weights { backend, gguf }
+        Weights { backend, gguf, read: AtomicU64::new(0) }
+    }
+
+    /// How many bytes of the file's tensors were read so far. Those that were read twice count twice.
+    pub fn bytes_read(&self) -> u64 {
+        self.read.load(Ordering::Relaxed)
     }
 
     /// A matrix `[n, k]`: the weight of a linear layer or an embedding table, of any float type or block format.
@@ -139,8 +149,58 @@ impl<'g, B: Backend> Weights<'g, B> {
         for rows in groups {
             joined.extend_from_slice(part(rows)?.as_ref());
         }
-        let count = joined.len().checked_div(row).unwrap_or(0);
-        Ok(self.backend.any_tensor(dtype, &[count, columns], &joined)?)
+        self.joined_rows(dtype, columns, &joined)
+    }
+
+    /// Groups of columns of a matrix, which are concatenated in the result. In a block format, they begin and end between blocks.
+    /// They are copied.
+    ///
+    /// ```
+    /// # use rocm_ops::{Backend, ops::*};
+    /// # use rocm_ops::gguf::{Gguf, GgmlType, Weights, Writer};
+    /// # let cpu = rocm_ops::Cpu::new();
+    /// let mut writer = Writer::new();
+    /// writer.tensor("blk.0.ffn_down.weight", GgmlType::F32, &[2, 3])?;
+    /// let mut body = writer.write_to(Vec::new())?;
+    /// body.write("blk.0.ffn_down.weight", &[1.0_f32, 2.0, 3.0, 4.0, 5.0, 6.0])?;
+    /// let gguf = Gguf::from_bytes(body.finish()?)?;
+    /// let weights = Weights::new(&cpu, &gguf);
+    /// let last = weights.column_groups("blk.0.ffn_down.weight", [2, 3], &[1..3])?;
+    /// assert_eq!((last.dims(), weights.bytes_read()), (&[2, 2][..], 16));
+    /// let x = cpu.tensor(&[1, 2], &[1.0_f32, 0.0])?;
+    /// assert_eq!(cpu.linear(&x, &last)?.to_vec(&cpu)?, [2.0, 5.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`rows`](Self::rows), and for columns within a block.
+    pub fn column_groups(&self, name: &str, dims: [usize; 2], groups: &[Range<usize>]) -> Result<AnyOf<B>> {
+        let tensor = self.gguf.tensor(name)?;
+        let dtype = self.checked(&tensor, &dims)?;
+        let (values, size) = (dtype.values(), dtype.size());
+        let aligned = |at: usize| at.is_multiple_of(values) && at <= dims[1];
+        if let Some(cut) =
+            groups.iter().find(|cut| cut.start > cut.end || !aligned(cut.start) || !aligned(cut.end))
+        {
+            let got = format!("type {}, in blocks of {values}, and dimensions {dims:?}", tensor.ggml_type());
+            return Err(tensor.wrong(got, format!("a type of which columns {cut:?} can be read")));
+        }
+        let (bytes, row) = (tensor.bytes()?, dims[1] / values * size);
+        let columns: usize = groups.iter().map(|cut| cut.len() / values).sum();
+        let mut joined = Vec::with_capacity(dims[0] * columns * size);
+        for row in bytes.chunks_exact(row.max(1)) {
+            for cut in groups {
+                joined.extend_from_slice(&row[cut.start / values * size..cut.end / values * size]);
+            }
+        }
+        self.read.fetch_add(joined.len() as u64, Ordering::Relaxed);
+        Ok(self.backend.any_tensor(dtype, &[dims[0], columns], &joined)?)
+    }
+
+    fn joined_rows(&self, dtype: DType, columns: usize, joined: &[u8]) -> Result<AnyOf<B>> {
+        self.read.fetch_add(joined.len() as u64, Ordering::Relaxed);
+        let rows = joined.len().checked_div(columns * dtype.size()).unwrap_or(0);
+        Ok(self.backend.any_tensor(dtype, &[rows, columns], joined)?)
     }
 
     /// Concatenates matrices `[n, k]` of one type, such as query, key and value: a product with the result
@@ -164,17 +224,18 @@ impl<'g, B: Backend> Weights<'g, B> {
     /// # Errors
     /// As [`matrix`](Self::matrix), and [`Error::TensorType`](crate::Error::TensorType) if the types differ.
     pub fn joined(&self, names: &[&str], dims: [usize; 2]) -> Result<AnyOf<B>> {
-        let parts: Vec<_> = names.iter().map(|name| (*name, dims)).collect();
+        let rows = 0..dims[0];
+        let parts: Vec<_> = names.iter().map(|name| (*name, dims, std::slice::from_ref(&rows))).collect();
         self.stacked(&parts)
     }
 
-    /// [`joined`](Self::joined) of matrices with unlike numbers of rows: each with its name and extents.
+    /// [`joined`](Self::joined) of some rows of matrices of one type.
     ///
     /// # Errors
-    /// As [`joined`](Self::joined).
-    pub fn stacked(&self, parts: &[(&str, [usize; 2])]) -> Result<AnyOf<B>> {
-        let (mut bytes, mut rows, mut columns, mut common) = (Vec::new(), 0, 0, None);
-        for (name, dims) in parts {
+    /// As [`joined`](Self::joined) and [`rows`](Self::rows).
+    pub fn stacked(&self, parts: &[SomeRows<'_>]) -> Result<AnyOf<B>> {
+        let (mut bytes, mut columns, mut common) = (Vec::new(), 0, None);
+        for (name, dims, groups) in parts {
             let tensor = self.gguf.tensor(name)?;
             let dtype = self.checked(&tensor, dims)?;
             let wanted = *common.get_or_insert(dtype);
@@ -183,11 +244,14 @@ impl<'g, B: Backend> Weights<'g, B> {
                 return Err(tensor.wrong(format!("type {}", dtype.name()), wanted));
             }
             columns = tensor.block_dims()?.last().copied().unwrap_or(1);
-            rows += dims[0];
-            bytes.extend_from_slice(tensor.bytes()?);
+            let (all, row) = (tensor.bytes()?, columns * dtype.size());
+            for rows in *groups {
+                let part = all.get(rows.start * row..rows.end * row);
+                let missing = || tensor.wrong(format!("dimensions {dims:?}"), format!("rows {rows:?}"));
+                bytes.extend_from_slice(part.ok_or_else(missing)?);
+            }
         }
-        let dtype = common.unwrap_or(DType::F32);
-        Ok(self.backend.any_tensor(dtype, &[rows, columns], &bytes)?)
+        self.joined_rows(common.unwrap_or(DType::F32), columns, &bytes)
     }
 
     /// A vector in f32: the weight of a norm, or a bias. Files hold these in f32 or in a 16-bit type, which is widened.
@@ -206,6 +270,7 @@ impl<'g, B: Backend> Weights<'g, B> {
             Some(DType::BF16) => tensor.view::<bf16>()?.iter().map(|v| v.to_f32()).collect(),
             _ => return Err(tensor.wrong(format!("type {}", tensor.ggml_type()), wanted())),
         };
+        self.read.fetch_add(tensor.bytes()?.len() as u64, Ordering::Relaxed);
         Ok(self.backend.tensor(&[len], &widened)?)
     }
 
@@ -234,6 +299,7 @@ impl<'g, B: Backend> Weights<'g, B> {
     /// Uses the file's own memory if the backend computes on it and its elements are sufficiently aligned.
     fn upload(&self, data: TensorData<u8>, dtype: DType, dims: &[usize]) -> Result<AnyOf<B>> {
         let shared = self.backend.adopt(Arc::new(data.clone()))?;
+        self.read.fetch_add(AsRef::<[u8]>::as_ref(&data).len() as u64, Ordering::Relaxed);
         match AnyTensor::new(shared, dtype, Layout::contiguous(dims)?) {
             Err(ops_core::Error::Align { .. }) => {
                 Ok(self.backend.any_tensor(dtype, dims, data.as_ref() as &[u8])?)
