@@ -13,6 +13,7 @@ mod memories;
 mod odd_files;
 mod pages;
 mod published;
+mod ranks;
 mod states;
 
 use ops_tests::{bundled, expected, largest, model, quantized};

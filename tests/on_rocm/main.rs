@@ -6,6 +6,7 @@ mod launches;
 mod messages;
 mod nan;
 mod normal;
+mod ranks;
 
 use ops_tests::{determinism, encoders, families, largest, model, pages};
 use rocm_ops::combine::Timed;

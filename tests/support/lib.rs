@@ -8,6 +8,7 @@ pub mod families;
 pub mod nan;
 pub mod normal;
 pub mod pages;
+pub mod ranks;
 pub mod rewritten;
 
 pub use bundled::{model, quantized};

@@ -7,9 +7,11 @@ use ops_core::{DType, Float};
 
 mod experts;
 mod layers;
+mod share;
 
 pub use experts::Experts;
 pub use layers::{HeadShape, QueryGrowth, Recurrent, Window};
+pub(crate) use share::{KeyHeads, gcd};
 
 /// Extents, constants and choices of a decoder.
 #[derive(Clone, Debug)]

@@ -2,14 +2,13 @@
 use crate::families::deepseek2::Latent;
 use crate::families::gemma3n::{Aside, End, Laurel, PerLayer};
 use crate::folder::origin;
-use crate::pieces::{Linear, Norm, Normed, Output};
-use crate::{Config, Result};
-use drawn::Draws;
+use crate::pieces::{Linear, Norm, Normed, Output, Summed};
+use crate::{Config, Result, Share};
 use feed_forward::FeedForward;
 use further::Further;
 use ops_core::model::{Transformer, Weight};
 use ops_core::ops::*;
-use ops_core::{Backend, Float, Ref, TensorOf};
+use ops_core::{Backend, Float, TensorOf};
 use ops_gguf::Gguf;
 use pages::Past;
 use std::marker::PhantomData;
@@ -20,6 +19,7 @@ mod drawn;
 mod feed_forward;
 mod further;
 pub(crate) mod load;
+mod logits;
 mod pages;
 mod recurrent;
 mod state;
@@ -37,7 +37,7 @@ struct Attend<B: Backend> {
     projections: Vec<Linear<B>>,
     /// The gate of the result.
     gate: Option<Linear<B>>,
-    output: Linear<B>,
+    output: Summed<B>,
     /// Whether values are the keys before norm and rotation.
     keys_are_values: bool,
     query_norm: Option<TensorOf<B, f32>>,
@@ -89,7 +89,11 @@ struct Rotations<B: Backend> {
 
 /// A model in a backend's memory. Its matrices are packed for the backend.
 pub struct Decoder<T: Float, B: Backend> {
+    /// Of the part that this rank computes.
     config: Config,
+    whole: Config,
+    share: Share<B::Space>,
+    bytes_read: u64,
     /// Not packed, because it is used for lookups.
     embedding: Weight<B::Space>,
     /// The embeddings that a token has for each layer.
@@ -130,12 +134,38 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         context: usize,
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Self> {
-        origin::in_words_of(gguf, load::generator(backend, gguf, config, context, progress))
+        Self::load_share(backend, gguf, config, context, Share::whole(), progress)
+    }
+
+    /// Like [`load_with`](Self::load_with), but only the part of one rank of a group. Each rank reads only its part of the file, except for
+    /// embeddings, norms and routers, and makes all calls of its decoder on a thread of its own, with the same tokens and in the same order
+    /// as the others. `backend` is the queue of this rank in the group, or wraps it.
+    ///
+    /// All ranks have all logits, and draw the token that rank 0 has drawn. Their states are parts, too. If a call fails after it has begun,
+    /// those of the other ranks fail, too, and all later ones.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    pub fn load_share(
+        backend: &B,
+        gguf: &Gguf,
+        config: Config,
+        context: usize,
+        share: Share<B::Space>,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> Result<Self> {
+        origin::in_words_of(gguf, load::generator(backend, gguf, config, context, share, progress))
     }
 
     /// The model's configuration.
+    #[expect(clippy::misnamed_getters, reason = "the field `config` is that of this rank's part")]
     pub fn config(&self) -> &Config {
-        &self.config
+        &self.whole
+    }
+
+    /// Bytes of the file's tensors that were read to load the model, or its part.
+    pub fn bytes_read(&self) -> u64 {
+        self.bytes_read
     }
 
     /// Number of tokens in the vocabulary.
@@ -221,50 +251,6 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         self.drawn(b, &h, draws, &positions)
     }
 
-    /// The token drawn after each row of the last layer's output. `positions` are those of the tokens before them.
-    fn drawn(
-        &self,
-        b: &B,
-        h: &TensorOf<B, T>,
-        draws: &[Draw<'_>],
-        positions: &[usize],
-    ) -> Result<Vec<Drawn>> {
-        let mut logits = self.capped(b, self.logits_on(b, h.as_ref())?)?;
-        if draws.iter().any(|draw| draw.change.is_some()) {
-            let mut host = logits.to_vec(b)?;
-            for (row, draw) in host.chunks_mut(self.vocabulary().max(1)).zip(draws) {
-                if let Some(change) = &draw.change {
-                    change(row);
-                }
-            }
-            logits = b.tensor(logits.dims(), &host)?;
-        }
-        let (mut all, mut start) = (Vec::with_capacity(draws.len()), 0);
-        // Usually one call: all texts are drawn alike.
-        for alike in draws.chunk_by(|one, other| one.op == other.op) {
-            let counters: Vec<i64> = alike.iter().map(|draw| draw.counter).collect();
-            let rows = match alike.len() == draws.len() {
-                true => logits.as_ref(),
-                false => logits.as_ref().narrow(0, start, alike.len())?,
-            };
-            let mut drawn = Draws::new(b, alike.len())?;
-            drawn.draw(b, rows, b.tensor(&[alike.len()], &counters)?.as_ref(), alike[0].op)?;
-            all.extend(drawn.read(b, positions.iter().copied().skip(start))?);
-            start += alike.len();
-        }
-        Ok(all)
-    }
-
-    /// The logits with the softcap.
-    fn capped(&self, b: &B, mut logits: TensorOf<B, f32>) -> Result<TensorOf<B, f32>> {
-        if let Some(cap) = self.config.logit_softcap {
-            logits = b.affine(&logits, 1.0 / cap, 0.0)?;
-            logits = b.tanh(&logits)?;
-            b.affine_inplace(&mut logits, cap, 0.0)?;
-        }
-        Ok(logits)
-    }
-
     /// Like [`forward`](Self::forward), but returns logits after each of the tokens, in rows of
     /// [`vocabulary`](Self::vocabulary).
     ///
@@ -278,6 +264,10 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     /// The normed output of the last layer for the last token of each text, `[texts, dim]`.
     fn last_hidden(&self, b: &B, rows: &mut [Row<'_, B::Space, T>]) -> Result<TensorOf<B, T>> {
         let h = self.hidden(b, rows)?;
+        self.share.step(|| Self::last_rows(b, h, rows))
+    }
+
+    fn last_rows(b: &B, h: TensorOf<B, T>, rows: &[Row<'_, B::Space, T>]) -> Result<TensorOf<B, T>> {
         let mut end = 0;
         let last: Vec<u32> = rows.iter().map(|(_, tokens)| (end += tokens.len(), end as u32 - 1).1).collect();
         if last.len() == h.dims()[0] {
@@ -291,12 +281,16 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     pub(crate) fn hidden(&self, b: &B, rows: &mut [Row<'_, B::Space, T>]) -> Result<TensorOf<B, T>> {
         rows.iter().try_for_each(|(state, tokens)| state.check(tokens.len()))?;
         rows.iter_mut().for_each(|(state, _)| state.begin());
+        let h = self.share.step(|| self.hidden_of_states(b, rows))?;
+        rows.iter_mut().for_each(|(state, tokens)| state.finish(tokens.len()));
+        Ok(h)
+    }
+
+    fn hidden_of_states(&self, b: &B, rows: &mut [Row<'_, B::Space, T>]) -> Result<TensorOf<B, T>> {
         let tokens: Vec<u32> = rows.iter().flat_map(|(_, tokens)| *tokens).copied().collect();
         let ids = b.tensor(&[tokens.len()], &tokens)?;
         let positions = attention::positions(b, rows)?;
-        let h = self.through_layers(b, &ids, &mut Past::States(rows, &positions))?;
-        rows.iter_mut().for_each(|(state, tokens)| state.finish(tokens.len()));
-        Ok(h)
+        self.through_layers(b, &ids, &mut Past::States(rows, &positions))
     }
 
     /// The normed output of the last layer for tokens that follow those in `past`, `[tokens, dim]`.
@@ -394,22 +388,5 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         let Some(end) = &layer.end else { return Normed::after(b, next, f, middle.x()) };
         let x = end.apply(b, i, b.add(&f.alone(), middle.x())?, aside.as_deref_mut())?;
         self.enter(b, i + 1, x, aside)
-    }
-
-    /// The logits on the backend, without the softcap.
-    fn logits_on(&self, b: &B, h: Ref<'_, B, T>) -> Result<TensorOf<B, f32>> {
-        let logits = match &self.output {
-            Some(output) => output.apply(b, h)?,
-            None => b.linear(h, &self.embedding)?,
-        };
-        Ok(b.cast(&logits)?)
-    }
-
-    fn logits(&self, b: &B, h: Ref<'_, B, T>) -> Result<Vec<f32>> {
-        let mut logits = self.logits_on(b, h)?.to_vec(b)?;
-        if let Some(cap) = self.config.logit_softcap {
-            logits.iter_mut().for_each(|v| *v = (cap * (f64::from(*v) / cap).tanh()) as f32);
-        }
-        Ok(logits)
     }
 }

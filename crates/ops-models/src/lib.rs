@@ -55,6 +55,13 @@
 //! asks for it. It has keys and values of its own, in a [`FurtherState`], whose position `p` is that of token `p`, read with token `p + 1`.
 //! Folders always have its tensors, as the last layer of a GGUF file.
 //!
+//! # Ranks
+//!
+//! A [`Share`] says which part of a model one rank of a group computes, and adds up what the ranks have. The loader cuts each matrix by it: by rows, or
+//! by columns where a product's result is a sum over ranks (`pieces/summed.rs`). A rank's configuration has the rank's numbers of heads, so
+//! states, pages and attention are those of a smaller model, and the decoder has no second form. A part without anything takes a copy of what is nearest, and adds nothing.
+//! [`on_ranks`] runs a program on several ranks; all make the same calls.
+//!
 //! # Pages
 //!
 //! The host tracks which sequence holds which block; the cache of each layer has the memory, and all layers use the same blocks. A step
@@ -104,7 +111,9 @@ mod folder;
 mod generate;
 mod keys;
 mod pieces;
+mod ranks;
 mod safe_tensors;
+mod share;
 mod warnings;
 
 #[cfg(feature = "chat")]
@@ -126,5 +135,7 @@ pub use generate::{
     Batch, BatchEvent, BatchOptions, BatchStats, Finish, GenerateOptions, Generation, Overflow, Prompt,
     TextModel, Token,
 };
+pub use ranks::{Rank, on_ranks};
 pub use safe_tensors::{SafeTensor, SafeTensors};
+pub use share::Share;
 pub use warnings::warnings;

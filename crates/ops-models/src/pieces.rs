@@ -7,10 +7,12 @@ use ops_core::{Backend, Float, Ref, TensorOf};
 mod feed_forward;
 mod load;
 mod stream;
+mod summed;
 
 pub(crate) use feed_forward::{Dense, Matrices, Mixture};
-pub(crate) use load::Loader;
+pub(crate) use load::{EMBEDDINGS, Loader};
 pub(crate) use stream::{Normed, Output};
+pub(crate) use summed::Summed;
 
 /// A matrix and its bias.
 pub(crate) struct Linear<B: Backend> {

@@ -165,7 +165,7 @@ impl<'s, T: Float, B: Continues<T>> Continuation<'s, T, B> {
         self.texts.failed = true;
         match &self.recorded {
             Recorded::Graph(graph, _) => self.backend.replay(graph)?,
-            _ => self.make_step()?,
+            _ => self.model.share.clone().step(|| self.make_step())?,
         }
         let Texts { all, taken, .. } = &self.texts;
         let tokens = self.draws.read(&self.backend, all.iter().map(|(_, before)| before + taken))?;
@@ -199,9 +199,10 @@ impl<'s, T: Float, B: Continues<T>> Continuation<'s, T, B> {
             b.index_select_into(all, &plan.row, now, row)?;
         }
         b.index_select_into(&plan.counters, &plan.row, &mut plan.counter, row)?;
-        let logits = self.model.logits_paged(b, self.pages, step)?;
+        let logits = self.model.logits_of_step(b, self.pages, step)?;
         let counter = plan.counter.as_ref().reshape(&[texts])?;
         self.draws.draw(b, logits.as_ref(), counter, self.sample)?;
+        self.draws.agree(&self.model.share)?;
         b.copy_into(self.draws.ids()?, &mut step.ids)?;
         let next = b.add(&plan.row, &plan.one)?;
         Ok(b.copy_into(&next, &mut plan.row)?)

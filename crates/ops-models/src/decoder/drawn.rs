@@ -1,5 +1,5 @@
 //! Drawn tokens, each with the logit that it was drawn by.
-use crate::{NanLogit, Result};
+use crate::{NanLogit, Result, Share};
 use ops_core::ops::{
     ElementwiseMethods, ElementwiseOps, IndexMethods, IndexOps, Sample, SamplingMethods, SamplingOps,
 };
@@ -85,6 +85,11 @@ impl<S: Space> Draws<S> {
         let all = b.index_select(logits, ids.as_ref(), 1)?;
         let own = all.as_ref().with_layout(Layout::strided(&[texts], &[texts as isize + 1], 0)?)?;
         Ok(b.affine_into(own, numbers, 1.0, 0.0)?)
+    }
+
+    /// Replaces the tokens by those of rank 0, so that ranks never differ, even if their devices round differently.
+    pub(super) fn agree(&mut self, share: &Share<S>) -> Result<()> {
+        share.broadcast(&mut self.0)
     }
 
     /// The tokens on the backend, `[texts]`.

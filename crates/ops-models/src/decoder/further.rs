@@ -1,7 +1,7 @@
 //! The block after the last layer that predicts the token after the next one. Gloeckle et al., "Better & Faster Large Language
 //! Models via Multi-token Prediction", 2024.
 use super::pages::Past;
-use super::{Decoder, Layer, State, attention};
+use super::{Decoder, Layer, Row, State, attention};
 use crate::pieces::{Linear, Loader, Norm, Normed};
 use crate::{Config, Error, Result};
 use ops_core::model::Transformer;
@@ -42,8 +42,8 @@ impl<S: Space, T: Float> FurtherState<S, T> {
 }
 
 impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
-    /// The block, if it is to be loaded.
-    pub(super) fn further(&self) -> Result<Option<Further<T, B>>> {
+    /// The block, if it is to be loaded. `own` is the configuration of this rank.
+    pub(super) fn further(&self, own: &Config) -> Result<Option<Further<T, B>>> {
         let Config { dim, layers, further_layers, .. } = *self.config;
         if !self.config.loads_further {
             self.pass_over(layers..layers + further_layers);
@@ -57,7 +57,7 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
             });
         }
         let part = |name: &str| format!("blk.{layers}.nextn.{name}");
-        let mut config = self.config.clone();
+        let mut config = own.clone();
         (config.layers, config.recurrent) = (1, None);
         Ok(Some(Further {
             token_norm: self.norm(&part("enorm"), dim)?,
@@ -138,7 +138,21 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
             let room = hidden.dims().first().copied().unwrap_or(0);
             return Err(Error::Tokens { got: n, before: state.len(), room });
         }
-        let (ids, dim) = (b.tensor(&[n], next)?, self.config.dim);
+        state.begin();
+        let logits = self.share.step(|| self.predict(b, block, (&mut *state, next), hidden))?;
+        state.finish(n);
+        Ok(logits)
+    }
+
+    fn predict(
+        &self,
+        b: &B,
+        block: &Further<T, B>,
+        row: Row<'_, B::Space, T>,
+        hidden: Ref<'_, B, T>,
+    ) -> Result<Vec<f32>> {
+        let (next, n, dim) = (row.1, row.1.len(), self.config.dim);
+        let ids = b.tensor(&[n], next)?;
         let token = block.token_norm.apply(b, self.embedded(b, &ids)?.as_ref())?;
         let hidden = block.hidden_norm.apply(b, hidden)?;
         let mut both = b.empty(Shape::new(&[n, 2 * dim])?)?;
@@ -146,14 +160,11 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         b.copy_into(&hidden, both.as_mut().narrow(1, dim, dim)?)?;
         let x = block.projection.apply(b, both.as_ref())?;
         let input = Normed::new(&block.layer.attention_norm, x);
-
-        state.begin();
-        let rows = &mut [(state, next)];
+        let rows = &mut [row];
         let positions = attention::positions(b, rows)?;
         let mut past = Past::States(rows, &positions);
         let layer = (self.config.layers, &block.layer);
         let h = self.layer(b, layer, &mut past, &input, None, &block.output_norm)?.into_h(b)?;
-        rows[0].0.finish(n);
         self.logits(b, h.as_ref().narrow(0, n - 1, 1)?)
     }
 

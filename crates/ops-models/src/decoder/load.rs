@@ -1,16 +1,21 @@
 //! Reads a model's tensors. A tensor in the file that the model does not use is an error.
-use super::{Attend, AttentionPart, Decoder, Layer, Rotation, Rotations};
+use super::{Attend, AttentionPart, Decoder, Layer, Rotation, Rotations, logits};
 use crate::keys::Keys;
-use crate::pieces::Linear;
-use crate::{Config, Error, HeadShape, Result};
+use crate::pieces::{EMBEDDINGS, Linear};
+use crate::share::only;
+use crate::{Config, Error, HeadShape, Result, Share};
 use ops_core::Float;
-use ops_core::model::{RopeScaling, RopeTables, Transformer};
-use ops_core::ops::{CastMethods, LinearMethods};
+use ops_core::model::{RopeScaling, RopeTables, Transformer, Weight};
+use ops_core::ops::CastMethods;
 use ops_gguf::Gguf;
 use std::collections::HashSet;
 use std::marker::PhantomData;
+use std::ops::Range;
 
 pub(crate) use crate::pieces::Loader;
+
+/// Rows of a matrix: its name, its number of rows, and which of them.
+type Part = (String, usize, Vec<Range<usize>>);
 
 impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
     pub(super) fn layer(&self, i: usize) -> Result<Layer<T, B>> {
@@ -35,45 +40,54 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         })
     }
 
-    /// Matrices `[n, dim]`, of which neighbours become one if they have the same type and either both or neither have a bias.
-    fn stacked(&self, parts: &[(String, usize)]) -> Result<Vec<Linear<B>>> {
+    /// Rows of matrices `[n, dim]`, of which neighbours become one if they have the same type and either both or neither have a bias.
+    fn stacked(&self, parts: &[Part]) -> Result<Vec<Linear<B>>> {
         let kind = |part: &str| {
             let of = self.gguf.find(&format!("{part}.weight")).map(|tensor| tensor.ggml_type());
             (of, self.has(&format!("{part}.bias")))
         };
         parts
-            .chunk_by(|(one, _), (next, _)| kind(one) == kind(next))
+            .chunk_by(|(one, ..), (next, ..)| kind(one) == kind(next))
             .map(|alike| self.one_matrix(alike))
             .collect()
     }
 
-    /// Matrices of the same type, all or none of them with a bias, as one.
-    fn one_matrix(&self, parts: &[(String, usize)]) -> Result<Linear<B>> {
+    /// Rows of matrices of the same type, all or none of them with a bias, as one.
+    fn one_matrix(&self, parts: &[Part]) -> Result<Linear<B>> {
         let dim = self.config.dim;
-        if let [(part, n)] = parts {
-            return self.linear(part, [*n, dim]);
+        if let [(part, n, rows)] = parts {
+            return self.row_groups(part, &[*n, dim], rows);
         }
-        let named = |kind: &str| parts.iter().map(|(part, _)| format!("{part}.{kind}")).collect::<Vec<_>>();
+        let named = |kind: &str| parts.iter().map(|(part, ..)| format!("{part}.{kind}")).collect::<Vec<_>>();
         let (weights, biases) = (named("weight"), named("bias"));
         weights.iter().for_each(|name| self.mark(name));
-        let rows: Vec<_> =
-            weights.iter().zip(parts).map(|(name, (_, n))| (name.as_str(), [*n, dim])).collect();
-        let weight = self.backend.pack_weight::<T>(self.weights.stacked(&rows)?)?;
+        let some = weights.iter().zip(parts);
+        let some: Vec<_> = some.map(|(name, (_, n, rows))| (name.as_str(), [*n, dim], &rows[..])).collect();
+        let all = parts.iter().map(|(_, n, _)| n).sum();
+        let weight = self.pack(self.weights.stacked(&some)?, all)?;
         let mut bias = Vec::new();
-        for (name, (_, n)) in biases.iter().zip(parts).filter(|(name, _)| self.has(name)) {
-            bias.extend(self.vector(name, *n)?.to_vec(self.backend)?);
+        for (name, (_, n, rows)) in biases.iter().zip(parts).filter(|(name, _)| self.has(name)) {
+            bias.extend(self.vector_groups(name, *n, rows)?.to_vec(self.backend)?);
         }
         let bias = (!bias.is_empty()).then(|| self.backend.tensor(&[bias.len()], &bias)).transpose()?;
         Ok(Linear { weight, bias })
     }
 
     fn attend(&self, i: usize) -> Result<Attend<B>> {
-        let Config { dim, heads, value_norms, .. } = *self.config;
-        let HeadShape { head_dim, .. } = self.config.heads_of(i);
-        let (q, kv) = self.config.widths(i)?;
+        let Config { dim, value_norms, .. } = *self.config;
+        let HeadShape { kv_heads, head_dim, .. } = self.config.heads_of(i);
+        let ((q, kv), cut) = (self.config.widths(i)?, self.heads());
         let part = |name: &str| format!("blk.{i}.{name}");
+        let rows = |head: usize| head * head_dim..(head + 1) * head_dim;
+        let query = only(cut.own.start * head_dim..cut.own.end * head_dim);
+        let keys: Vec<_> = match self.share.is_whole() {
+            true => only(0..kv),
+            false => self.config.kv_heads_for(&cut.own, kv_heads).into_iter().map(rows).collect(),
+        };
+        let [of_query, of_key, of_value] =
+            [("attn_q", q, &query), ("attn_k", kv, &keys), ("attn_v", kv, &keys)]
+                .map(|(name, n, rows)| (part(name), n, rows.clone()));
         let fused = part("attn_qkv");
-        let linear = |name, n| self.linear(&part(name), [n, dim]);
         let mut gate = None;
         let has_keys = self.config.has_own_keys(i);
         // Only families that norm values can do without them.
@@ -81,36 +95,42 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         let projections = if !has_keys {
             // Real files have these tensors, which nothing uses.
             ["attn_k.weight", "attn_v.weight"].iter().for_each(|name| self.mark(&part(name)));
-            vec![linear("attn_q", q)?]
+            self.stacked(&[of_query])?
         } else if keys_are_values {
-            self.stacked(&[("attn_q", q), ("attn_k", kv)].map(|(name, n)| (part(name), n)))?
+            self.stacked(&[of_query, of_key])?
         } else if self.has(&format!("{fused}.weight")) {
-            vec![self.linear(&fused, [q + 2 * kv, dim])?]
+            let after = |start: usize| keys.iter().map(move |rows| start + rows.start..start + rows.end);
+            let all: Vec<_> = query.iter().cloned().chain(after(q)).chain(after(q + kv)).collect();
+            let all = if self.share.is_whole() { only(0..q + 2 * kv) } else { all };
+            vec![self.row_groups(&fused, &[q + 2 * kv, dim], &all)?]
         } else if self.config.gated {
             // Each head's query is followed by its gate.
-            let of_heads = |first| {
-                let start = move |head| (2 * head + first) * head_dim;
-                (0..heads).map(move |head| start(head)..start(head) + head_dim).collect::<Vec<_>>()
-            };
+            let of_heads = |first| cut.own.clone().map(|head| rows(2 * head + first)).collect::<Vec<_>>();
             let (both, dims) = (part("attn_q"), [2 * q, dim]);
             gate = Some(self.row_groups(&both, &dims, &of_heads(1))?);
-            vec![self.row_groups(&both, &dims, &of_heads(0))?, linear("attn_k", kv)?, linear("attn_v", kv)?]
+            let queries = self.row_groups(&both, &dims, &of_heads(0))?;
+            vec![queries, self.one_matrix(&[of_key])?, self.one_matrix(&[of_value])?]
         } else {
-            self.stacked(&[("attn_q", q), ("attn_k", kv), ("attn_v", kv)].map(|(name, n)| (part(name), n)))?
+            self.stacked(&[of_query, of_key, of_value])?
         };
         Ok(Attend {
             projections,
             gate,
-            output: self.linear(&part("attn_output"), [dim, q])?,
+            output: self.summed(&part("attn_output"), [dim, q], &cut.times(head_dim), only)?,
             keys_are_values,
             query_norm: self.optional(&part("attn_q_norm.weight"), head_dim)?,
             key_norm: self.optional(&part("attn_k_norm.weight"), head_dim)?,
             value_norm: (value_norms && has_keys).then(|| self.ones(head_dim)).transpose()?,
-            sinks: match self.optional(&part("attn_sinks.weight"), self.config.heads)? {
-                Some(sinks) => Some(self.backend.cast::<T>(&sinks)?.into()),
-                None => None,
-            },
+            sinks: self.sinks(&part("attn_sinks.weight"), cut.own)?,
         })
+    }
+
+    fn sinks(&self, name: &str, own: Range<usize>) -> Result<Option<Weight<B::Space>>> {
+        if !self.has(name) {
+            return Ok(None);
+        }
+        let sinks = self.vector_groups(name, self.config.heads, &only(own))?;
+        Ok(Some(self.backend.cast::<T>(&sinks)?.into()))
     }
 
     fn rotations(&self, context: usize) -> Result<Rotations<B>> {
@@ -164,10 +184,11 @@ pub(super) fn generator<T: Float, B: Transformer<T>>(
     gguf: &Gguf,
     config: Config,
     context: usize,
+    share: Share<B::Space>,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Decoder<T, B>> {
     config.check_generates(gguf)?;
-    load(backend, gguf, config, context, HashSet::new(), progress)
+    load(backend, gguf, config, context, (HashSet::new(), share), progress)
 }
 
 /// Loads a decoder from a file of which the caller has used some tensors already.
@@ -176,18 +197,19 @@ pub(crate) fn load<T: Float, B: Transformer<T>>(
     gguf: &Gguf,
     config: Config,
     context: usize,
-    used: HashSet<String>,
+    (used, share): (HashSet<String>, Share<B::Space>),
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Decoder<T, B>> {
-    let loader = Loader::new(backend, gguf, &config)?;
+    let loader = Loader::new(backend, gguf, &config, share.clone())?;
     used.iter().for_each(|name| loader.mark(name));
-    let dims = gguf.tensor("token_embd.weight")?.dims();
+    let dims = gguf.tensor(EMBEDDINGS)?.dims();
     let &[vocabulary, _] = dims else {
         let (got, wanted) = (format!("dimensions {dims:?}"), format!("[vocabulary, {}]", config.dim));
-        return Err(Error::Tensor { name: "token_embd.weight".into(), got, wanted });
+        return Err(Error::Tensor { name: EMBEDDINGS.into(), got, wanted });
     };
     check_rows(gguf, vocabulary)?;
-    loader.mark("token_embd.weight");
+    loader.mark(EMBEDDINGS);
+    let own = config.with_heads(&loader.heads().own, &loader.recurrent_heads().own, !share.is_whole());
     let per_layer = loader.per_layer(vocabulary)?;
     let rotations = loader.rotations(context)?;
     let layers = (0..config.layers).map(|i| {
@@ -198,18 +220,24 @@ pub(crate) fn load<T: Float, B: Transformer<T>>(
     progress(config.layers, config.layers);
     let output_norm = loader.stream_norm("output_norm")?;
     let matrix = [vocabulary, config.dim];
-    let output = loader.has("output.weight").then(|| loader.linear("output", matrix)).transpose()?;
-    let further = loader.further()?;
+    let ids = logits::ids(&share, vocabulary);
+    let output = loader.has("output.weight").then(|| loader.rows("output", &matrix, ids)).transpose()?;
+    let further = loader.further(&own)?;
     loader.check_all_used(&config.architecture)?;
+    let embedding = loader.weights.matrix(EMBEDDINGS, matrix)?;
+    let bytes_read = loader.weights.bytes_read();
     Ok(Decoder {
-        embedding: loader.weights.matrix("token_embd.weight", matrix)?,
+        embedding,
         per_layer,
         layers,
         further,
         output_norm,
         output,
         rotations,
-        config,
+        config: own,
+        whole: config,
+        share,
+        bytes_read,
         computes_in: PhantomData,
     })
 }

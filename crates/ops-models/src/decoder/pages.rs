@@ -312,8 +312,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         step: &PagedStep<B::Space>,
     ) -> Result<TensorOf<B, f32>> {
         self.check_pages(pages)?;
-        let logits = self.logits_on(b, self.paged_hidden(b, pages, step)?.as_ref())?;
-        self.capped(b, logits)
+        self.share.step(|| self.logits_of_step(b, pages, step))
     }
 
     /// Appends the tokens to their texts, runs the step, and removes the tokens if it fails.
@@ -326,7 +325,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     ) -> Result<R> {
         let before: Vec<usize> = rows.iter().map(|(text, _)| text.len()).collect();
         let step = self.paged_step(b, pages, rows);
-        let result = step.and_then(|step| run(pages, &step));
+        let result = step.and_then(|step| self.share.step(|| run(pages, &step)));
         if result.is_err() {
             rows.iter_mut().zip(before).for_each(|((text, _), len)| text.truncate(len));
         }
@@ -387,7 +386,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     }
 
     /// The normed output of the last layer for the last token of each text, `[texts, dim]`.
-    fn paged_hidden(
+    pub(super) fn paged_hidden(
         &self,
         b: &B,
         pages: &mut Pages<B::Space, T>,

@@ -1,6 +1,8 @@
 //! Linear attention: a short convolution over time, then the gated delta rule.
 use super::Linear;
 use super::load::Loader;
+use crate::config::KeyHeads;
+use crate::pieces::Summed;
 use crate::{Recurrent as Plan, Result};
 use ops_core::model::{Memories, MemoriesOfPart, Transformer};
 use ops_core::ops::*;
@@ -26,7 +28,7 @@ pub(super) struct Recurrent<T: Float, B: Backend> {
     convolution: TensorOf<B, T>,
     norm: TensorOf<B, f32>,
     norm_eps: f64,
-    output: Linear<B>,
+    output: Summed<B>,
     plan: Plan,
 }
 
@@ -38,13 +40,6 @@ pub(super) struct Memory<S: Space, T: Float> {
     heads: Tensor<S, f32>,
     /// Whether the tensors still hold a text that was cleared.
     is_stale: bool,
-}
-
-impl Plan {
-    /// Total widths of the queries (and of the keys, which is the same) and of the values.
-    fn widths(&self) -> (usize, usize) {
-        (self.key_heads * self.key_dim, self.value_heads * self.value_dim)
-    }
 }
 
 /// What a recurrent layer remembers of the texts of a step.
@@ -124,48 +119,66 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         let dim = self.config.dim;
         let &Plan { key_heads, value_heads, value_dim, window, .. } = plan;
         let part = |name: &str| format!("blk.{i}.{name}");
-        let (keys, values) = plan.widths();
-        let (mixed, gate) = self.mixed_and_gate(i, plan)?;
+        let ((keys, values), cut) = (plan.widths(), self.recurrent_heads());
+        let own = KeyHeads { plan, heads: cut.own.clone(), is_whole: self.share.is_whole() };
+        let (mixed, gate) = self.mixed_and_gate(i, &own)?;
         // A key head's part includes all its value heads.
         let served = value_heads / key_heads;
         let of_heads = |from: usize| {
-            (0..key_heads)
+            let heads = own.heads.clone();
+            heads
                 .map(move |head| (2 * head + from) * served..(2 * head + from + 1) * served)
                 .collect::<Vec<_>>()
         };
         let both = part("ssm_ba");
+        let each = own.values(&own.heads, 1);
         let gate_of_heads = |alone: &str, from: usize| match self.has(&format!("{both}.weight")) {
             true => self.row_groups(&both, &[2 * value_heads, dim], &of_heads(from)),
-            false => self.linear(&part(alone), [value_heads, dim]),
+            false => self.row_groups(&part(alone), &[value_heads, dim], &each),
+        };
+        let results = cut.times(served * value_dim);
+        // Of this rank, the value heads are in the order of their key heads.
+        let columns = |range: Range<usize>| {
+            own.values(&(range.start / (served * value_dim)..range.end / (served * value_dim)), value_dim)
         };
         Ok(Recurrent {
             mixed,
             gate,
             beta: gate_of_heads("ssm_beta", 0)?,
             decay: gate_of_heads("ssm_alpha", 1)?,
-            decay_bias: self.vector(&part("ssm_dt.bias"), value_heads)?,
-            decay_rate: self.vector(&part("ssm_a"), value_heads)?,
-            convolution: self.matrix_in_t(&part("ssm_conv1d.weight"), [2 * keys + values, window])?,
+            decay_bias: self.vector_groups(&part("ssm_dt.bias"), value_heads, &each)?,
+            decay_rate: self.vector_groups(&part("ssm_a"), value_heads, &each)?,
+            convolution: self.rows_in_t(
+                &part("ssm_conv1d.weight"),
+                [2 * keys + values, window],
+                &own.mixed(),
+            )?,
             norm: self.vector(&part("ssm_norm.weight"), value_dim)?,
             norm_eps: self.config.norm_eps,
-            output: self.linear(&part("ssm_out"), [dim, values])?,
-            plan: plan.clone(),
+            output: self.summed(&part("ssm_out"), [dim, values], &results, columns)?,
+            plan: Plan {
+                key_heads: own.heads.len(),
+                value_heads: own.heads.len() * served,
+                tiled: plan.tiled && own.is_whole,
+                ..plan.clone()
+            },
         })
     }
 
     /// Projections to queries, keys and values, and to the gate: two matrices, or in older files one with
     /// these parts for each key head.
-    fn mixed_and_gate(&self, i: usize, plan: &Plan) -> Result<(Linear<B>, Linear<B>)> {
-        let (dim, (keys, values)) = (self.config.dim, plan.widths());
+    fn mixed_and_gate(&self, i: usize, own: &KeyHeads<'_>) -> Result<(Linear<B>, Linear<B>)> {
+        let (dim, (keys, values)) = (self.config.dim, own.plan.widths());
         let part = |name: &str| format!("blk.{i}.{name}");
         let one = part("ssm_in");
         if !self.has(&format!("{one}.weight")) {
-            let mixed = self.linear(&part("attn_qkv"), [2 * keys + values, dim])?;
-            return Ok((mixed, self.linear(&part("attn_gate"), [values, dim])?));
+            let mixed = self.row_groups(&part("attn_qkv"), &[2 * keys + values, dim], &own.mixed())?;
+            let gates = own.values(&own.heads, own.plan.value_dim);
+            return Ok((mixed, self.row_groups(&part("attn_gate"), &[values, dim], &gates)?));
         }
-        let (key, value) = (plan.key_dim, values / plan.key_heads);
+        let (key, value) = (own.plan.key_dim, values / own.plan.key_heads);
         let of_heads = |from: usize, len: usize| {
-            (0..plan.key_heads).map(move |head| {
+            own.heads.clone().map(move |head| {
                 let start = head * 2 * (key + value) + from;
                 start..start + len
             })

@@ -3,8 +3,8 @@ use super::stack::{Added, Layer, Rotations, Stack, Tables};
 use super::{Encoder, EncoderConfig, Layers, MOST_DENSE, dense_name};
 use crate::decoder::load;
 use crate::keys::Keys;
-use crate::pieces::{Dense, Linear, Loader, Norm};
-use crate::{Activation, Config, NormKind, Result};
+use crate::pieces::{Dense, Linear, Loader, Norm, Summed};
+use crate::{Activation, Config, NormKind, Result, Share};
 use ops_core::model::{RopeScaling, RopeTables, Transformer, Weight};
 use ops_core::ops::LinearMethods;
 use ops_core::ops::{CastMethods, EmbeddingMethods};
@@ -17,7 +17,7 @@ pub(super) fn load<T: Float, B: Transformer<T>>(
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Encoder<T, B>> {
     let config = EncoderConfig::new(gguf.metadata())?;
-    let loader: Loader<'_, B, T, _> = Loader::new(backend, gguf, &config)?;
+    let loader: Loader<'_, B, T, _> = Loader::new(backend, gguf, &config, Share::whole())?;
     let dense = loader.dense_after()?;
     let layers = if config.is_decoder {
         Layers::Decoder(Box::new(load::load(
@@ -25,7 +25,7 @@ pub(super) fn load<T: Float, B: Transformer<T>>(
             gguf,
             Config::new(gguf.metadata())?,
             config.max_tokens,
-            loader.used(),
+            (loader.used(), Share::whole()),
             progress,
         )?))
     } else {
@@ -138,16 +138,17 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T, EncoderConfig> {
     fn feed(&self, prefix: &str) -> Result<Dense<B>> {
         let EncoderConfig { dim, ffn, activation, .. } = *self.config;
         let part = |name: &str| format!("{prefix}{name}");
+        let down = || -> Result<_> { Ok(Summed::whole(self.linear(&part("down"), [dim, ffn])?, [dim, ffn])) };
         let gated = matches!(activation, Activation::Swiglu | Activation::GegluErf);
         if gated && !self.has(&part("gate.weight")) {
             // Gate and up are in one matrix, in this order.
             let (both, dims) = (part("up"), [2 * ffn, dim]);
             let [gate, up] = [0..ffn, ffn..2 * ffn].map(|rows| self.rows(&both, &dims, rows));
-            return Ok(Dense { gate: Some(gate?), up: up?, down: self.linear(&part("down"), [dim, ffn])? });
+            return Ok(Dense { gate: Some(gate?), up: up?, down: down()? });
         }
         let gate = gated.then(|| self.linear(&part("gate"), [ffn, dim])).transpose()?;
         let up = self.linear(&part("up"), [ffn, dim])?;
-        Ok(Dense { gate, up, down: self.linear(&part("down"), [dim, ffn])? })
+        Ok(Dense { gate, up, down: down()? })
     }
 
     /// Query, key and value as one matrix, so that their input is read once.

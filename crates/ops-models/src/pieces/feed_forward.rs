@@ -1,6 +1,6 @@
 //! Feed-forward blocks: dense, and mixtures of experts.
-use super::{Linear, Normed, Output};
-use crate::{Activation, Experts, Result};
+use super::{Linear, Normed, Output, Summed};
+use crate::{Activation, Experts, Result, Share};
 use ops_core::model::{Transformer, Weight};
 use ops_core::ops::*;
 use ops_core::{Backend, Float, Ref, TensorOf};
@@ -9,7 +9,7 @@ use ops_core::{Backend, Float, Ref, TensorOf};
 pub(crate) struct Dense<B: Backend> {
     pub(crate) gate: Option<Linear<B>>,
     pub(crate) up: Linear<B>,
-    pub(crate) down: Linear<B>,
+    pub(crate) down: Summed<B>,
 }
 
 /// The weights and ids of each row's experts, `[t, used]`.
@@ -26,6 +26,9 @@ pub(crate) struct Mixture<B: Backend> {
     /// The block that computes every token, and the projection to the gate of its result.
     pub(crate) shared: Option<(Dense<B>, Option<Linear<B>>)>,
     pub(crate) plan: Experts,
+    /// The number of each expert among those of this rank, or the largest number, which means none.
+    pub(crate) numbers: Option<TensorOf<B, u32>>,
+    pub(crate) share: Share<B::Space>,
 }
 
 /// One matrix per expert, `[count, n, k]`, and their biases, `[count, n]`.
@@ -175,9 +178,26 @@ impl<B: Backend> Mixture<B> {
         B: Transformer<T>,
     {
         let row = h.reshape(&[h.dims()[0], 1, h.dims()[1]])?;
+        let own;
+        let ids = match &self.numbers {
+            Some(numbers) => {
+                let all = ids.as_ref().reshape(&[ids.layout().len()])?;
+                own = b.index_select(numbers, all, IndexSelect::axis(0))?.reshape(ids.dims())?;
+                &own
+            }
+            None => ids,
+        };
         let (gate, up) = (self.gate.apply(b, row, ids)?, self.up.apply(b, row, ids)?);
         let f = activate(b, activation, Some(&gate), &up)?;
-        Ok(b.combine_experts(&self.down.apply(b, f.as_ref(), ids)?, weights)?)
+        let mut y = self.down.apply(b, f.as_ref(), ids)?;
+        if self.share.in_order() {
+            // Only one rank has another number than 0, so this sum is exact, and the next one is that of a single rank.
+            self.share.all_reduce(&mut y)?;
+            return Ok(b.combine_experts(&y, weights)?);
+        }
+        let mut y = b.combine_experts(&y, weights)?;
+        self.share.all_reduce(&mut y)?;
+        Ok(y)
     }
 }
 

@@ -1,9 +1,10 @@
 //! Reads the tensors of pieces by name. A tensor in the file that a model does not use is an error.
-use super::{Linear, Norm};
-use crate::{Config, Error, NormKind, Result};
-use ops_core::model::Transformer;
-use ops_core::ops::{CastMethods, ElementwiseMethods, LinearMethods};
-use ops_core::{Float, TensorOf};
+use super::{Linear, Norm, Summed};
+use crate::share::{Cut, only};
+use crate::{Config, Error, NormKind, Result, Share};
+use ops_core::model::{Transformer, Weight};
+use ops_core::ops::{CastMethods, CopyMethods, ElementwiseMethods, LinearMethods};
+use ops_core::{Backend, Float, TensorOf};
 use ops_gguf::{Gguf, Weights};
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -11,16 +12,22 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 mod feed_forward;
+mod heads;
 
 /// Tensors that only repeat the metadata: frequency tables in old files.
 const IGNORED: [&str; 2] = ["rope_freqs.weight", "attn_rot_embd"];
 
+/// The table of embeddings.
+pub(crate) const EMBEDDINGS: &str = "token_embd.weight";
+
 /// Reads tensors by name and remembers which ones. `C` is the model's configuration.
-pub(crate) struct Loader<'g, B, T, C = Config> {
+pub(crate) struct Loader<'g, B: Backend, T, C = Config> {
     pub(crate) backend: &'g B,
     pub(crate) gguf: &'g Gguf,
     pub(crate) weights: Weights<'g, B>,
     pub(crate) config: &'g C,
+    /// What is loaded of matrices that are divided.
+    pub(crate) share: Share<B::Space>,
     used: RefCell<HashSet<String>>,
     computes_in: PhantomData<T>,
 }
@@ -29,14 +36,19 @@ pub(crate) struct Loader<'g, B, T, C = Config> {
 impl<'g, T: Float, B: Transformer<T>, C> Loader<'g, B, T, C> {
     /// # Errors
     /// [`Error::Memory`].
-    pub(crate) fn new(backend: &'g B, gguf: &'g Gguf, config: &'g C) -> Result<Self> {
-        let sizes = gguf.tensors().map(|tensor| tensor.bytes().map_or(0, |bytes| bytes.len() as u64));
+    pub(crate) fn new(backend: &'g B, gguf: &'g Gguf, config: &'g C, share: Share<B::Space>) -> Result<Self> {
+        // Every rank has all embeddings.
+        let sizes = gguf.tensors().map(|tensor| {
+            let bytes = tensor.bytes().map_or(0, |bytes| bytes.len() as u64);
+            if tensor.name() == EMBEDDINGS { bytes } else { bytes / share.ranks() as u64 }
+        });
         let needed = sizes.fold(0, u64::saturating_add);
         if let Some(free) = backend.free_memory().filter(|free| *free < needed) {
             return Err(Error::Memory { backend: backend.name(), needed, free });
         }
         let weights = Weights::new(backend, gguf);
-        Ok(Loader { backend, gguf, weights, config, used: RefCell::default(), computes_in: PhantomData })
+        let used = RefCell::default();
+        Ok(Loader { backend, gguf, weights, config, share, used, computes_in: PhantomData })
     }
     pub(crate) fn has(&self, name: &str) -> bool {
         self.weights.contains(name)
@@ -78,30 +90,96 @@ impl<'g, T: Float, B: Transformer<T>, C> Loader<'g, B, T, C> {
     }
     /// Rows of a tensor as a separate matrix.
     pub(crate) fn rows(&self, part: &str, dims: &[usize], rows: Range<usize>) -> Result<Linear<B>> {
-        self.row_groups(part, dims, std::slice::from_ref(&rows))
+        self.row_groups(part, dims, &only(rows))
     }
-    /// The same for groups of rows, which are concatenated.
+    /// The same for groups of rows, which are concatenated, with their part of the bias.
     pub(crate) fn row_groups(
         &self,
         part: &str,
         dims: &[usize],
         groups: &[Range<usize>],
     ) -> Result<Linear<B>> {
-        let name = format!("{part}.weight");
+        let (name, bias) = (format!("{part}.weight"), format!("{part}.bias"));
         self.mark(&name);
-        let bias = format!("{part}.bias");
-        if self.has(&bias) {
-            let wanted = "no bias on a matrix that combines several".to_owned();
-            return Err(Error::Tensor { name: bias, got: "a bias".into(), wanted });
-        }
         let weight = self.weights.row_groups(&name, dims, groups)?;
-        Ok(Linear { weight: self.backend.pack_weight::<T>(weight)?, bias: None })
+        let n = dims.first().copied().unwrap_or(0);
+        let bias = self.has(&bias).then(|| self.vector_groups(&bias, n, groups)).transpose()?;
+        Ok(Linear { weight: self.pack(weight, n)?, bias })
+    }
+    /// Packs a part of a matrix of `rows` rows.
+    ///
+    /// A product with a packed weight may have other bits, and whether packing pays off depends on the weight's size. So, if sums are in
+    /// order, this is decided for a sixteenth of the rows: no rank has fewer.
+    pub(crate) fn pack(&self, weight: Weight<B::Space>, rows: usize) -> Result<Weight<B::Space>> {
+        if self.share.in_order() {
+            let least = (rows / 16).clamp(1, weight.dims().first().map_or(1, |rows| (*rows).max(1)));
+            let some = self.backend.copy_of_any(weight.as_ref().narrow(0, 0, least)?)?;
+            if self.backend.pack_weight::<T>(some)?.packing().is_none() {
+                return Ok(weight);
+            }
+        }
+        Ok(self.backend.pack_weight::<T>(weight)?)
+    }
+    /// Groups of a vector's elements, which are concatenated.
+    pub(crate) fn vector_groups(
+        &self,
+        name: &str,
+        len: usize,
+        groups: &[Range<usize>],
+    ) -> Result<TensorOf<B, f32>> {
+        let all = self.vector(name, len)?;
+        if let [range] = groups
+            && *range == (0..len)
+        {
+            return Ok(all);
+        }
+        let all = all.to_vec(self.backend)?;
+        let some: Vec<f32> = groups.iter().flat_map(|range| &all[range.clone()]).copied().collect();
+        Ok(self.backend.tensor(&[some.len()], &some)?)
     }
 
-    /// A matrix for ops that need it in the type that the model computes in.
-    pub(crate) fn matrix_in_t(&self, name: &str, dims: [usize; 2]) -> Result<TensorOf<B, T>> {
+    /// A matrix `[n, k]` of which the ranks have different columns: those of `cut`, each part of which is these groups of columns in the
+    /// file.
+    pub(crate) fn summed(
+        &self,
+        part: &str,
+        dims: [usize; 2],
+        cut: &Cut<B::Space>,
+        groups: impl Fn(Range<usize>) -> Vec<Range<usize>>,
+    ) -> Result<Summed<B>> {
+        if cut.share.is_whole() {
+            return Ok(Summed::whole(self.linear(part, dims)?, dims));
+        }
+        let (name, bias) = (format!("{part}.weight"), format!("{part}.bias"));
+        self.mark(&name);
+        let mut bias = self.optional(&bias, dims[0])?;
+        let parts = cut.parts.iter().enumerate().map(|(i, columns)| {
+            if columns.is_empty() {
+                return Ok(None);
+            }
+            let weight = self.weights.column_groups(&name, dims, &groups(columns.clone()))?;
+            let weight = self.backend.pack_weight::<T>(weight)?;
+            let bias = if cut.first == Some(i) { bias.take() } else { None };
+            Ok(Some((columns.start - cut.own.start..columns.end - cut.own.start, Linear { weight, bias })))
+        });
+        Ok(Summed { parts: parts.collect::<Result<_>>()?, rows: dims[0], share: cut.share.clone() })
+    }
+
+    /// How many columns of a matrix are read together.
+    pub(crate) fn block_of(&self, part: &str) -> usize {
+        let tensor = self.gguf.find(&format!("{part}.weight"));
+        tensor.and_then(|tensor| tensor.ggml_type().block()).map_or(1, |block| block.len)
+    }
+
+    /// Groups of rows of a matrix, for ops that need it in the type that the model computes in.
+    pub(crate) fn rows_in_t(
+        &self,
+        name: &str,
+        dims: [usize; 2],
+        groups: &[Range<usize>],
+    ) -> Result<TensorOf<B, T>> {
         self.mark(name);
-        Ok(self.backend.cast::<T>(&self.weights.matrix(name, dims)?)?)
+        Ok(self.backend.cast::<T>(&self.weights.row_groups(name, &dims, groups)?)?)
     }
 
     /// Counts the tensors of these layers as read.

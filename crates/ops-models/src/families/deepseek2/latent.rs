@@ -1,5 +1,6 @@
 //! Attention over compressed keys and values.
-use crate::pieces::{Linear, Loader, Matrices, Norm};
+use crate::pieces::{Linear, Loader, Matrices, Norm, Summed};
+use crate::share::only;
 use crate::{Config, Latent as Plan, Result};
 use ops_core::model::Transformer;
 use ops_core::ops::{CopyMethods, ExpertMethods};
@@ -17,7 +18,7 @@ pub(crate) struct Latent<B: Backend> {
     key_up: Matrices<B>,
     /// `[heads, value_dim, rank]`
     value_up: Matrices<B>,
-    output: Linear<B>,
+    output: Summed<B>,
     /// `0..heads`, with which each head selects its matrices.
     heads: TensorOf<B, u32>,
     plan: Plan,
@@ -34,16 +35,19 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         };
         let (query, from) = query_rank.map_or(("attn_q", dim), |rank| ("attn_q_b", rank));
         let results = self.product("attention.value_length_mla", heads, value_dim)?;
-        let ids: Vec<u32> = (0..heads as u32).collect();
+        let cut = self.heads();
+        let own = &cut.own;
+        let ids: Vec<u32> = (0..own.len() as u32).collect();
+        let per_head = nope + rope_dim;
         Ok(Latent {
             query_down: query_rank.map(query_down).transpose()?,
-            query: self.linear(&part(query), [width, from])?,
+            query: self.rows(&part(query), &[width, from], own.start * per_head..own.end * per_head)?,
             key_value: self.linear(&part("attn_kv_a_mqa"), [head_dim, dim])?,
             key_value_norm: self.norm(&part("attn_kv_a_norm"), rank)?,
-            key_up: self.matrices(&part("attn_k_b"), [heads, rank, nope])?,
-            value_up: self.matrices(&part("attn_v_b"), [heads, value_dim, rank])?,
-            output: self.linear(&part("attn_output"), [dim, results])?,
-            heads: self.backend.tensor(&[1, heads], &ids)?,
+            key_up: self.matrices(&part("attn_k_b"), [heads, rank, nope], own.clone())?,
+            value_up: self.matrices(&part("attn_v_b"), [heads, value_dim, rank], own.clone())?,
+            output: self.summed(&part("attn_output"), [dim, results], &cut.times(value_dim), only)?,
+            heads: self.backend.tensor(&[1, own.len()], &ids)?,
             plan,
         })
     }

@@ -55,13 +55,14 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         let router_norm = Norm { kind: NormKind::Rms, eps: norm_eps / (unit * unit), weight, bias: None };
         let both = part("ffn_gate_up_exps");
         let rows = self.product("expert_feed_forward_length", 2, ffn)?;
+        let own = self.share.cut(count, 1).own;
         let half = |first: usize| -> Result<Matrices<B>> {
             let groups: Vec<_> =
-                (0..count).map(|e| (2 * e + first) * ffn..(2 * e + first + 1) * ffn).collect();
+                own.clone().map(|e| (2 * e + first) * ffn..(2 * e + first + 1) * ffn).collect();
             let name = format!("{both}.weight");
             self.mark(&name);
             let weight = self.weights.row_groups(&name, &[count, rows, dim], &groups)?;
-            Ok(Matrices { weight: self.stack(weight, count, ffn)?, bias: None })
+            Ok(Matrices { weight: self.stack(weight, own.len(), ffn)?, bias: None })
         };
         Ok(Beside {
             dense: self.dense(i, "", self.config.ffn_of(i))?,
@@ -72,10 +73,12 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
                 router: self.linear(&part("ffn_gate_inp"), [count, dim])?,
                 gate: half(0)?,
                 up: half(1)?,
-                down: self.matrices(&part("ffn_down_exps"), [count, dim, ffn])?,
+                down: self.matrices(&part("ffn_down_exps"), [count, dim, ffn], own.clone())?,
                 choice_bias: None,
                 shared: None,
                 plan: experts,
+                numbers: self.numbers(count)?,
+                share: self.share.clone(),
             },
             expert_scales: self.vector(&part("ffn_down_exps.scale"), count)?,
             mixture_norm: self.norm(&part("post_ffw_norm_2"), dim)?,
