@@ -4,9 +4,11 @@ mod lines;
 mod model;
 mod stats;
 
-pub(crate) use backend::{Computing, Job, Prepare, run};
+#[cfg(test)]
+pub(crate) use backend::to_send;
+pub(crate) use backend::{Computing, Follower, Job, Prepare, run, run_on};
 pub(crate) use lines::{Lines, prompts};
-pub(crate) use model::{bundled_model, chat, open, tokenizer};
+pub(crate) use model::{bundled_model, chat, open, open_once, report_load, tokenizer};
 
 /// What a command that only prints its errors returns.
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;

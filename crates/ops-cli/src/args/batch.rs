@@ -1,5 +1,5 @@
 //! The options of `ops batch`.
-use super::text::{ChatArgs, ModelArgs, SamplingArgs};
+use super::text::{ChatArgs, DevicesArgs, ModelArgs, SamplingArgs};
 use clap::Args;
 use ops_core::Determinism;
 use std::path::PathBuf;
@@ -9,6 +9,7 @@ Examples:
   ops batch --prompts questions.txt --max-tokens 64 --stats
   ops batch --model Qwen3-0.6B-Q4_K_M.gguf --chat --json < questions.txt > answers.jsonl
   ops batch --prompts questions.txt --determinism batch --temperature 0
+  ops batch --model Llama-3.3-70B-Q4_K_M.gguf --mmap --prompts questions.txt --backend rocm --devices 0,1
   ops batch --prompt 'In the beginning' --prompt 'In the end' --blocks 8 --block-size 4 --stats
 
 Every line is a prompt and becomes a sequence with a number. Sequences join and leave at every step: a step appends one token to each \
@@ -20,7 +21,7 @@ Output: text is printed as [NUMBER] LINE, each line as soon as it is complete. W
   {\"sequence\":1,\"event\":\"done\",\"reason\":\"end\",\"ids\":[262,..],\"text\":\" the ..\",\"preemptions\":0}
 Reasons: end (the model ended the text), stop (--stop), length (--max-tokens), context (it is full), cancelled, interrupted (Ctrl-C), refused (a \
 prompt that does not fit or is not UTF-8; the message says why, and the exit status is 1), failed (its next token cannot be computed, \
-likewise).
+likewise). If one of several devices fails, all sequences end as failed, with the tokens that they have.
 
 Cancelling: the line `:cancel NUMBER` on standard input ends that sequence after the current step and frees its blocks. Write \
 `::` for a prompt that begins with a colon. Standard input is read one prompt \
@@ -44,6 +45,8 @@ pub(crate) struct BatchArgs {
     pub(crate) model: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) running: ModelArgs,
+    #[command(flatten)]
+    pub(crate) on: DevicesArgs,
     /// The file whose lines are the prompts; `-` is standard input, whose lines are read as they arrive.
     /// Empty lines are skipped.
     #[arg(long, value_name = "FILE", default_value = "-")]
@@ -77,8 +80,8 @@ pub(crate) struct BatchArgs {
     #[command(flatten)]
     pub(crate) sampling: SamplingArgs,
     /// Guaranteed determinism: `run` or `batch`. With `batch`, every sequence gives the same tokens as it
-    /// would alone, whatever other sequences run with it and however its prompt is split; steps may take
-    /// longer.
+    /// would alone, whatever other sequences run with it, however its prompt is split, and on 1, 2, 4 or 8
+    /// --devices; steps may take longer.
     #[arg(long, value_name = "LEVEL", default_value_t = Determinism::Run)]
     pub(crate) determinism: Determinism,
 }

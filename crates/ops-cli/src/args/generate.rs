@@ -1,6 +1,7 @@
 //! The options of `ops generate`.
-use super::text::{ChatArgs, ModelArgs, SamplingArgs};
+use super::text::{ChatArgs, DevicesArgs, ModelArgs, SamplingArgs};
 use clap::{Args, ValueEnum};
+use ops_core::Determinism;
 use std::path::PathBuf;
 
 pub(super) const EXAMPLES: &str = "\
@@ -10,6 +11,7 @@ Examples:
   ops generate --model ~/models/Qwen3-0.6B --chat --messages conversation.json --template-arg enable_thinking=false
   ops generate --model ~/models/gemma-3-1b-it --mmap --chat --dtype bf16 --backend rocm --stats
   ops generate --model model-00001-of-00003.gguf --prompts questions.txt --max-tokens 32 --temperature 0
+  ops generate --model Llama-3.3-70B-Q4_K_M.gguf --mmap --backend rocm --devices 0,1
   ops generate --model model.gguf --prompt 'Q: Why? A:' --stop 'Q:' --min-p 0.05 --repeat-penalty 1.1
 
 Text streams to standard output; a summary with tokens per second goes to standard error. Ctrl-C stops after the current token, with
@@ -34,6 +36,8 @@ pub(crate) struct GenerateArgs {
     pub(crate) model: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) running: ModelArgs,
+    #[command(flatten)]
+    pub(crate) on: DevicesArgs,
     /// Text to continue. Special tokens in it are treated as plain text [default: the beginning of the Bible; with --messages, none].
     #[arg(long)]
     pub(crate) prompt: Option<String>,
@@ -65,6 +69,10 @@ pub(crate) struct GenerateArgs {
     /// as fresh memory.
     #[arg(long)]
     pub(crate) warm_up: bool,
+    /// Guaranteed determinism: `run` or `batch`. With `batch`, a text has the same tokens alone, beside others and on 1, 2, 4 or 8
+    /// --devices; steps may take longer.
+    #[arg(long, value_name = "LEVEL", default_value_t = Determinism::Run)]
+    pub(crate) determinism: Determinism,
     /// Print only the ids of the generated tokens.
     #[arg(long)]
     pub(crate) ids: bool,

@@ -24,6 +24,16 @@ pub(crate) struct ModelArgs {
     pub(crate) stats: bool,
 }
 
+/// What a model is divided over.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DevicesArgs {
+    /// Divide the model over several devices, by their numbers in `ops info`: each reads and computes its part of every layer
+    /// (docs/multi-gpu.md). With --determinism batch, 1, 2, 4 and 8 devices give the same tokens. With --backend cpu, each number stands
+    /// for a part of the threads, which is slower than one and only useful for tests.
+    #[arg(long, value_name = "N,N", value_delimiter = ',')]
+    pub(crate) devices: Vec<u32>,
+}
+
 /// What quantized weights are multiplied by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Rounding {

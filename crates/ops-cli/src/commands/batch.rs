@@ -1,10 +1,11 @@
 //! `ops batch`: continues many texts at once, which join and leave at every step.
 use crate::args::{BatchArgs, Common};
 use crate::exit::{Failure, Outcome};
-use crate::text::{self, Computing, Job, Prepare, Result};
+use crate::text::{self, Computing, Follower, Job, Prepare, Result};
 use input::{Input, Lines};
 use ops_core::Float;
 use ops_core::model::Transformer;
+use ops_models::Rank;
 use std::io::{BufRead, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -49,26 +50,52 @@ fn serve(
         rounding: args.sampling.activations,
         stats: args.running.stats,
     };
-    text::run(&mut Batch { common, args, lines, terminal }, computing)
+    let ask = Ask { common, args, stop: terminal.stop };
+    let mut job = Batch { ask, lines: Some(lines), out: &mut *terminal.out };
+    match args.on.devices.is_empty() {
+        true => text::run(&mut job, computing),
+        false => text::run_on(&mut job, &ask, computing, &args.on.devices),
+    }
 }
 
-struct Batch<'g, 'o> {
+/// What is to be done.
+#[derive(Clone, Copy)]
+struct Ask<'g> {
     common: Common,
     args: &'g BatchArgs,
-    lines: Lines,
-    terminal: &'g mut Terminal<'o>,
+    stop: &'g AtomicBool,
 }
 
-impl Job for Batch<'_, '_> {
+impl Follower for Ask<'_> {
+    fn run<T: Float, B: Transformer<T>>(
+        &self,
+        name: &str,
+        rank: &Rank<'_, B>,
+        prepare: &Prepare<'_>,
+    ) -> Result<()> {
+        let mut job = Batch { ask: *self, lines: None, out: &mut std::io::sink() };
+        Job::run::<T, B>(&mut job, name, rank, prepare).map(drop)
+    }
+}
+
+struct Batch<'g> {
+    ask: Ask<'g>,
+    /// On rank 0.
+    lines: Option<Lines>,
+    out: &'g mut dyn Write,
+}
+
+impl Job for Batch<'_> {
     type Output = stats::Stats;
 
     fn run<T: Float, B: Transformer<T>>(
         &mut self,
         name: &str,
-        backend: &B,
+        rank: &Rank<'_, B>,
         prepare: &Prepare<'_>,
     ) -> Result<stats::Stats> {
-        let input = Input::new(self.common, self.args)?;
-        run::serve::<T, B>(input, name, (backend, prepare), &mut self.lines, self.terminal)
+        let input = Input::new(rank, self.ask.common, self.ask.args)?;
+        let mut terminal = Terminal { out: &mut *self.out, stop: self.ask.stop };
+        run::serve::<T, B>(input, name, (rank, prepare), self.lines.as_mut(), &mut terminal)
     }
 }

@@ -5,6 +5,7 @@ use crate::text::{self, Computing, Job, Prepare, Result};
 use input::Input;
 use ops_core::model::Transformer;
 use ops_core::{Determinism, Float};
+use ops_models::Rank;
 use std::io::{Read, Write};
 
 mod input;
@@ -49,9 +50,9 @@ impl Job for Embed<'_> {
     fn run<T: Float, B: Transformer<T>>(
         &mut self,
         name: &str,
-        backend: &B,
+        rank: &Rank<'_, B>,
         prepare: &Prepare<'_>,
     ) -> Result<Self::Output> {
-        run::embed::<T, B>(self.0, name, backend, prepare)
+        run::embed::<T, B>(self.0, name, rank.backend(), prepare)
     }
 }

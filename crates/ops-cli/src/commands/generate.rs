@@ -1,9 +1,10 @@
 //! `ops generate`: continues texts with a model.
 use crate::args::{Common, GenerateArgs};
 use crate::exit::{Failure, Outcome};
-use crate::text::{self, Computing, Job, Prepare, Result};
+use crate::text::{self, Computing, Follower, Job, Prepare, Result};
+use ops_core::Float;
 use ops_core::model::Transformer;
-use ops_core::{Determinism, Float};
+use ops_models::Rank;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -32,20 +33,43 @@ pub(super) fn run(
 }
 
 fn generate(common: Common, args: &GenerateArgs, stop: &AtomicBool, out: &mut dyn Write) -> Result<()> {
+    let (ask, devices) = (Ask { common, args, stop }, &args.on.devices);
     let computing = Computing {
         on: common.backend,
         dtype: args.running.dtype,
-        determinism: Determinism::Run,
+        determinism: args.determinism,
         rounding: args.sampling.activations,
         stats: args.running.stats,
     };
-    text::run(&mut Generate { common, args, terminal: Terminal { out, stop } }, computing)
+    let mut job = Generate { ask, out };
+    match devices.is_empty() {
+        true => text::run(&mut job, computing),
+        false => text::run_on(&mut job, &ask, computing, devices),
+    }
+}
+
+/// What is to be done.
+#[derive(Clone, Copy)]
+struct Ask<'g> {
+    common: Common,
+    args: &'g GenerateArgs,
+    stop: &'g AtomicBool,
+}
+
+impl Follower for Ask<'_> {
+    fn run<T: Float, B: Transformer<T>>(
+        &self,
+        name: &str,
+        rank: &Rank<'_, B>,
+        prepare: &Prepare<'_>,
+    ) -> Result<()> {
+        Job::run::<T, B>(&mut Generate { ask: *self, out: &mut std::io::sink() }, name, rank, prepare)
+    }
 }
 
 struct Generate<'g> {
-    common: Common,
-    args: &'g GenerateArgs,
-    terminal: Terminal<'g>,
+    ask: Ask<'g>,
+    out: &'g mut dyn Write,
 }
 
 impl Job for Generate<'_> {
@@ -54,10 +78,11 @@ impl Job for Generate<'_> {
     fn run<T: Float, B: Transformer<T>>(
         &mut self,
         name: &str,
-        backend: &B,
+        rank: &Rank<'_, B>,
         prepare: &Prepare<'_>,
     ) -> Result<()> {
-        let input = input::Input::new(self.common, self.args)?;
-        run::generate::<T, B>(input, name, backend, prepare, &mut self.terminal)
+        let input = input::Input::new(rank, self.ask.common, self.ask.args)?;
+        let mut terminal = Terminal { out: &mut *self.out, stop: self.ask.stop };
+        run::generate::<T, B>(input, name, rank, prepare, &mut terminal)
     }
 }

@@ -4,10 +4,14 @@ use crate::args::{ChatArgs, Choice, ModelArgs};
 use crate::program;
 use ops_command::memory::{self, Copies};
 use ops_command::stderr;
+use ops_core::model::Transformer;
+use ops_core::{Backend, Float};
 use ops_gguf::{Bytes, Gguf, Tokenizer};
-use ops_models::{Chat, OpenOptions};
+use ops_models::{Chat, Decoder, OpenOptions, Rank};
 use ops_rocm::Rocm;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
 
 /// A model that comes with this program, by its name in the folder `models`: beside the program, or in the repository.
 pub(crate) fn bundled_model(name: &str) -> Option<PathBuf> {
@@ -18,7 +22,12 @@ pub(crate) fn bundled_model(name: &str) -> Option<PathBuf> {
 
 /// Opens a model, or else the one that comes with this program, and returns its path, too. One that does not fit the memory is refused
 /// first. Warnings go to standard error.
-pub(crate) fn open(path: Option<&Path>, backend: Choice, args: &ModelArgs) -> Result<(PathBuf, Gguf)> {
+/// On several devices, it is divided.
+pub(crate) fn open(
+    path: Option<&Path>,
+    (backend, devices): (Choice, usize),
+    args: &ModelArgs,
+) -> Result<(PathBuf, Gguf)> {
     let path = match path {
         Some(path) => path.to_owned(),
         None => {
@@ -30,7 +39,8 @@ pub(crate) fn open(path: Option<&Path>, backend: Choice, args: &ModelArgs) -> Re
         // The CPU copies a model's weights to a layout of its own.
         let packed = matches!(backend, Choice::Cpu | Choice::Checked);
         memory::check(&files, Copies { read: !args.mmap, packed })?;
-        memory::check_device(&files, device_memory(backend))?;
+        let memory = device_memory(backend).map(|memory| memory.saturating_mul(devices as u64));
+        memory::check_device(&files, memory)?;
     }
     let options = OpenOptions::new().allow_unknown_options(args.allow_unknown_options);
     let model = options.open_with(&path, &mut |file| read(file, args.mmap))?;
@@ -38,6 +48,41 @@ pub(crate) fn open(path: Option<&Path>, backend: Choice, args: &ModelArgs) -> Re
         writeln!(stderr(), "warning: {warning}");
     }
     Ok((path, model))
+}
+
+/// [`open`] on rank 0; the other ranks use the same memory.
+pub(crate) fn open_once<B: Backend>(
+    rank: &Rank<'_, B>,
+    path: Option<&Path>,
+    backend: Choice,
+    args: &ModelArgs,
+) -> Result<(PathBuf, Arc<Gguf>)> {
+    let mut failed = None;
+    let opened = rank.agree(|| match open(path, (backend, rank.share().ranks()), args) {
+        Ok((path, model)) => Some((path, Arc::new(model))),
+        Err(error) => {
+            failed = Some(error);
+            None
+        }
+    })?;
+    opened.ok_or_else(|| failed.unwrap_or_else(|| "rank 0 cannot open the model".into()))
+}
+
+/// Reports what one of several ranks has read, and the time; then waits for the others.
+pub(crate) fn report_load<T: Float, B: Transformer<T>>(
+    rank: &Rank<'_, B>,
+    model: &Decoder<T, B>,
+    begin: Instant,
+) -> Result<()> {
+    let share = rank.share();
+    if share.ranks() > 1 {
+        rank.backend().synchronize()?;
+        let (seconds, mib) = (begin.elapsed().as_secs_f64(), model.bytes_read() as f64 / f64::from(1 << 20));
+        let (number, all) = (share.rank(), share.ranks());
+        writeln!(stderr(), "rank {number} of {all}: loaded {mib:.1} MiB in {seconds:.2} s");
+        rank.wait_for_all()?;
+    }
+    Ok(())
 }
 
 /// The memory of the largest device; `None` if it is the host's or not known. How much of it is free is checked when the weights

@@ -2,11 +2,13 @@
 use super::Standard;
 use crate::args::{BatchArgs, Common};
 use crate::text;
+use ops_core::Backend;
 use ops_gguf::{Gguf, Tokenizer};
-use ops_models::{Chat, Config};
+use ops_models::{Chat, Config, Rank};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel, sync_channel};
 use std::time::{Duration, Instant};
 
@@ -14,7 +16,7 @@ use std::time::{Duration, Instant};
 pub(super) struct Input<'a> {
     pub(super) common: Common,
     pub(super) args: &'a BatchArgs,
-    pub(super) model: Gguf,
+    pub(super) model: Arc<Gguf>,
     pub(super) config: Config,
     pub(super) tokenizer: Tokenizer,
     pub(super) chat: Option<Chat>,
@@ -25,9 +27,13 @@ pub(super) struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    pub(super) fn new(common: Common, args: &'a BatchArgs) -> text::Result<Self> {
+    pub(super) fn new<B: Backend>(
+        rank: &Rank<'_, B>,
+        common: Common,
+        args: &'a BatchArgs,
+    ) -> text::Result<Self> {
         let begin = Instant::now();
-        let (path, model) = text::open(args.model.as_deref(), common.backend, &args.running)?;
+        let (path, model) = text::open_once(rank, args.model.as_deref(), common.backend, &args.running)?;
         let config = Config::new(model.metadata())?;
         let tokenizer = text::tokenizer(&path, &model)?;
         let context = args.sampling.context(config.context);
@@ -37,7 +43,7 @@ impl<'a> Input<'a> {
 }
 
 /// The meaning of a line.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Line {
     Prompt(String),
     /// A prompt that cannot be read, and why.

@@ -53,9 +53,18 @@ impl Text {
 pub(super) struct Printer<'o> {
     pub(super) out: &'o mut dyn Write,
     pub(super) json: bool,
+    /// Whether messages go to standard error: not on other ranks than the first.
+    pub(super) reports: bool,
 }
 
 impl Printer<'_> {
+    /// Writes a message to standard error.
+    pub(super) fn report(&self, message: &str) {
+        if self.reports {
+            writeln!(stderr(), "{message}");
+        }
+    }
+
     fn object(&mut self, object: &Value) -> Result<()> {
         json_line(object, self.out)?;
         Ok(self.out.flush()?)
@@ -92,7 +101,7 @@ impl Printer<'_> {
     pub(super) fn done(&mut self, text: Text, why: Done) -> Result<()> {
         let number = text.number;
         if let Done::Failed(message) = &why {
-            writeln!(stderr(), "[{number}] failed: {message}");
+            self.report(&format!("[{number}] failed: {message}"));
         }
         if self.json {
             let mut object = json!({
@@ -108,12 +117,12 @@ impl Printer<'_> {
             self.line(number, &text.line)?;
         }
         if matches!(why, Done::Cancelled | Done::Ended(Finish::Context)) {
-            writeln!(stderr(), "[{number}] {}", why.name());
+            self.report(&format!("[{number}] {}", why.name()));
         }
         Ok(())
     }
     pub(super) fn refused(&mut self, number: usize, why: &str) -> Result<()> {
-        writeln!(stderr(), "[{number}] refused: {why}");
+        self.report(&format!("[{number}] refused: {why}"));
         if self.json {
             let reason = "refused";
             self.object(&json!({"sequence": number, "event": "done", "reason": reason, "message": why}))?;

@@ -4,28 +4,36 @@ use super::input::{Input, Line, Lines};
 use super::output::{Done, Printer, Text};
 use super::stats::Stats;
 use crate::output::Progress;
-use crate::text::{Prepare, Result};
+use crate::text::{self, Prepare, Result};
 use ops_command::stderr;
 use ops_core::Float;
 use ops_core::model::Transformer;
 use ops_models::{
-    Batch, BatchEvent, BatchOptions, Chat, Decoder, Error, GenerateOptions, Overflow, Prompt, TextModel,
+    Batch, BatchEvent, BatchOptions, Chat, Decoder, Error, GenerateOptions, Overflow, Prompt, Rank, TextModel,
 };
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 pub(super) fn serve<T: Float, B: Transformer<T>>(
     input: Input<'_>,
     name: &str,
-    (backend, prepare): (&B, &Prepare<'_>),
-    lines: &mut Lines,
+    (rank, prepare): (&Rank<'_, B>, &Prepare<'_>),
+    lines: Option<&mut Lines>,
     terminal: &mut Terminal<'_>,
 ) -> Result<Stats> {
+    let backend = rank.backend();
     let Input { common, args, model, config, tokenizer, chat, context, begin } = input;
     let mut progress = Progress::new(common.progress);
-    let mut step = |done, all| progress.step(done, all, "layers loaded");
-    let decoder = Decoder::<T, B>::load_with(backend, &model, config, context, &mut step)?;
+    let mut step = |done, all| {
+        if rank.leads() {
+            progress.step(done, all, "layers loaded")
+        }
+    };
+    let load = Instant::now();
+    let decoder = Decoder::<T, B>::load_share(backend, &model, config, context, rank.share(), &mut step)?;
     progress.clear();
+    text::report_load::<T, B>(rank, &decoder, load)?;
     let model = TextModel::new(decoder, Some(tokenizer));
     let size = BatchOptions {
         blocks: args.blocks as usize,
@@ -40,12 +48,16 @@ pub(super) fn serve<T: Float, B: Transformer<T>>(
     let (texts, stats) = (BTreeMap::new(), Stats::default());
     let batch = batch(size.blocks)?;
     let chat = chat.as_ref();
-    let printer = Printer { out: &mut *terminal.out, json: common.json };
+    let printer = Printer { out: &mut *terminal.out, json: common.json, reports: rank.leads() };
     let loaded = begin.elapsed();
-    let mut service = Service { model: &model, chat, options, batch, texts, printer, stats };
+    let mut service =
+        Service { rank, model: &model, chat, options, batch, texts, printer, stats, lost: None };
     service.run(args.max_batch, lines, terminal.stop)?;
     let Service { batch, mut stats, .. } = service;
     stats.batch = batch.stats().clone();
+    if !rank.leads() {
+        return Ok(stats);
+    }
     let stopped = if terminal.stop.load(Ordering::Relaxed) { "; stopped by Ctrl-C" } else { "" };
     writeln!(stderr(), "{}, on {name} in {}{stopped}", stats.summary(), T::DTYPE.name());
     if args.running.stats {
@@ -56,6 +68,7 @@ pub(super) fn serve<T: Float, B: Transformer<T>>(
 
 /// A batch, and the output of its texts.
 struct Service<'m, 'o, T: Float, B: Transformer<T>> {
+    rank: &'m Rank<'m, B>,
     model: &'m TextModel<T, B>,
     chat: Option<&'m Chat>,
     options: GenerateOptions,
@@ -64,19 +77,27 @@ struct Service<'m, 'o, T: Float, B: Transformer<T>> {
     texts: BTreeMap<usize, Text>,
     printer: Printer<'o>,
     stats: Stats,
+    /// That a rank was lost.
+    lost: Option<Error>,
 }
 
 impl<T: Float, B: Transformer<T>> Service<'_, '_, T, B> {
-    fn run(&mut self, most: u32, lines: &mut Lines, stop: &std::sync::atomic::AtomicBool) -> Result<()> {
-        while !stop.load(Ordering::Relaxed) {
+    /// `lines` are those of rank 0.
+    fn run(&mut self, most: u32, mut lines: Option<&mut Lines>, stop: &AtomicBool) -> Result<()> {
+        let rank = self.rank;
+        while !rank.agree(|| stop.load(Ordering::Relaxed))? {
             // No more lines than sequences, so that lines without an end do not keep the sequences waiting.
             for _ in 0..=most {
-                lines.allow(self.batch.room());
-                let Some(line) = lines.next(self.batch.is_idle()) else { break };
+                let (room, idle) = (self.batch.room(), self.batch.is_idle());
+                let next = |lines: &mut Lines| {
+                    lines.allow(room);
+                    lines.next(idle)
+                };
+                let Some(line) = rank.agree(|| lines.as_deref_mut().and_then(next))? else { break };
                 self.take(line)?;
             }
             if self.batch.is_idle() {
-                if lines.is_open() {
+                if rank.agree(|| lines.as_ref().is_some_and(|lines| lines.is_open()))? {
                     continue;
                 }
                 return Ok(());
@@ -84,9 +105,21 @@ impl<T: Float, B: Transformer<T>> Service<'_, '_, T, B> {
             for event in self.batch.step() {
                 self.report(event)?;
             }
+            if let Some(error) = self.lost.take() {
+                return self.give_up(error);
+            }
         }
         let mut texts = std::mem::take(&mut self.texts).into_values();
         texts.try_for_each(|text| self.printer.done(text, Done::Interrupted))
+    }
+
+    /// Ends all texts because a rank was lost. They keep what they have.
+    fn give_up(&mut self, error: Error) -> Result<()> {
+        for text in std::mem::take(&mut self.texts).into_values() {
+            self.stats.fault();
+            self.printer.done(text, Done::Failed(error.to_string()))?;
+        }
+        Err(error.into())
     }
 
     /// Executes a line of input.
@@ -94,7 +127,7 @@ impl<T: Float, B: Transformer<T>> Service<'_, '_, T, B> {
         match line {
             Line::Wrong(why) => {
                 self.stats.fault();
-                writeln!(stderr(), "{why}");
+                self.printer.report(&why);
             }
             Line::Cancel(number) => {
                 let found = self.texts.iter().find(|(_, text)| text.number == number);
@@ -103,7 +136,7 @@ impl<T: Float, B: Transformer<T>> Service<'_, '_, T, B> {
                         self.batch.cancel(id);
                         self.printer.done(text, Done::Cancelled)?;
                     }
-                    None => writeln!(stderr(), "[{number}] there is no such sequence to cancel"),
+                    None => self.printer.report(&format!("[{number}] there is no such sequence to cancel")),
                 }
             }
             Line::Prompt(text) => {
@@ -161,8 +194,15 @@ impl<T: Float, B: Transformer<T>> Service<'_, '_, T, B> {
                 if reason.is_err() {
                     self.stats.fault();
                 }
-                let failed = |error: Error| Done::Failed(error.to_string());
-                self.printer.done(text, reason.map_or_else(failed, Done::Ended))
+                let failed = |error: Error| {
+                    let done = Done::Failed(error.to_string());
+                    if let Error::Op(ops_core::Error::Group { .. }) = error {
+                        self.lost.get_or_insert(error);
+                    }
+                    done
+                };
+                let done = reason.map_or_else(failed, Done::Ended);
+                self.printer.done(text, done)
             }
         }
     }

@@ -414,3 +414,13 @@ fn what_is_wrong_is_an_error() {
     let stats = on(&[], "\n \n:what\n").unwrap().1;
     assert_eq!((stats.sequences, stats.faults), (0, 1));
 }
+
+#[test]
+fn devices_continue_texts_as_one_does_at_batch() {
+    let words =
+        ["--json", "--determinism", "batch", "--max-tokens", "6", "--max-batch", "3", "--blocks", "24"];
+    let of = |devices: &str| on(&[&words[..], &["--devices", devices]].concat(), &prompts(7)).unwrap();
+    let (one, stats) = of("0");
+    assert_eq!((done(&one).len(), stats.faults), (7, 0));
+    assert_eq!(ids(&of("0,1").0), ids(&one));
+}

@@ -26,7 +26,7 @@ pub(super) struct Text {
 impl<'a> Input<'a> {
     /// Opens the model, and reads texts from where the arguments say; `standard` is standard input.
     pub(super) fn new(common: Common, args: &'a EmbedArgs, standard: &mut dyn Read) -> Result<Self> {
-        let (path, model) = text::open(Some(&args.model), common.backend, &args.running)?;
+        let (path, model) = text::open(Some(&args.model), (common.backend, 1), &args.running)?;
         let config = EncoderConfig::new(model.metadata())?;
         let texts: Vec<Text> = if args.prompt_ids.is_empty() {
             let before = prompt(args, &config)?;

@@ -2,15 +2,17 @@
 use crate::args::{Common, GenerateArgs, PROMPT};
 use crate::text::{self, Result};
 use ops_command::stderr;
+use ops_core::Backend;
 use ops_gguf::{Gguf, Tokenizer};
-use ops_models::{Chat, Config};
+use ops_models::{Chat, Config, Rank};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// The inputs of a run.
 pub(super) struct Input<'a> {
     pub(super) common: Common,
     pub(super) args: &'a GenerateArgs,
-    pub(super) model: Gguf,
+    pub(super) model: Arc<Gguf>,
     pub(super) config: Config,
     /// None if ids were given and the model has no usable tokenizer; then there is no text.
     pub(super) tokenizer: Option<Tokenizer>,
@@ -30,9 +32,13 @@ pub(super) struct Prompt {
 }
 
 impl<'a> Input<'a> {
-    pub(super) fn new(common: Common, args: &'a GenerateArgs) -> Result<Self> {
+    pub(super) fn new<B: Backend>(
+        rank: &Rank<'_, B>,
+        common: Common,
+        args: &'a GenerateArgs,
+    ) -> Result<Self> {
         let begin = Instant::now();
-        let (path, model) = text::open(args.model.as_deref(), common.backend, &args.running)?;
+        let (path, model) = text::open_once(rank, args.model.as_deref(), common.backend, &args.running)?;
         // Judge the architecture before the tokenizer: the latter's faults do not matter if the model cannot run.
         let config = Config::new(model.metadata())?;
         let context = args.sampling.context(config.context);
@@ -43,8 +49,11 @@ impl<'a> Input<'a> {
         let tokenizer = match (&args.prompts, &args.prompt_ids) {
             (_, Some(ids)) => {
                 // Ids need no tokenizer. Without one, only ids are printed.
-                let usable =
-                    tokenizer.inspect_err(|error| writeln!(stderr(), "only ids will be printed: {error}"));
+                let usable = tokenizer.inspect_err(|error| {
+                    if rank.leads() {
+                        writeln!(stderr(), "only ids will be printed: {error}");
+                    }
+                });
                 let tokenizer = usable.ok();
                 let shown = tokenizer.as_ref().map(|tokenizer| tokenizer.decode(ids)).transpose()?;
                 prompts.push(Prompt { line: None, shown: shown.unwrap_or_default(), ids: ids.clone() });

@@ -4,12 +4,12 @@ use super::input::{Input, Prompt};
 use super::output::Output;
 use crate::args::Overflow;
 use crate::output::Progress;
-use crate::text::{Prepare, Result};
+use crate::text::{self, Prepare, Result};
 use ops_command::stderr;
 use ops_core::Float;
 use ops_core::model::Transformer;
 use ops_gguf::AtomicFile;
-use ops_models::{Decoder, Error, Finish, GenerateOptions, Generation, TextModel, most_likely};
+use ops_models::{Decoder, Error, Finish, GenerateOptions, Generation, Rank, TextModel, most_likely};
 use std::io::Write;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -17,23 +17,28 @@ use std::time::{Duration, Instant};
 pub(super) fn generate<T: Float, B: Transformer<T>>(
     mut input: Input<'_>,
     name: &str,
-    backend: &B,
+    rank: &Rank<'_, B>,
     prepare: &Prepare<'_>,
     terminal: &mut Terminal<'_>,
 ) -> Result<()> {
-    let tokenizer = input.tokenizer.take();
+    let (tokenizer, backend) = (input.tokenizer.take(), rank.backend());
     let Input { common, args, context, prompts, .. } = &input;
-    let logits = args.logits.as_ref().map(AtomicFile::create).transpose()?;
-    let reads_only = args.top1 || logits.is_some();
+    let logits = args.logits.as_ref().filter(|_| rank.leads()).map(AtomicFile::create).transpose()?;
+    let reads_only = args.top1 || args.logits.is_some();
     // The last generated token is never fed back, so the cache needs no room for it.
     let more = if reads_only { 0 } else { args.max_tokens };
     let room = |prompt: &Prompt| prompt.ids.len().saturating_add(more).min(*context);
     let capacity = prompts.iter().map(room).max().unwrap_or(1);
     let mut progress = Progress::new(common.progress);
-    let mut step = |done, all| progress.step(done, all, "layers loaded");
-    let has_text = tokenizer.is_some();
-    let decoder = Decoder::load_with(backend, &input.model, input.config.clone(), capacity, &mut step)?;
+    let mut step = |done, all| {
+        if rank.leads() {
+            progress.step(done, all, "layers loaded")
+        }
+    };
+    let (has_text, begin, config) = (tokenizer.is_some(), Instant::now(), input.config.clone());
+    let decoder = Decoder::load_share(backend, &input.model, config, capacity, rank.share(), &mut step)?;
     progress.clear();
+    text::report_load::<T, B>(rank, &decoder, begin)?;
     let model = TextModel::<T, B>::new(decoder, tokenizer);
     for prompt in prompts {
         model.tokens(&prompt.ids)?;
@@ -69,7 +74,10 @@ pub(super) fn generate<T: Float, B: Transformer<T>>(
     let outputs = prompts.iter().map(|prompt| Output::new((*common, args), has_text, prompt, terminal.out));
     let mut outputs = outputs.collect::<Result<Vec<_>>>()?;
     let run = Run { input: &input, name, dtype: T::DTYPE.name(), loaded };
-    let times = run.decode(&mut texts, &mut outputs, terminal)?;
+    let times = run.decode(rank, &mut texts, &mut outputs, terminal)?;
+    if !rank.leads() {
+        return Ok(());
+    }
     let full: Vec<bool> = texts.iter().map(|text| text.finish() == Some(Finish::Context)).collect();
     run.finish(&outputs, &full, times, terminal)
 }
@@ -86,6 +94,7 @@ impl Run<'_> {
     /// Continues all texts to their ends, and returns the times of prefill and decode.
     fn decode<T: Float, B: Transformer<T>>(
         &self,
+        rank: &Rank<'_, B>,
         texts: &mut [Generation<'_, T, B>],
         outputs: &mut [Output<'_>],
         terminal: &mut Terminal<'_>,
@@ -93,7 +102,7 @@ impl Run<'_> {
         let (begin, context) = (Instant::now(), self.input.context);
         let mut prefill = None;
         while texts.iter().any(|text| !text.has_ended())
-            && !(prefill.is_some() && terminal.stop.load(Ordering::Relaxed))
+            && !(rank.agree(|| prefill.is_some() && terminal.stop.load(Ordering::Relaxed))?)
         {
             let tokens = Generation::step(texts)?;
             prefill.get_or_insert_with(|| begin.elapsed());
@@ -108,7 +117,7 @@ impl Run<'_> {
                     Some(Err(error)) => return Err(error.into()),
                 }
                 let dropped = text.dropped() - std::mem::replace(&mut output.dropped, text.dropped());
-                if dropped > 0 {
+                if dropped > 0 && rank.leads() {
                     writeln!(
                         stderr(),
                         "\nthe context of {context} tokens is full: dropped the oldest {dropped}"

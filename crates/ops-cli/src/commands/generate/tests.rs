@@ -375,3 +375,36 @@ fn what_contradicts_itself_is_refused() {
         assert!(printed(words).is_err(), "{words:?}");
     }
 }
+
+#[test]
+fn devices_generate_what_one_generates_at_batch() {
+    let model = repository("models/tiny-llama-kjv-f16.gguf");
+    let of = |devices: &str, words: &[&str]| {
+        let common = ["--model", &model, "--determinism", "batch", "--max-tokens", "6", "--devices", devices];
+        printed(&[&common[..], words].concat()).unwrap()
+    };
+    for words in [&["--temperature", "0"][..], &["--temperature", "0.9", "--seed", "3", "--ids"], &["--top1"]]
+    {
+        let one = of("0", words);
+        assert!(one.len() > 10, "{one}");
+        for devices in ["0,1", "0,1,2,3"] {
+            assert_eq!(of(devices, words), one, "{devices} {words:?}");
+        }
+    }
+    let error = printed(&["--model", &model, "--determinism", "batch", "--devices", "0,1,2"]).unwrap_err();
+    assert!(error.contains("got 3, wanted 1, 2, 4 or 8"), "{error}");
+    // What every rank refuses is one error, and a file that does not exist is that of rank 0.
+    let error = printed(&["--model", &model, "--devices", "0,1", "--context", "2"]).unwrap_err();
+    assert!(error.contains("this model accepts 1 to 2"), "{error}");
+    let error = printed(&["--model", "/no/such.gguf", "--devices", "0,1"]).unwrap_err();
+    assert!(error.contains("/no/such.gguf"), "{error}");
+}
+
+/// Rank 0 sees the signal, and the others stop at the same token.
+#[test]
+fn an_interrupt_stops_all_devices() {
+    let model = repository("models/tiny-llama-kjv-f16.gguf");
+    let stop = Arc::new(AtomicBool::new(true));
+    let words = ["--model", &model, "--devices", "0,1", "--ids", "--temperature", "0"];
+    assert_eq!(interrupted(&words, stop).unwrap().split_whitespace().count(), 1);
+}
