@@ -1,5 +1,5 @@
-// Collectives of the devices of one process, for small messages: every rank writes its elements into the areas of all others, tells them
-// so, waits for theirs, and reads only its own area. Sums are in rank order, 16-bit floats in f32, rounded once: all ranks get the same
+// Collectives between devices of one process, for small messages. Every rank writes its elements into an area on every other device, sets
+// a flag there, waits for the flags in its own area, and reads only that area. Sums are in rank order, 16-bit floats in f32, rounded once: all ranks get the same
 // bits.
 //
 // Nothing depends on which blocks are resident. The number of a block is the order in which it began on its device, and a block waits only for

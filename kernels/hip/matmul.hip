@@ -83,23 +83,23 @@ template <bool NORM, u32 ROWS, u32 COLUMNS, typename A> struct RowSums {
 // Adds the products of DEPTH steps of this lane, from step `s` on. All their weights are in flight at once.
 template <u32 DEPTH, u32 N, bool NORM, u32 ROWS, u32 COLUMNS, typename A, typename T, typename W>
 OPS_DEVICE void add_steps(RowSums<NORM, ROWS, COLUMNS, A>& to, const T* const (&row)[ROWS], const W* const (&column)[COLUMNS],
-                          const f32* norm, i64 along_a, i64 along_b, u64 s, u32 apart) {
+                          const f32* norm, i64 along_a, i64 along_b, u64 s) {
     Pack<W, N> weights[DEPTH][COLUMNS];
     Pack<T, N> first[DEPTH];
     OPS_UNROLL
     for (u32 d = 0; d < DEPTH; d++) {
         OPS_UNROLL
-        for (u32 j = 0; j < COLUMNS; j++) weights[d][j] = load_step<N>(column[j], along_b, s + d * apart);
+        for (u32 j = 0; j < COLUMNS; j++) weights[d][j] = load_step<N>(column[j], along_b, s + d * OPS_WAVE);
     }
     OPS_UNROLL
-    for (u32 d = 0; d < DEPTH; d++) first[d] = load_step<N>(row[0], along_a, s + d * apart);
+    for (u32 d = 0; d < DEPTH; d++) first[d] = load_step<N>(row[0], along_a, s + d * OPS_WAVE);
     OPS_UNROLL
     for (u32 d = 0; d < DEPTH; d++) {
         Pack<f32, N> scale;
-        if (NORM) scale = load_step<N>(norm, 1, s + d * apart);
+        if (NORM) scale = load_step<N>(norm, 1, s + d * OPS_WAVE);
         OPS_UNROLL
         for (u32 r = 0; r < ROWS; r++) {
-            Pack<T, N> x = r == 0 ? first[d] : load_step<N>(row[r], along_a, s + d * apart);
+            Pack<T, N> x = r == 0 ? first[d] : load_step<N>(row[r], along_a, s + d * OPS_WAVE);
             OPS_UNROLL
             for (u32 i = 0; i < N; i++) {
                 A value = A(widen(x.v[i]));
@@ -132,16 +132,17 @@ OPS_DEVICE void matvec_columns(const MatmulArgs& args, const T* a, const W* b, T
         const W* of = PAIRED && j >= OUTPUTS ? static_cast<const W*>(args.up) : b;
         column[j] = of + i64(n < args.n ? n : args.n - 1) * args.b.column;
     }
-    u32 sharing = u32(args.sharing), apart = OPS_WAVE * sharing;
-    u64 steps = args.k / N, s = opaque(thread_x() & (apart - 1));
+    u32 sharing = u32(args.sharing), part = wave_id() & (sharing - 1);
+    u64 steps = args.k / N, own = args.share / N, s = u64(part) * own + opaque(lane_id());
+    if ((part + 1) * own < steps) steps = (part + 1) * own;
     OPS_NO_UNROLL
-    for (; DEPTH > 1 && s + (DEPTH - 1) * apart < steps; s += DEPTH * apart) {
-        add_steps<DEPTH, N>(sums, row, column, args.norm, args.a.column, args.b.row, s, apart);
+    for (; DEPTH > 1 && s + (DEPTH - 1) * OPS_WAVE < steps; s += DEPTH * OPS_WAVE) {
+        add_steps<DEPTH, N>(sums, row, column, args.norm, args.a.column, args.b.row, s);
     }
     OPS_NO_UNROLL
-    for (; s < steps; s += apart) add_steps<1, N>(sums, row, column, args.norm, args.a.column, args.b.row, s, apart);
+    for (; s < steps; s += OPS_WAVE) add_steps<1, N>(sums, row, column, args.norm, args.a.column, args.b.row, s);
     sums.reduce(sharing, scratch);
-    live = live && (thread_x() & (apart - 1)) == 0;
+    live = live && part == 0 && lane_id() == 0;
     OPS_UNROLL
     for (u32 r = 0; r < ROWS; r++) {
         A inverse = sums.inverse(r, args);
@@ -203,7 +204,7 @@ template <u32 ROWS, typename T, typename W> OPS_DEVICE void swiglu_rows(const Ma
     matvec_groups<ROWS, true, false, T, W>(args);
 }
 
-// The same for normed rows of a.
+// norm(a) b, for few rows of a. norm_swiglu_rows: silu(norm(a) b) * (norm(a) up).
 template <u32 ROWS, typename T, typename W> OPS_DEVICE void norm_rows(const MatmulArgs& args) {
     matvec_groups<ROWS, false, true, T, W>(args);
 }

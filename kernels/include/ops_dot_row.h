@@ -1,5 +1,5 @@
-// One row of x times a quantized weight. A group of lanes holds the row in registers, each lane the bytes of one step of
-// 32 values, and multiplies row after row of the weight by it. A row that is longer than the group has lanes is taken in pieces.
+// One row of x times a quantized weight. A group of lanes holds the row in registers: each lane has one step, which is 32 values as bytes.
+// The group multiplies one row of the weight after the other by it. If x has more steps than the group has lanes, it is split into pieces.
 #pragma once
 #include "ops_dot_tiles.h"
 

@@ -27,6 +27,7 @@ struct MatmulArgs {
     Address<const f32> norm;  // for few rows of a: the weight of a norm of them
     f64 eps;
     u64 sharing;  // for few rows: waves of a block that share their columns, a power of two
+    u64 share;    // elements of k that each of them multiplies: whole packs for all lanes
 };
 
 template <typename T, typename W> struct SumOf {

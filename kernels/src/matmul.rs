@@ -34,6 +34,7 @@ arguments! {
         pub norm: u64,
         pub eps: f64,
         pub sharing: u64,
+        pub share: u64,
     }
 }
 
@@ -133,13 +134,14 @@ fn rows_lds(rows: u32, normed: bool, types: [ElementType; 2]) -> u32 {
 }
 
 /// Number of waves of a block that share the columns of a wave, so that a narrow weight has work for the whole device: as long as there are
-/// no more threads than hide the latency of memory, and each wave has a step of the columns. One, if the sums must not depend on the device.
+/// no more threads than hide the latency of memory, and each lane has as many packs of the columns as it keeps in flight. One, if the sums must not
+/// depend on the device.
 fn sharing(args: &MatmulArgs, groups: u64, weight: ElementType, device: &Device) -> u64 {
     if device.tuning.is_by_row() || args.batches.count() != 1 {
         return 1;
     }
     let (wave, wanted) = (u64::from(device.wave), u64::from(device.compute_units) * ROW_THREADS);
-    let steps = args.k * weight.bytes() as u64 / 16;
+    let steps = args.k / IN_FLIGHT * weight.bytes() as u64 / 16;
     let mut sharing = 1;
     while 2 * sharing * wave <= u64::from(BLOCK).min(steps)
         && groups.saturating_mul(2 * sharing * wave) <= wanted
@@ -213,6 +215,7 @@ pub fn prepare(problem: &Matmul<'_>, device: &Device) -> Result<(Launch, MatmulA
         norm: 0,
         eps: 0.0,
         sharing: 1,
+        share: k,
     };
     launch(args, types, device)
 }
@@ -224,6 +227,8 @@ pub const SWIGLU_ROWS: u64 = 8;
 const COLUMNS: u64 = 2;
 /// Number of threads per compute unit that hide the latency of memory in products of few rows.
 const ROW_THREADS: u64 = 2048;
+/// Packs of a column that a lane of such a product keeps in flight; `DEPTH` in the source.
+const IN_FLIGHT: u64 = 4;
 
 /// Prepares `c = silu(a b) · (a up)` for few rows, where `up` is like `b`; with a norm of `a`, if there is one.
 pub fn swiglu(
@@ -302,7 +307,9 @@ fn of_groups(
 ) -> (Launch, MatmulArgs) {
     let sharing = sharing(&args, groups, weight, device);
     let of_block = u64::from(BLOCK / device.wave) / sharing;
-    (Launch::over(instance, groups, of_block, device.row_blocks()), MatmulArgs { sharing, ..args })
+    // A multiple of what the lanes of a wave read at a time, in packs of one-byte elements.
+    let share = args.k.div_ceil(sharing).next_multiple_of(u64::from(device.wave) * 16);
+    (Launch::over(instance, groups, of_block, device.row_blocks()), MatmulArgs { sharing, share, ..args })
 }
 
 fn launch(

@@ -46,13 +46,13 @@ impl<S: Space, G: Group<Backend: Backend<Space = S>>> Collect<S> for G {
 
 /// How the terms of a sum, or the columns of a matrix, are divided.
 pub(crate) struct Cut<S: Space> {
-    /// Those of this rank. A rank without any computes the nearest, which it then does not add.
+    /// The elements of this rank. If it has none, the nearest element of another rank: this rank computes it, and leaves it out of the sum.
     pub(crate) own: Range<usize>,
-    /// Its parts of the sum, some of which may be empty.
+    /// This rank's parts of the sum. Some may be empty.
     pub(crate) parts: Vec<Range<usize>>,
-    /// Which of these parts is the first of all that is not empty.
+    /// The index in `parts` of the group's first part that is not empty, if this rank has it.
     pub(crate) first: Option<usize>,
-    /// With whom.
+    /// The rank and its group.
     pub(crate) share: Share<S>,
 }
 
@@ -65,7 +65,7 @@ impl<S: Space> Cut<S> {
     }
 }
 
-/// A group of its own.
+/// A list of one range.
 pub(crate) fn only(range: Range<usize>) -> Vec<Range<usize>> {
     std::iter::once(range).collect()
 }

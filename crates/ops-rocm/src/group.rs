@@ -1,4 +1,4 @@
-//! Collectives between the devices of this process, through RCCL.
+//! Collectives between the devices of this process, through RCCL or, for small messages and recorded steps, through this project's kernels.
 //!
 //! The ranks agree on every call on the host before any of them enqueues it ([`Seat`](ops_core::group::Seat)): RCCL itself would hang, or read and write outside
 //! of buffers, if they did not. Then each enqueues it on its stream. A watcher thread checks the enqueued collectives. If one does not

@@ -63,8 +63,8 @@ ops! {
         positions: in any(indices) [n], slots: in any(indices) [n], k_cache: inout any [c, h, d], v_cache: inout any [c, h, e]
     }
 
-    /// What lies between the projections of a decoder's layer and its attention: rotates queries and keys, each after a norm of its
-    /// heads if there is one, and writes keys and values to their slots in the caches. Nothing is rounded in between.
+    /// All that a decoder layer does between its projections and attention. Norms the heads of queries and keys if their norm is given, rotates
+    /// both, and writes keys and values to their slots in the caches. Nothing is rounded in between.
     ///
     /// Operands:
     /// - `q[n, g, d]`; `q_norm[d]` and `k_norm[d]`, optional: the norms' weights, of any float type;
@@ -204,7 +204,7 @@ fn check_cache<T: Float>(op: &'static str, cache: &Operand<'_>, row: &[usize]) -
     }
 }
 
-/// What the two ops on keys and values have in common.
+/// Operands that all ops on keys and values share.
 struct Rows<'a> {
     op: &'static str,
     k: &'a Layout,

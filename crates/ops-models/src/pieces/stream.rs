@@ -1,4 +1,4 @@
-//! The stream of a decoder: what its layers read, normed, and add their results to.
+//! The residual stream of a decoder: each layer reads it through a norm, and adds its result to it.
 use super::{Linear, Norm};
 use crate::Result;
 use ops_core::model::Transformer;
@@ -43,7 +43,7 @@ impl<B: Backend> Linear<B> {
     }
 }
 
-/// The stream and its norm. The norm is computed when it is needed: some kernels multiply rows that they norm themselves.
+/// The residual stream and its norm. The normed rows are computed on first use, because fused kernels do not need them: they apply the norm themselves.
 pub(crate) struct Normed<'n, T: Float, B: Backend> {
     x: TensorOf<B, T>,
     norm: &'n Norm<B>,
@@ -66,7 +66,7 @@ impl<'n, T: Float, B: Transformer<T>> Normed<'n, T, B> {
         }
     }
 
-    /// Not normed.
+    /// The residual stream, before the norm.
     pub(crate) fn x(&self) -> &TensorOf<B, T> {
         &self.x
     }
@@ -86,7 +86,7 @@ impl<'n, T: Float, B: Transformer<T>> Normed<'n, T, B> {
         }
     }
 
-    /// The norm's weight and eps, if kernels may compute it beside something else.
+    /// The norm's weight and eps, if a fused kernel can still apply it.
     fn rms(&self) -> Option<(&'n TensorOf<B, f32>, f64)> {
         (self.norm.is_rms() && self.h.get().is_none()).then_some((&self.norm.weight, self.norm.eps))
     }

@@ -1,7 +1,7 @@
 //! Tests whether devices reach each other's memory, in a process of its own with a time limit.
 //!
-//! Some drivers offer access that hangs, faults or loses data. The process is this program, started again; it makes an `all_reduce` of every
-//! two devices. What it found is stored in the cache folder, and is valid until the machine is started again or HIP changes.
+//! Some drivers report peer access that hangs, faults or loses data. The child process is this program, started again; it runs an
+//! `all_reduce` on each pair of devices. The result is stored in the cache folder, and is valid until the next boot or a change of HIP.
 use super::operands::Operands;
 use super::peers::{self, Peers, SLOT, Transport};
 use crate::error::failed;

@@ -23,7 +23,7 @@ ops! {
     const OP;
     operands linear_swiglu { x: in T [.., k], gate: in any [n, k], up: in any [n, k], y: out T [.., n] }
 
-    /// A product added to the stream of a decoder: `y = x · weightᵀ + residual`, rounded once.
+    /// A product added to the residual stream of a decoder: `y = x · weightᵀ + residual`, rounded once.
     ///
     /// Operands: `x[.., k]`; `weight[n, k]` as for [`Linear`](super::Linear); `residual[.., n]`; `y[.., n]`.
     pub struct LinearAdd<T: Float> {}
@@ -182,8 +182,8 @@ pub trait FusedMethods: Backend {
             x: in T, norm: in any, gate: in any, up: in any; y: T; op: impl Into<RmsNormLinearSwiglu<T>>
         ) = rms_norm_linear_swiglu(op.into());
     }
-    /// Whether a single kernel computes [`LinearSwiglu`] of these operands. If not, a model may as well call
-    /// the parts in `T`, which round in between: they are at least as fast.
+    /// Whether the backend has fused kernels for [`LinearSwiglu`] of these operands. If not, call the parts in `T`:
+    /// they are at least as fast, but round after each part.
     ///
     /// ```
     /// use rocm_ops::prelude::*;
@@ -260,7 +260,7 @@ pub trait FusedMethods: Backend {
     }
 }
 
-/// Whether a single kernel of `backend` computes `op` for these operands and an output as the product with `weight` has it.
+/// Whether `backend` has fused kernels for `op` on these operands and an output as the product with `weight` has it.
 fn fuses<T: Float, O: Op, B: Execute<O>, const N: usize>(
     backend: &B,
     op: &O,
