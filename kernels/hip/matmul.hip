@@ -38,6 +38,9 @@ template <u32 GROUPS, typename T, typename W> OPS_DEVICE void matmul_tile(const 
 
 // ---- few rows ---------------------------------------------------------------------
 
+// Columns that a wave computes together.
+constexpr u32 ROW_COLUMNS = 2;
+
 // Step s along k: N consecutive elements, or one element at any stride.
 template <u32 N, typename T> OPS_DEVICE Pack<T, N> load_step(const T* from, i64 stride, u64 s) {
     if constexpr (N == 1) {
@@ -120,6 +123,7 @@ template <u32 ROWS, u32 COLUMNS, u32 N, u32 DEPTH, bool PAIRED, bool NORM, typen
 OPS_DEVICE void matvec_columns(const MatmulArgs& args, const T* a, const W* b, T* c, u64 m0, u64 n0, bool live, sum_t<T, W>* scratch) {
     using A = sum_t<T, W>;
     constexpr u32 OUTPUTS = outputs_of<PAIRED, COLUMNS>();
+    constexpr bool SHARED = !PAIRED && !NORM;  // the others need the registers
     RowSums<NORM, ROWS, COLUMNS, A> sums;
     // Rows and columns past the end repeat the last one; their results are not stored.
     const T* row[ROWS];
@@ -132,9 +136,13 @@ OPS_DEVICE void matvec_columns(const MatmulArgs& args, const T* a, const W* b, T
         const W* of = PAIRED && j >= OUTPUTS ? static_cast<const W*>(args.up) : b;
         column[j] = of + i64(n < args.n ? n : args.n - 1) * args.b.column;
     }
-    u32 sharing = u32(args.sharing), part = wave_id() & (sharing - 1);
-    u64 steps = args.k / N, own = args.share / N, s = u64(part) * own + opaque(lane_id());
-    if ((part + 1) * own < steps) steps = (part + 1) * own;
+    u32 sharing = SHARED ? u32(args.sharing) : 1, part = SHARED ? wave_id() & (sharing - 1) : 0;
+    u64 steps = args.k / N, s = opaque(lane_id());
+    if (SHARED) {
+        u64 own = args.share / N;
+        s += part * own;
+        if ((part + 1) * own < steps) steps = (part + 1) * own;
+    }
     OPS_NO_UNROLL
     for (; DEPTH > 1 && s + (DEPTH - 1) * OPS_WAVE < steps; s += DEPTH * OPS_WAVE) {
         add_steps<DEPTH, N>(sums, row, column, args.norm, args.a.column, args.b.row, s);
@@ -159,17 +167,16 @@ OPS_DEVICE void matvec_columns(const MatmulArgs& args, const T* a, const W* b, T
     }
 }
 
-template <u32 ROWS, bool PAIRED, bool NORM, typename T, typename W> OPS_DEVICE void matvec_groups(const MatmulArgs& args) {
+template <u32 ROWS, bool PAIRED, bool NORM, typename T, typename W>
+OPS_DEVICE void matvec_groups(const MatmulArgs& args, sum_t<T, W>* scratch) {
     // Few columns for a wave, so that a narrow weight has work for the whole device; for one row, each lane has eight packs of weights in flight.
-    constexpr u32 COLUMNS = 2, DEPTH = ROWS == 1 ? 4 : 1;
+    constexpr u32 COLUMNS = ROW_COLUMNS, DEPTH = ROWS == 1 ? 4 : 1;
     constexpr u32 N = PACK_BYTES / sizeof(W), WAVES = MATMUL_BLOCK / OPS_WAVE;
     constexpr u32 OUTPUTS = outputs_of<PAIRED, COLUMNS>();
-    using A = sum_t<T, W>;
-    OPS_LDS(A, scratch, (MATMUL_BLOCK / 32 * ROWS * (COLUMNS + (NORM ? 1 : 0))));
     OPS_NO_UNROLL
     for (u64 first = block_x();; first += grid_x()) {
         const MatmulArgs& now = reread(args);
-        u32 sharing = u32(now.sharing), of_block = WAVES / sharing;
+        u32 sharing = PAIRED || NORM ? 1 : u32(now.sharing), of_block = WAVES / sharing;
         u64 groups_n = (now.n + OUTPUTS - 1) / OUTPUTS, groups_m = (now.m + ROWS - 1) / ROWS;
         u64 groups = groups_n * groups_m * now.batches.count;
         if (first * of_block >= groups) break;
@@ -196,20 +203,22 @@ template <u32 ROWS, bool PAIRED, bool NORM, typename T, typename W> OPS_DEVICE v
 }
 
 template <u32 ROWS, typename T, typename W> OPS_DEVICE void matvec(const MatmulArgs& args) {
-    matvec_groups<ROWS, false, false, T, W>(args);
+    using A = sum_t<T, W>;
+    OPS_LDS(A, scratch, (MATMUL_BLOCK / 32 * ROWS * ROW_COLUMNS));
+    matvec_groups<ROWS, false, false, T, W>(args, scratch);
 }
 
 // silu(a b) * (a up), for few rows of a.
 template <u32 ROWS, typename T, typename W> OPS_DEVICE void swiglu_rows(const MatmulArgs& args) {
-    matvec_groups<ROWS, true, false, T, W>(args);
+    matvec_groups<ROWS, true, false, T, W>(args, nullptr);
 }
 
 // norm(a) b, for few rows of a. norm_swiglu_rows: silu(norm(a) b) * (norm(a) up).
 template <u32 ROWS, typename T, typename W> OPS_DEVICE void norm_rows(const MatmulArgs& args) {
-    matvec_groups<ROWS, false, true, T, W>(args);
+    matvec_groups<ROWS, false, true, T, W>(args, nullptr);
 }
 template <u32 ROWS, typename T, typename W> OPS_DEVICE void norm_swiglu_rows(const MatmulArgs& args) {
-    matvec_groups<ROWS, true, true, T, W>(args);
+    matvec_groups<ROWS, true, true, T, W>(args, nullptr);
 }
 
 }  // namespace ops

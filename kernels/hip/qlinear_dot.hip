@@ -72,7 +72,8 @@ OPS_DEVICE void dot_columns(const QLinearArgs& args, u32 m0, u64 n0, f32* sums_o
     u64 n = n0 + j / PER_OUTPUT;
     bool writes = (thread_x() & (lanes - 1)) < OPS_WAVE && lane_id() % LANES_OF_SUM == 0;
     if (!writes || j % PER_OUTPUT != 0 || m >= args.rows || n >= args.n) return;
-    write_sum(args, m, n, total);
+    total += added_at(args, offset_of<4>(args.shape, args.added, m) + i64(n) * args.added.stride[5]);
+    write_sum(args, offset_of<4>(args.shape, args.y, m) + i64(n) * args.y.stride[5], total);
 }
 
 template <u32 ROWS, bool PAIRED, typename B> OPS_DEVICE void dot_groups(const QLinearArgs& args) {

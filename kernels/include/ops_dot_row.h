@@ -5,6 +5,9 @@
 
 namespace ops {
 
+// Whether one row may be normed, and something added to y. On waves of 64, gfx9 has too few scalar registers for that.
+constexpr bool BESIDE = OPS_WAVE == 32;
+
 // A block splits its steps of x in turns: LANES threads a step, TURN_STEPS steps a turn.
 constexpr u32 TURN_STEPS = DOT_BLOCK / LANES, TURNS = DOT_BLOCK / TURN_STEPS;
 
@@ -70,7 +73,7 @@ template <typename B> OPS_DEVICE f32 hold_steps(const QLinearArgs& args, RowByte
     constexpr u32 TOGETHER = 4;  // turns between two checks for the end of the piece
     f32 x[TURNS][4], squares = 0;
     load_x(x, args, first);
-    if (args.norm != nullptr) weigh(x, squares, args, first);
+    if (BESIDE && args.norm != nullptr) weigh(x, squares, args, first);
     u32 lanes = u32(args.lanes), lane = thread_x() % LANES;
     OPS_UNROLL
     for (u32 from = 0; from < TURNS; from += TOGETHER) {
@@ -147,10 +150,12 @@ template <bool PAIRED, typename B> OPS_DEVICE void dot_row(const QLinearArgs& ar
             if (!RowStep<B>::EARLY) tiles.load(next, args, first, at);
             add_tiles<PAIRED>(args, tiles, next, x, at, first, count, piece > 0, sums);
         }
-        if (args.norm != nullptr && first == block_x()) {
+        // Reread, here and below, so that few arguments live through the loops.
+        const QLinearArgs& now = reread(args);
+        if (BESIDE && now.norm != nullptr && first == block_x()) {
             f32 total[1] = {squares};
             reduce_block<DOT_BLOCK>(total, scales, Sum());
-            inverse = 1.0f / sqrt(total[0] / f32(args.k) + f32(args.eps));
+            inverse = 1.0f / sqrt(total[0] / f32(now.k) + f32(now.eps));
         }
         barrier();
         OPS_NO_UNROLL
@@ -161,7 +166,9 @@ template <bool PAIRED, typename B> OPS_DEVICE void dot_row(const QLinearArgs& ar
             u32 column = PAIRED ? o / OUTPUTS * COLUMNS + o % OUTPUTS : o;
             f32 total = inverse * sum_waves(sums + column * tiles.waves, tiles.waves);
             if (PAIRED) total = gated(total, inverse * sum_waves(sums + (column + OUTPUTS) * tiles.waves, tiles.waves));
-            if (n < args.n) write_sum(args, 0, n, total);
+            const QLinearArgs& last = reread(args);
+            if (BESIDE && n < last.n) total += added_at(last, i64(n) * last.added.stride[5]);
+            if (n < last.n) write_sum(last, i64(n) * last.y.stride[5], total);
         }
         barrier();
     }

@@ -62,20 +62,17 @@ template <u32 COLUMNS> OPS_DEVICE f32 sum_columns(f32 (&value)[COLUMNS]) {
     return reduce_lanes(value[0], 2 * mask, Sum());
 }
 
-// What is added to y[row, n]. Its type is a value.
-OPS_DEVICE f32 added_at(const QLinearArgs& args, u64 row, u64 n) {
+// Element `at` of what is added to y. Its type is a value.
+OPS_DEVICE f32 added_at(const QLinearArgs& args, i64 at) {
     const void* data = args.added.data;
     if (data == nullptr) return 0;
-    i64 at = offset_of<4>(args.shape, args.added, row) + i64(n) * args.added.stride[5];
     if (args.added_kind == FLOAT_F32) return static_cast<const f32*>(data)[at];
     if (args.added_kind == FLOAT_F16) return widen(static_cast<const f16*>(data)[at]);
     return widen(static_cast<const bf16*>(data)[at]);
 }
 
-// Writes y[row, n], whose type is a value: the products are the same for all types.
-OPS_DEVICE void write_sum(const QLinearArgs& args, u64 row, u64 n, f32 value) {
-    value += added_at(args, row, n);
-    i64 at = offset_of<4>(args.shape, args.y, row) + i64(n) * args.y.stride[5];
+// Writes element `at` of y, whose type is a value: the products are the same for all types.
+OPS_DEVICE void write_sum(const QLinearArgs& args, i64 at, f32 value) {
     void* y = args.y.data;
     if (args.y_kind == FLOAT_F32) {
         static_cast<f32*>(y)[at] = value;

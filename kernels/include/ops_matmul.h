@@ -26,7 +26,7 @@ struct MatmulArgs {
     i64 bias_row;  // for few rows: from what is added to one row to the next; 0 for a bias
     Address<const f32> norm;  // for few rows of a: the weight of a norm of them
     f64 eps;
-    u64 sharing;  // for few rows: waves of a block that share their columns, a power of two
+    u64 sharing;  // for few rows of a plain product: waves of a block that share their columns, a power of two
     u64 share;    // elements of k that each of them multiplies: whole packs for all lanes
 };
 

@@ -59,28 +59,25 @@ pub(crate) fn declare(table: &mut Table) {
     }
     for types in COMMON {
         matmul.part("rows");
-        matmul.add_variant("matmul", "rows1", &types, "matvec", &["1"], rows_lds(1, false, types));
-        matmul.add_variant("matmul", "rows4", &types, "matvec", &["4"], rows_lds(4, false, types));
+        matmul.add_variant("matmul", "rows1", &types, "matvec", &["1"], rows_lds(1, types));
+        matmul.add_variant("matmul", "rows4", &types, "matvec", &["4"], rows_lds(4, types));
         if types[0] != ElementType::F64 {
             let swiglu = matmul.part("swiglu");
-            for (variant, rows) in [("rows1", 1), ("rows4", 4)] {
-                let lds = rows_lds(rows, false, types);
-                swiglu.add_variant(
-                    "linear_swiglu",
-                    variant,
-                    &types,
-                    "swiglu_rows",
-                    &[&rows.to_string()],
-                    lds,
-                );
-            }
+            swiglu.add_variant("linear_swiglu", "rows1", &types, "swiglu_rows", &["1"], 0);
+            swiglu.add_variant("linear_swiglu", "rows4", &types, "swiglu_rows", &["4"], 0);
             let normed = matmul.part("norm");
-            for (variant, rows) in [("rows1", 1), ("rows4", 4)] {
-                let (lds, together) = (rows_lds(rows, true, types), rows.to_string());
-                for (op, template) in
-                    [("rms_norm_linear", "norm_rows"), ("rms_norm_linear_swiglu", "norm_swiglu_rows")]
-                {
-                    normed.add_variant(op, variant, &types, template, &[&together], lds);
+            for (variant, rows) in [("rows1", "1"), ("rows4", "4")] {
+                normed.add_variant("rms_norm_linear", variant, &types, "norm_rows", &[rows], 0);
+                // Four rows of f32 with 16-bit weights would need more scalar registers than gfx9 has.
+                if variant == "rows1" || types[0] == types[1] {
+                    normed.add_variant(
+                        "rms_norm_linear_swiglu",
+                        variant,
+                        &types,
+                        "norm_swiglu_rows",
+                        &[rows],
+                        0,
+                    );
                 }
             }
         }
@@ -127,17 +124,16 @@ pub(crate) fn tile_lds(size: u32, types: [ElementType; 2]) -> u32 {
     2 * depth * (size + 4) * if types.contains(&ElementType::F64) { 8 } else { 4 }
 }
 
-/// LDS of a product of few rows: the sums of each wave, and those of squares.
-fn rows_lds(rows: u32, normed: bool, types: [ElementType; 2]) -> u32 {
-    let size = if types.contains(&ElementType::F64) { 8 } else { 4 };
-    BLOCK / 32 * rows * (COLUMNS as u32 + u32::from(normed)) * size
+/// LDS of a plain product of few rows: the sums of each wave.
+fn rows_lds(rows: u32, types: [ElementType; 2]) -> u32 {
+    BLOCK / 32 * rows * COLUMNS as u32 * if types.contains(&ElementType::F64) { 8 } else { 4 }
 }
 
 /// Number of waves of a block that share the columns of a wave, so that a narrow weight has work for the whole device: as long as there are
 /// no more threads than hide the latency of memory, and each lane has as many packs of the columns as it keeps in flight. One, if the sums must not
 /// depend on the device.
-fn sharing(args: &MatmulArgs, groups: u64, weight: ElementType, device: &Device) -> u64 {
-    if device.tuning.is_by_row() || args.batches.count() != 1 {
+fn sharing(instance: &Instance, args: &MatmulArgs, groups: u64, weight: ElementType, device: &Device) -> u64 {
+    if device.tuning.is_by_row() || args.batches.count() != 1 || instance.op != "matmul" {
         return 1;
     }
     let (wave, wanted) = (u64::from(device.wave), u64::from(device.compute_units) * ROW_THREADS);
@@ -305,7 +301,7 @@ fn of_groups(
     args: MatmulArgs,
     device: &Device,
 ) -> (Launch, MatmulArgs) {
-    let sharing = sharing(&args, groups, weight, device);
+    let sharing = sharing(instance, &args, groups, weight, device);
     let of_block = u64::from(BLOCK / device.wave) / sharing;
     // A multiple of what the lanes of a wave read at a time, in packs of one-byte elements.
     let share = args.k.div_ceil(sharing).next_multiple_of(u64::from(device.wave) * 16);

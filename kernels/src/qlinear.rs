@@ -212,7 +212,7 @@ pub fn swiglu(
     if args.rows > max {
         return Err(Refused::Limit { what: "rows", got: args.rows, max });
     }
-    if !matches!(types[0], ElementType::Block(_)) {
+    if !matches!(types[0], ElementType::Block(_)) || !row_has(&args, device) {
         return Err(no_kernel());
     }
     let few = device.tuning.qlinear_dot_rows() <= args.rows.max(1);
@@ -301,6 +301,9 @@ fn dot(
         return Ok(false);
     }
     let ElementType::Block(format) = types[0] else { return Ok(false) };
+    if !row_has(&args, device) {
+        return Ok(false);
+    }
     let fits = dots(format).find(|(_, rows)| args.rows <= *rows).or_else(|| dots(format).last());
     let Some((variant, together)) = fits else { return Ok(false) };
     let instance = need("qlinear", variant, &types[..1])?; // x has been rounded to bytes, whatever its type was
@@ -359,6 +362,11 @@ pub(crate) fn dot_lanes(groups: u64, steps: u64, device: &Device) -> u64 {
         lanes *= 2;
     }
     lanes
+}
+
+/// Whether the kernel for one row computes what is beside the product (`BESIDE` in the source).
+fn row_has(args: &QLinearArgs, device: &Device) -> bool {
+    args.norm == 0 && args.added.data == 0 || args.rows > 1 || device.wave != 64
 }
 
 /// Plans one row, which every block rounds separately: as many lanes as the row has steps, within a
