@@ -184,7 +184,8 @@ pub fn fused(
         return Err(Refused::Limit { what: "rows", got: args.rows, max });
     }
     let (norm, eps) = beside.norm(op)?;
-    let is_planned = dot(QLinearArgs { norm, eps, ..args }, types, device, plan)?;
+    let is_planned =
+        row_has(&beside, args.rows, device) && dot(QLinearArgs { norm, eps, ..args }, types, device, plan)?;
     if is_planned { Ok(()) } else { Err(Refused::NoKernel { op: op.into(), types: types.to_vec() }) }
 }
 
@@ -212,7 +213,7 @@ pub fn swiglu(
     if args.rows > max {
         return Err(Refused::Limit { what: "rows", got: args.rows, max });
     }
-    if !matches!(types[0], ElementType::Block(_)) || !row_has(&args, device) {
+    if !matches!(types[0], ElementType::Block(_)) || !row_has(&beside, args.rows, device) {
         return Err(no_kernel());
     }
     let few = device.tuning.qlinear_dot_rows() <= args.rows.max(1);
@@ -301,9 +302,6 @@ fn dot(
         return Ok(false);
     }
     let ElementType::Block(format) = types[0] else { return Ok(false) };
-    if !row_has(&args, device) {
-        return Ok(false);
-    }
     let fits = dots(format).find(|(_, rows)| args.rows <= *rows).or_else(|| dots(format).last());
     let Some((variant, together)) = fits else { return Ok(false) };
     let instance = need("qlinear", variant, &types[..1])?; // x has been rounded to bytes, whatever its type was
@@ -365,8 +363,8 @@ pub(crate) fn dot_lanes(groups: u64, steps: u64, device: &Device) -> u64 {
 }
 
 /// Whether the kernel for one row computes what is beside the product (`BESIDE` in the source).
-fn row_has(args: &QLinearArgs, device: &Device) -> bool {
-    args.norm == 0 && args.added.data == 0 || args.rows > 1 || device.wave != 64
+fn row_has(beside: &Beside<'_>, rows: u64, device: &Device) -> bool {
+    beside.norm.is_none() && beside.added.is_none() || rows > 1 || device.wave != 64
 }
 
 /// Plans one row, which every block rounds separately: as many lanes as the row has steps, within a

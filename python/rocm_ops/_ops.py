@@ -62,6 +62,7 @@ __all__ = [
     "layer_norm",
     "le",
     "linear",
+    "linear_add",
     "linear_experts",
     "linear_swiglu",
     "log",
@@ -96,11 +97,14 @@ __all__ = [
     "recip",
     "relu",
     "rms_norm",
+    "rms_norm_linear",
+    "rms_norm_linear_swiglu",
     "rope",
     "rope_cache_write",
     "rope_i",
     "rope_i_inplace",
     "rope_inplace",
+    "rope_qk_cache_write",
     "rope_thd",
     "rope_thd_inplace",
     "round",
@@ -1058,6 +1062,18 @@ def linear(x: Any, weight: Any, bias: Any = None, *, out: Any = None) -> Any:
     return call("linear", (x, weight, bias), None, out)
 
 
+def linear_add(x: Any, weight: Any, residual: Any, *, out: Any = None) -> Any:
+    """A product added to the residual stream of a decoder: ``y = x · weightᵀ + residual``, rounded once.
+
+    - ``x``: ``[.., k]``
+    - ``weight``: ``[n, k]``
+    - ``residual``: ``[.., n]``
+    - ``y``: ``[.., n]``; written
+    - element types: f16, bf16, f32, f64
+    """
+    return call("linear_add", (x, weight, residual), None, out)
+
+
 def linear_experts(x: Any, weight: Any, ids: Any, bias: Any = None, *, out: Any = None) -> Any:
     """``y[i, j] = weight[ids[i, j]] · x[i, min(j, m − 1)] + bias[ids[i, j]]``: a linear layer for each expert of each
     token.
@@ -1567,6 +1583,35 @@ def rms_norm(x: Any, weight: Any, *, eps: float, out: Any = None) -> Any:
     return call("rms_norm", (x, weight), {"eps": eps}, out)
 
 
+def rms_norm_linear(x: Any, norm: Any, weight: Any, bias: Any = None, *, eps: float, out: Any = None) -> Any:
+    """A product of normed rows: ``y = rms_norm(x) · weightᵀ + bias``. The normed rows are not rounded to ``T``.
+
+    - ``x``: ``[.., k]``
+    - ``norm``: ``[k]``; f16, bf16, f32, f64
+    - ``weight``: ``[n, k]``
+    - ``bias``: ``[n]``; f16, bf16, f32, f64; optional
+    - ``y``: ``[.., n]``; written
+    - ``eps``: Added to the mean square, inside the root.
+    - element types: f16, bf16, f32, f64
+    """
+    return call("rms_norm_linear", (x, norm, weight, bias), {"eps": eps}, out)
+
+
+def rms_norm_linear_swiglu(x: Any, norm: Any, gate: Any, up: Any, *, eps: float, out: Any = None) -> Any:
+    """The gated half of a feed-forward block, of normed rows: ``LinearSwiglu`` of ``rms_norm(x)``, which is not
+    rounded to ``T``.
+
+    - ``x``: ``[.., k]``
+    - ``norm``: ``[k]``; f16, bf16, f32, f64
+    - ``gate``: ``[n, k]``
+    - ``up``: ``[n, k]``
+    - ``y``: ``[.., n]``; written
+    - ``eps``: Added to the mean square, inside the root.
+    - element types: f16, bf16, f32, f64
+    """
+    return call("rms_norm_linear_swiglu", (x, norm, gate, up), {"eps": eps}, out)
+
+
 def rope(x: Any, cos: Any, sin: Any, positions: Any = None, *, start: int = 0, out: Any = None) -> Any:
     """Rotates pairs of features by an angle that grows with the position: ``(y₁, y₂) = (x₁ cos − x₂ sin, x₁ sin + x₂
     cos)``.
@@ -1675,6 +1720,51 @@ def rope_inplace(x: Any, cos: Any, sin: Any, positions: Any = None, *, start: in
     - element types: f16, bf16, f32, f64
     """
     return call("rope_inplace", (x, cos, sin, positions), {"start": start}, None)
+
+
+def rope_qk_cache_write(
+    q: Any,
+    k: Any,
+    v: Any,
+    q_norm: Any,
+    k_norm: Any,
+    cos: Any,
+    sin: Any,
+    positions: Any,
+    slots: Any,
+    k_cache: Any,
+    v_cache: Any,
+    *,
+    eps: float = 0.0,
+    order: Literal["half", "interleaved"] = "half",
+    out: Any = None,
+) -> Any:
+    """All that a decoder layer does between its projections and attention. Norms the heads of queries and keys if
+    their norm is given, rotates both, and writes keys and values to their slots in the caches. Nothing is rounded
+    in between.
+    - ``q[n, g, d]``; ``q_norm[d]`` and ``k_norm[d]``, optional: the norms' weights, of any float type;
+    - the others as for ``RopeCacheWrite``;
+    - ``y`` like ``q``: the rotated queries, also of tokens whose slot is skipped.
+
+    As parts: ``QkNormRope`` or ``Rope`` of ``q``; ``QkNormRopeCacheWrite`` or ``RopeCacheWrite``.
+
+    - ``q``: ``[n, g, d]``
+    - ``k``: ``[n, h, d]``
+    - ``v``: ``[n, h, e]``
+    - ``q_norm``: ``[d]``; f16, bf16, f32, f64; optional
+    - ``k_norm``: ``[d]``; f16, bf16, f32, f64; optional
+    - ``cos``: ``[t, d/2]``; f16, bf16, f32, f64
+    - ``sin``: ``[t, d/2]``
+    - ``positions``: ``[n]``; u8, u32, i32, i64
+    - ``slots``: ``[n]``; u8, u32, i32, i64
+    - ``y``: ``[n, g, d]``; written
+    - ``k_cache``: ``[c, h, d]``; read and written
+    - ``v_cache``: ``[c, h, e]``; read and written
+    - ``eps``: Added to the mean square, inside the root, if there are norms.
+    - ``order``: How features pair up.
+    - element types: f16, bf16, f32, f64
+    """
+    return call("rope_qk_cache_write", (q, k, v, q_norm, k_norm, cos, sin, positions, slots, k_cache, v_cache), {"eps": eps, "order": order}, out)
 
 
 def rope_thd(x: Any, cos: Any, sin: Any, positions: Any = None, *, start: int = 0, out: Any = None) -> Any:

@@ -175,6 +175,13 @@ def rope_cache_write(d, norm=False):
     return [k, v, *weight, cos, sin, positions, slots, k_cache, v_cache], options
 
 
+def rope_qk_cache_write(d):
+    (k, *rest), options = rope_cache_write(d)
+    n, h, w = k.shape
+    norms = [d.maybe(d.other(w)), d.maybe(d.other(w))]
+    return [d.tensor(n, d.int(1, 4), w), k, rest[0], *norms, *rest[1:]], options | {"eps": 1e-5}
+
+
 def attention(d):
     b, g, t, s, w, dv = d.int(1, 2), d.int(1, 2), d.int(1, 5), d.int(1, 6), d.int(1, 8), d.int(1, 8)
     h = g * d.int(1, 3)
@@ -314,6 +321,7 @@ SPECIAL = {
     "cache_write": cache_write,
     "rope_cache_write": rope_cache_write,
     "qk_norm_rope_cache_write": lambda d: rope_cache_write(d, norm=True),
+    "rope_qk_cache_write": rope_qk_cache_write,
     "attention": attention,
     "attention_varlen": attention_varlen,
     "attention_paged": attention_paged,
