@@ -216,15 +216,19 @@ fn check<T: Element>(call: &Call<'_>, (variant, parts): (&str, bool), compute_un
         let report = Report { error: slot.address(), op: 1, operand: 0 };
         let planned = |plan: &Plan| plan.main().expect("a launch").instance.variant;
         let (got, plan) = execute(call, &x, (&cu_q, &Place::SideBySide(&cu_k)), &device, report);
-        assert_eq!((planned(&plan), plan.workspace > 0), (variant, parts), "{what}");
+        // With as many queries as sequences, and few keys, each row has a block of its own.
+        let one = variant.replace("rows4", "rows1");
+        assert!([variant, &one].contains(&planned(&plan)), "{what}: {}", planned(&plan));
+        assert_eq!(plan.workspace > 0, parts, "{what}");
+        let side_by_side = planned(&plan);
         assert_close(&what, &got, &want, true, 4.0);
         for block in [1, 5, 16] {
             let (x, table, blocks) = in_blocks(call, &x, block);
             let place = Place::Blocks(block, blocks, &table, &lengths);
             let (in_blocks, plan) = execute(call, &x, (&cu_q, &place), &device, report);
-            assert_eq!(planned(&plan), variant, "{what}");
-            // The table holds more keys than are used, so there may be more parts.
-            if parts || plan.workspace > 0 {
+            assert!([variant, &one].contains(&planned(&plan)), "{what}: {}", planned(&plan));
+            // The table holds more keys than are used, so there may be more parts, or another kernel.
+            if parts || plan.workspace > 0 || planned(&plan) != side_by_side {
                 assert_close(&what, &in_blocks, &want, true, 4.0);
             } else {
                 assert!(in_blocks == got, "{what}: blocks of {block}");
