@@ -82,8 +82,8 @@ impl<S: Space> Share<S> {
         Share(None)
     }
 
-    /// The part of this rank. From [`Determinism::Batch`] on, the order of sums does not depend on the number of ranks: each is cut into
-    /// eight parts, even if there is one rank, which all ranks gather and add in the same order.
+    /// The part of this rank. At [`Determinism::Batch`] and above, the order of sums does not depend on the number of ranks. Each sum is cut
+    /// into eight parts, even with one rank. All ranks gather the parts and add them in the same order.
     ///
     /// # Errors
     /// [`Error::Option`] for a number of ranks that does not divide eight, if the order is fixed.
@@ -91,7 +91,7 @@ impl<S: Space> Share<S> {
         Self::noting(group, least, Arc::default())
     }
 
-    /// The same, which notes in `first` that its rank has failed, unless another one has failed before.
+    /// Like [`of`](Self::of). If this rank is the first to fail, it stores its number in `first`.
     pub(crate) fn noting<G: Group<Backend: Backend<Space = S>>>(
         group: G,
         least: Determinism,

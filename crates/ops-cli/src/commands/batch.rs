@@ -52,10 +52,7 @@ fn serve(
     };
     let ask = Ask { common, args, stop: terminal.stop };
     let mut job = Batch { ask, lines: Some(lines), out: &mut *terminal.out };
-    match args.on.devices.is_empty() {
-        true => text::run(&mut job, computing),
-        false => text::run_on(&mut job, &ask, computing, &args.on.devices),
-    }
+    text::run_on(&mut job, &ask, computing, &args.on.devices)
 }
 
 /// What is to be done.

@@ -33,7 +33,7 @@ pub(super) fn run(
 }
 
 fn generate(common: Common, args: &GenerateArgs, stop: &AtomicBool, out: &mut dyn Write) -> Result<()> {
-    let (ask, devices) = (Ask { common, args, stop }, &args.on.devices);
+    let ask = Ask { common, args, stop };
     let computing = Computing {
         on: common.backend,
         dtype: args.running.dtype,
@@ -42,10 +42,7 @@ fn generate(common: Common, args: &GenerateArgs, stop: &AtomicBool, out: &mut dy
         stats: args.running.stats,
     };
     let mut job = Generate { ask, out };
-    match devices.is_empty() {
-        true => text::run(&mut job, computing),
-        false => text::run_on(&mut job, &ask, computing, devices),
-    }
+    text::run_on(&mut job, &ask, computing, &args.on.devices)
 }
 
 /// What is to be done.

@@ -78,17 +78,20 @@ pub(crate) fn run<J: Job>(job: &mut J, computing: Computing) -> Result<J::Output
     }
 }
 
-/// Runs the job on several devices, each of which computes a part of the model. With determinism `batch`, one device cuts its sums as
-/// several do. On the CPU, each number is a rank with its share of the threads.
+/// Runs the job on these devices, each of which computes a part of the model; as [`run`] if none is named. With determinism `batch`, one
+/// named device cuts its sums as several do. On the CPU, each number is a rank with its share of the threads.
 pub(crate) fn run_on<J: Job>(
     job: &mut J,
     follower: &impl Follower,
     computing: Computing,
     devices: &[u32],
 ) -> Result<J::Output> {
+    if devices.is_empty() {
+        return run(job, computing);
+    }
     let least = computing.determinism;
     if computing.on != Choice::Rocm {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from) / devices.len().max(1);
+        let threads = std::thread::available_parallelism().map_or(1, usize::from) / devices.len();
         let hosts = devices.iter().map(|_| host(computing, Some(threads.max(1))));
         let ranks = HostGroup::of(hosts.collect::<Result<_>>()?)?;
         let follow = |rank: &Rank<'_, _>| on_host(&mut Following(follower), computing, rank).map_err(to_send);

@@ -57,7 +57,7 @@ pub(super) struct Failure {
 }
 
 impl Peers {
-    /// Whether a group of this size can have one.
+    /// Whether these kernels support a group of this size.
     pub(super) fn fit(ranks: usize) -> bool {
         (1..=RANKS).contains(&ranks)
     }
@@ -116,7 +116,7 @@ impl Peers {
     /// ranks' parts in the result of an `AllGather`, in elements.
     ///
     /// # Safety
-    /// The stream may read the elements of `x`, and write those of `y`, until this has returned.
+    /// Work enqueued on the stream before this returns may read the elements of `x` and write those of `y`.
     unsafe fn enqueue(
         self: &Arc<Self>,
         (queue, rank): (&Rocm, usize),

@@ -233,7 +233,7 @@ fn store(devices: &[Device], found: &[PeerAccess]) {
 #[unsafe(link_section = ".init_array")]
 static BEFORE_MAIN: extern "C" fn() = before_main;
 
-/// Turns this process into the one that tests, if it was started as that.
+/// Runs the test instead of `main` if this process was started for it.
 #[cfg(target_os = "linux")]
 extern "C" fn before_main() {
     if let Some(numbers) = std::env::var_os(ASKED)

@@ -123,9 +123,9 @@ impl Ranks {
         error
     }
 
-    /// Aborts all communicators, if they must be; returns whether none is left that another thread was using.
+    /// Aborts all communicators if the group is lost. Returns `false` if another thread is still using one: call this again later.
     fn abort(&self) -> bool {
-        // All, also behind one that is in use.
+        // `fold`, not `all`: a communicator in use must not keep those after it from being aborted.
         !self.is_lost.load(Ordering::Acquire) || self.comms.iter().fold(true, |all, comm| comm.abort() & all)
     }
 

@@ -1,4 +1,4 @@
-//! Which way a group's data takes.
+//! Chooses how the devices of a group exchange data.
 use super::peers::{self, Transport};
 use super::probe;
 use crate::error::failed;

@@ -13,7 +13,7 @@ use std::io::{BufReader, Cursor, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Fails every so many calls of paged attention.
+/// Fails every n-th call of paged attention.
 #[derive(Clone)]
 struct Faulty(Cpu, Arc<AtomicUsize>, usize);
 
