@@ -1757,9 +1757,9 @@ def rope_qk_cache_write(
     - ``sin``: ``[t, d/2]``
     - ``positions``: ``[n]``; u8, u32, i32, i64
     - ``slots``: ``[n]``; u8, u32, i32, i64
-    - ``y``: ``[n, g, d]``; written
     - ``k_cache``: ``[c, h, d]``; read and written
     - ``v_cache``: ``[c, h, e]``; read and written
+    - ``y``: ``[n, g, d]``; written
     - ``eps``: Added to the mean square, inside the root, if there are norms.
     - ``order``: How features pair up.
     - element types: f16, bf16, f32, f64

@@ -51,9 +51,11 @@ impl<O: Op, B: Candidates<O>> Intercept<O> for Observed<B> {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = self.inner.candidates(op, on);
         self.inner.support(op, on)
     }
-    /// Every fused op that the backend supports is called as such: a trace is replayed on other backends, too.
+    /// With one row, every fused op that the backend supports is called as such: a trace is replayed on other backends, too. With more
+    /// rows, its parts are called, so that `ops tune --trace` finds the products whose providers it measures.
     fn fuses(&self, op: &O, on: &dyn Operands) -> bool {
-        self.inner.support(op, on).is_ok()
+        let one_row = on.get("x").is_some_and(|x| x.layout.len() == x.layout.last());
+        one_row && self.inner.support(op, on).is_ok()
     }
     fn execute(&self, call: Call<'_, '_, O, B::Space>) -> Result<()> {
         self.inner.execute(call)

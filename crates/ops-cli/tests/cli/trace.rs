@@ -32,7 +32,7 @@ fn family(name: &str) -> String {
 fn families_are_traced_and_replayed() {
     // Together they use latent attention, sinks, windows, softcaps, experts, biases, both kinds of norms and many formats.
     let cases: [(&str, &str, &[&str]); 6] = [
-        ("llama-Q4_K_M", "f16", &["qlinear", "qembedding", "rope_i", "rope_cache_write", "add_rms_norm"]),
+        ("llama-Q4_K_M", "f16", &["qlinear", "qembedding", "rope_qk_cache_write", "add_rms_norm"]),
         ("gemma3-f16", "bf16", &["linear", "affine_inplace", "rms_norm", "geglu", "attention"]),
         ("gpt-oss-MXFP4", "f32", &["router_topk", "qlinear_experts", "swiglu_clamped", "combine_experts"]),
         ("deepseek-v3-f16", "f32", &["linear_experts", "router_topk", "copy"]),

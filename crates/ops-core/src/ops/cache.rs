@@ -83,7 +83,7 @@ ops! {
     operands rope_qk_cache_write {
         q: in T [n, g, d], k: in T [n, h, d], v: in T [n, h, e], q_norm: opt any(floats) [d], k_norm: opt any(floats) [d],
         cos: in any(floats) [t, d/2], sin: in any [t, d/2], positions: in any(indices) [n], slots: in any(indices) [n],
-        y: out T [n, g, d], k_cache: inout any [c, h, d], v_cache: inout any [c, h, e]
+        k_cache: inout any [c, h, d], v_cache: inout any [c, h, e], y: out T [n, g, d]
     }
 }
 impl<T: Float> Op for CacheWrite<T> {

@@ -192,13 +192,13 @@ impl<'a> Keys<'a> {
             .given("sin", &sin, &table, place("tables"))
             .given("positions", &ids(self.index[0], positions), &[n], place("positions"))
             .given("slots", &ids(self.index[1], slots), &[n], place("slots"));
-        let draft = if with_queries { draft.write("y", &of_queries, place("y")) } else { draft };
-        draft.inout("k_cache", &keys, &of_keys, place("k_cache")).inout(
+        let draft = draft.inout("k_cache", &keys, &of_keys, place("k_cache")).inout(
             "v_cache",
             &values,
             &of_values,
             place("v_cache"),
-        )
+        );
+        if with_queries { draft.write("y", &of_queries, place("y")) } else { draft }
     }
     fn case(self) -> CaseBuilder {
         // Not in order, and some rows twice.

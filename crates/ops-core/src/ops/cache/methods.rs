@@ -219,9 +219,9 @@ pub trait CacheMethods: Backend {
             sin,
             positions,
             slots,
-            y: y.reborrow(),
             k_cache: keys.reborrow().any(),
             v_cache: values.reborrow().any(),
+            y: y.reborrow(),
         };
         self.run(&op, args)
     }

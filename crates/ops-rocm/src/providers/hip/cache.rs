@@ -44,8 +44,8 @@ impl<T: Float> HipOp for RopeQkCacheWrite<T> {
     const INDICES: Indices = &[("positions", 7), ("slots", 8)];
 
     fn plan(&self, p: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused> {
-        let places = Places { k: 1, v: 2, norm: Some(4), tables: 5, caches: 10 };
-        let (q, y) = (p.at(0), p.at(9));
+        let places = Places { k: 1, v: 2, norm: Some(4), tables: 5, caches: 9 };
+        let (q, y) = (p.at(0), p.at(11));
         let &[_, heads, _] = q.dims() else { return Err(Refused::Rank(q.layout.rank())) };
         let queries = Queries { heads, q: q.view(), norm: p.get(3).map(Bound::view), y: y.view() };
         write_keys(places, Some(queries), (self.order, self.eps), p, plan)
