@@ -194,8 +194,13 @@ fn open_within(limit: Duration, devices: Vec<Device>) -> Result<Vec<Comm>> {
     let (sender, receiver) = channel();
     let open = move || _ = sender.send(Comm::open(&lib, &devices));
     let opener = std::thread::Builder::new().name("rocm-ops RCCL".into());
-    opener.spawn(open).map_err(|error| failed("starting a thread", error))?;
-    receiver.recv_timeout(limit).map_err(|error| {
+    let opener = opener.spawn(open).map_err(|error| failed("starting a thread", error))?;
+    let opened = receiver.recv_timeout(limit);
+    if !matches!(opened, Err(RecvTimeoutError::Timeout)) {
+        // It has ended, or is dropping its devices: wait, so that they do not outlive the caller's. A panic is reported below.
+        let _ = opener.join();
+    }
+    opened.map_err(|error| {
         let why = match error {
             RecvTimeoutError::Timeout => format!("it did not return within {limit:?}; {LINKS}"),
             RecvTimeoutError::Disconnected => "its thread panicked".to_owned(),

@@ -92,7 +92,8 @@ fn instructions(rocm: &Rocm) -> usize {
 }
 
 /// Ops that targets compute in different ways.
-const PRODUCTS: &str = "matmul,linear,attention,qlinear,linear_swiglu";
+const PRODUCTS: &str =
+    "matmul,linear,attention,qlinear,linear_swiglu,linear_add,rms_norm_linear,rms_norm_linear_swiglu";
 
 /// Replays golden cases of products and attention on one target, and checks that matrix units were used if
 /// there are any.

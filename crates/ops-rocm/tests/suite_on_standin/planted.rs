@@ -95,8 +95,8 @@ fn a_quantizer_with_the_wrong_sign() {
 
 #[test]
 fn a_product_that_forgets_what_it_summed() {
-    let from = "sum[r][j] = mad(A(widen(x.v[i])), A(widen(weights[d][j].v[i])), sum[r][j])";
-    let to = "sum[r][j] = mad(A(widen(x.v[i])), A(widen(weights[d][j].v[i])), A(0))";
+    let from = "to.sum[r][j] = mad(value, A(widen(weights[d][j].v[i])), to.sum[r][j])";
+    let to = "to.sum[r][j] = mad(value, A(widen(weights[d][j].v[i])), A(0))";
     is_found("a_product_that_forgets_what_it_summed", "linear", from, to);
 }
 
