@@ -2,9 +2,10 @@
 use ops_tests::families::{self, folder};
 use ops_tests::ranks::{PROMPT, each, error, load, logits, logits_in_pages, logits_of};
 use rocm_ops::gguf::Gguf;
-use rocm_ops::models::{Decoder, GenerateOptions, Rank, Result, TextModel, on_ranks};
+use rocm_ops::models::{Continuation, Decoder, GenerateOptions, Rank, Result, TextModel, on_ranks};
+use rocm_ops::ops::Sample;
 use rocm_ops::rocm::RocmGroup;
-use rocm_ops::{Determinism, HostGroup, Rocm, f16};
+use rocm_ops::{Determinism, HostGroup, Policy, Rocm, f16};
 use standin_testing::{Standin, with_standin};
 use std::time::Duration;
 
@@ -15,6 +16,13 @@ fn with_devices(test: &str, body: impl FnOnce(&Standin)) {
 
 fn queues(count: u32, level: Determinism) -> Vec<Rocm> {
     (0..count).map(|ordinal| Rocm::builder().ordinal(ordinal).determinism(level).build().unwrap()).collect()
+}
+
+/// Their products are not rocBLAS's, which cannot be recorded.
+fn queues_that_record(count: u32, level: Determinism) -> Vec<Rocm> {
+    let policy = Policy::parse("linear=hip;matmul=hip").unwrap();
+    let queue = |ordinal| Rocm::builder().ordinal(ordinal).determinism(level).policy(policy.clone()).build();
+    (0..count).map(|ordinal| queue(ordinal).unwrap()).collect()
 }
 
 fn file(name: &str) -> Gguf {
@@ -80,6 +88,39 @@ fn a_device_has_only_its_part_of_the_weights() {
         for part in two {
             let want = embeddings + (whole[0] - embeddings) / 2;
             assert!(part.abs_diff(want) < tables, "{part} bytes, wanted about {want} of {}", whole[0]);
+        }
+    });
+}
+
+/// Tokens drawn by a continuation, and why its steps were not recorded.
+fn continued(rank: &Rank<'_, Rocm>, gguf: &Gguf, sample: Sample<f32>) -> Result<(Vec<u32>, Option<String>)> {
+    let (b, model) = (rank.backend(), load::<f32, _>(rank, gguf)?);
+    let mut pages = model.pages(b, 16, 4)?;
+    let mut text = pages.blocks().sequence();
+    model.forward_paged(b, &mut pages, &mut [(&mut text, &PROMPT)])?;
+    let mut more = Continuation::new(b, &model, &mut pages, vec![(&mut text, 1, 0)], sample, 6)?;
+    let refusal = more.refusal().map(ToString::to_string);
+    let ids = (0..6).map(|_| Ok(more.next_tokens()?[0]?)).collect::<Result<_>>()?;
+    Ok((ids, refusal))
+}
+
+/// All logits are gathered, or the largest ones of each rank, or sums are in order.
+#[test]
+fn a_step_of_a_divided_model_is_recorded() {
+    with_devices("a_step_of_a_divided_model_is_recorded", |_| {
+        let few = Sample::temperature(0.7).top_k(5).seed(2);
+        for (name, level) in [("llama-f16", Determinism::Run), ("qwen3_5-f16", Determinism::Batch)] {
+            let gguf = file(name);
+            for sample in [few, Sample::temperature(0.7), Sample::greedy()] {
+                let run = |rank: &Rank<'_, Rocm>| continued(rank, &gguf, sample);
+                let one =
+                    each(HostGroup::of(queues_that_record(1, level)).unwrap(), level, run).unwrap().remove(0);
+                let two = each(RocmGroup::of(queues_that_record(2, level)).unwrap(), level, run).unwrap();
+                assert!(
+                    two.iter().all(|got| *got == one) && one.1.is_none(),
+                    "{name} {sample:?}: {two:?}, alone {one:?}"
+                );
+            }
         }
     });
 }

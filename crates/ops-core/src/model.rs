@@ -4,7 +4,7 @@ use crate::Float;
 use crate::ops::{
     ActivationOps, AttentionOps, CacheOps, CastOps, CopyOps, ElementwiseOps, EmbeddingOps, ExpertOps,
     FillOps, FusedOps, GatedOps, HeadOps, IndexOps, LinearAttentionOps, LinearOps, MatMulOps, NormOps,
-    RaggedAttentionOps, ReduceOps, RopeOps, RoutingOps, SamplingOps, SoftmaxOps,
+    RaggedAttentionOps, ReduceOps, RopeOps, RoutingOps, SamplingOps, SoftmaxOps, SortOps,
 };
 
 mod blocks;
@@ -41,6 +41,7 @@ pub trait Transformer<T: Float>:
     + ReduceOps<f32>
     + ElementwiseOps<T>
     + ElementwiseOps<f32>
+    + ElementwiseOps<u32>
     + MatMulOps<T>
     + LinearOps<T>
     + EmbeddingOps<T>
@@ -49,6 +50,7 @@ pub trait Transformer<T: Float>:
     + IndexOps
     + CopyOps
     + FillOps<T>
+    + FillOps<f32>
     + RoutingOps<T>
     + ExpertOps<T>
     + GatedOps<T>
@@ -58,6 +60,7 @@ pub trait Transformer<T: Float>:
     + CacheOps<f32>
     + FusedOps<T>
     + SamplingOps<f32>
+    + SortOps<f32>
 {
 }
 impl<T: Float, B> Transformer<T> for B where
@@ -71,6 +74,7 @@ impl<T: Float, B> Transformer<T> for B where
         + ReduceOps<f32>
         + ElementwiseOps<T>
         + ElementwiseOps<f32>
+        + ElementwiseOps<u32>
         + MatMulOps<T>
         + LinearOps<T>
         + EmbeddingOps<T>
@@ -79,6 +83,7 @@ impl<T: Float, B> Transformer<T> for B where
         + IndexOps
         + CopyOps
         + FillOps<T>
+        + FillOps<f32>
         + RoutingOps<T>
         + ExpertOps<T>
         + GatedOps<T>
@@ -88,5 +93,6 @@ impl<T: Float, B> Transformer<T> for B where
         + CacheOps<f32>
         + FusedOps<T>
         + SamplingOps<f32>
+        + SortOps<f32>
 {
 }

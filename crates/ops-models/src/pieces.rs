@@ -4,11 +4,13 @@ use ops_core::model::Weight;
 use ops_core::ops::*;
 use ops_core::{Backend, Float, Ref, TensorOf};
 
+mod candidates;
 mod feed_forward;
 mod load;
 mod stream;
 mod summed;
 
+pub(crate) use candidates::{Candidates, most};
 pub(crate) use feed_forward::{Dense, Matrices, Mixture};
 pub(crate) use load::{EMBEDDINGS, Loader};
 pub(crate) use stream::{Normed, Output};

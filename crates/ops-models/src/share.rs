@@ -1,8 +1,8 @@
 //! The part of a model that one rank of a group computes.
 use crate::{Error, Result};
 use ops_core::group::{Collective, Group, Reduction};
-use ops_core::ops::{CastMethods, CastOps, ElementwiseMethods, ElementwiseOps};
-use ops_core::{AnyMut, AnyRef, AsView, AsViewMut, Backend, Determinism, Element, Float, Space, TensorOf};
+use ops_core::ops::{CastMethods, CastOps, CopyMethods, CopyOps, ElementwiseMethods, ElementwiseOps};
+use ops_core::{AnyMut, AnyRef, AsViewMut, Backend, Determinism, Element, Float, Ref, Space, TensorOf};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
@@ -201,21 +201,29 @@ impl<S: Space> Share<S> {
         if self.ranks() == 1 {
             return Ok(x);
         }
+        self.gathered(b, x.as_ref())
+    }
+
+    fn gathered<T: Element, B: Backend<Space = S>>(&self, b: &B, x: Ref<'_, B, T>) -> Result<TensorOf<B, T>> {
         let mut dims = x.dims().to_vec();
         if let Some(first) = dims.first_mut() {
             *first *= self.ranks();
         }
         let mut y = b.empty(&dims[..])?;
-        self.run(Collective::AllGather, Some(x.view().any()), Some(y.view_mut().any()))?;
+        self.run(Collective::AllGather, Some(x.any()), Some(y.view_mut().any()))?;
         Ok(y)
     }
 
-    /// Replaces `y` by that of rank 0.
-    pub(crate) fn broadcast<T: Element>(&self, mut y: impl AsViewMut<S, T>) -> Result<()> {
+    /// Replaces `y` by that of rank 0. Unlike a broadcast, `all_gather` can be part of a recorded step.
+    pub(crate) fn take_first<T: Element, B>(&self, b: &B, y: &mut TensorOf<B, T>) -> Result<()>
+    where
+        B: Backend<Space = S> + CopyOps,
+    {
         if self.ranks() == 1 {
             return Ok(());
         }
-        Ok(self.run(Collective::Broadcast { root: 0 }, None, Some(y.view_mut().any()))?)
+        let all = self.gathered(b, y.as_ref())?;
+        Ok(b.copy_into(all.as_ref().narrow(0, 0, y.dims()[0])?, y)?)
     }
 
     /// The sum over the parts of all ranks. This rank has `y[parts, t, n]`, one for each part of a [`Cut`].

@@ -1,15 +1,15 @@
 //! Steps of one token per text, recorded once and replayed.
 use super::drawn::{Drawn, Draws};
 use super::{Decoder, PagedStep, Pages};
+use crate::pieces::most;
 use crate::{Error, Result};
 use ops_core::model::{Sequence, Transformer};
 use ops_core::ops::*;
 use ops_core::{Float, Replay, Space, Tensor};
 
-/// A backend on which texts can be continued. It counts the steps, so that positions and lengths do not come
-/// from the host.
-pub trait Continues<T: Float>: Transformer<T> + Replay + ElementwiseOps<u32> {}
-impl<T: Float, B: Transformer<T> + Replay + ElementwiseOps<u32>> Continues<T> for B {}
+/// A backend on which texts can be continued.
+pub trait Continues<T: Float>: Transformer<T> + Replay {}
+impl<T: Float, B: Transformer<T> + Replay> Continues<T> for B {}
 
 /// Continues texts in [`Pages`] token by token, with one recorded step.
 ///
@@ -163,10 +163,10 @@ impl<'s, T: Float, B: Continues<T>> Continuation<'s, T, B> {
             return Err(Error::Tokens { got: 1, before, room: 0 });
         }
         self.texts.failed = true;
-        match &self.recorded {
-            Recorded::Graph(graph, _) => self.backend.replay(graph)?,
-            _ => self.model.share.clone().step(|| self.make_step())?,
-        }
+        self.model.share.clone().step(|| match &self.recorded {
+            Recorded::Graph(graph, _) => Ok(self.backend.replay(graph)?),
+            _ => self.make_step(),
+        })?;
         let Texts { all, taken, .. } = &self.texts;
         let tokens = self.draws.read(&self.backend, all.iter().map(|(_, before)| before + taken))?;
         self.texts.failed = false;
@@ -199,10 +199,11 @@ impl<'s, T: Float, B: Continues<T>> Continuation<'s, T, B> {
             b.index_select_into(all, &plan.row, now, row)?;
         }
         b.index_select_into(&plan.counters, &plan.row, &mut plan.counter, row)?;
-        let logits = self.model.logits_of_step(b, self.pages, step)?;
+        let hidden = self.model.paged_hidden(b, self.pages, step)?;
+        let candidates = self.model.candidates(b, hidden.as_ref(), most([self.sample]))?;
         let counter = plan.counter.as_ref().reshape(&[texts])?;
-        self.draws.draw(b, logits.as_ref(), counter, self.sample)?;
-        self.draws.agree(&self.model.share)?;
+        self.draws.draw(b, (&candidates, 0), counter, self.sample)?;
+        self.draws.agree(b, &self.model.share)?;
         b.copy_into(self.draws.ids()?, &mut step.ids)?;
         let next = b.add(&plan.row, &plan.one)?;
         Ok(b.copy_into(&next, &mut plan.row)?)

@@ -1,7 +1,9 @@
 //! Drawn tokens, each with the logit that it was drawn by.
+use crate::pieces::Candidates;
 use crate::{NanLogit, Result, Share};
 use ops_core::ops::{
-    ElementwiseMethods, ElementwiseOps, IndexMethods, IndexOps, Sample, SamplingMethods, SamplingOps,
+    CopyMethods, CopyOps, ElementwiseMethods, ElementwiseOps, IndexMethods, IndexOps, Sample,
+    SamplingMethods, SamplingOps,
 };
 use ops_core::{Backend, DType, Error, Layout, Space, Tensor, TensorMut, TensorRef};
 
@@ -63,33 +65,39 @@ impl<S: Space> Draws<S> {
         Ok(Draws(b.zeros(&[2, texts])?))
     }
 
-    /// Draws a token from each row of `logits[texts, vocabulary]`.
+    /// Draws a token from each row of candidates, from row `first` on.
     pub(super) fn draw<B>(
         &mut self,
         b: &B,
-        logits: TensorRef<'_, S, f32>,
+        (candidates, first): (&Candidates<S>, usize),
         counter: TensorRef<'_, S, i64>,
         sample: Sample<f32>,
     ) -> Result<()>
     where
-        B: SamplingOps<f32> + IndexOps + ElementwiseOps<f32> + Backend<Space = S>,
+        B: SamplingOps<f32> + IndexOps + ElementwiseOps<f32> + CopyOps + Backend<Space = S>,
     {
         let texts = counter.dims()[0];
         let (ids, mut bits) = self.0.as_mut().split_at(0, 1)?;
         let mut ids = ids.reshape(&[texts])?;
+        let logits = candidates.logits.as_ref().narrow(0, first, texts)?;
         b.sample_into(logits, counter, ids.reborrow(), sample)?;
         let numbers = S::typed_mut(S::bytes_mut(bits.data_mut()));
         let numbers = numbers.ok_or(Error::Align { operand: "logits of drawn tokens", dtype: DType::F32 })?;
         let numbers = TensorMut::<S, f32>::new(numbers, Layout::contiguous(&[texts])?)?;
-        // The logits of all drawn ids in all texts; each text's own is on the diagonal.
+        // The elements at all drawn indices in all texts; each text's own is on the diagonal.
+        let own = Layout::strided(&[texts], &[texts as isize + 1], 0)?;
         let all = b.index_select(logits, ids.as_ref(), 1)?;
-        let own = all.as_ref().with_layout(Layout::strided(&[texts], &[texts as isize + 1], 0)?)?;
-        Ok(b.affine_into(own, numbers, 1.0, 0.0)?)
+        b.affine_into(all.as_ref().with_layout(own)?, numbers, 1.0, 0.0)?;
+        if let Some(of) = &candidates.ids {
+            let all = b.index_select(of.as_ref().narrow(0, first, texts)?, ids.as_ref(), 1)?;
+            b.copy_into(all.as_ref().with_layout(own)?, ids)?;
+        }
+        Ok(())
     }
 
     /// Replaces the tokens by those of rank 0, so that ranks never differ, even if their devices round differently.
-    pub(super) fn agree(&mut self, share: &Share<S>) -> Result<()> {
-        share.broadcast(&mut self.0)
+    pub(super) fn agree<B: Backend<Space = S> + CopyOps>(&mut self, b: &B, share: &Share<S>) -> Result<()> {
+        share.take_first(b, &mut self.0)
     }
 
     /// The tokens on the backend, `[texts]`.
@@ -124,13 +132,13 @@ mod tests {
     #[test]
     fn one_nan_among_the_logits_is_found_at_every_temperature() {
         let b = Cpu::new();
-        let logits = b.tensor(&[5, 3], ROWS.as_flattened()).unwrap();
+        let logits = b.tensor(&[5, 3], ROWS.as_flattened()).unwrap().into();
         let counters = b.tensor(&[5], &[0i64; 5]).unwrap();
         let nan = |position, id| Err(NanLogit { position, id });
         let want = [nan(10, 2), nan(11, 0), Ok(1), nan(13, 0), Ok(0)];
         for sample in [Sample::greedy(), Sample::temperature(1e-3), Sample::temperature(1e-2).seed(7)] {
             let mut draws = Draws::new(&b, 5).unwrap();
-            draws.draw(&b, logits.as_ref(), counters.as_ref(), sample).unwrap();
+            draws.draw(&b, (&logits, 0), counters.as_ref(), sample).unwrap();
             assert_eq!(draws.read(&b, 10..).unwrap(), want, "{sample:?}");
         }
         for ((position, row), want) in (10..).zip(ROWS).zip(want) {

@@ -1,5 +1,5 @@
 //! Reads a model's tensors. A tensor in the file that the model does not use is an error.
-use super::{Attend, AttentionPart, Decoder, Layer, Rotation, Rotations, logits};
+use super::{Attend, AttentionPart, Decoder, Layer, Rotation, Rotations};
 use crate::keys::Keys;
 use crate::pieces::{EMBEDDINGS, Linear};
 use crate::share::only;
@@ -220,7 +220,7 @@ pub(crate) fn load<T: Float, B: Transformer<T>>(
     progress(config.layers, config.layers);
     let output_norm = loader.stream_norm("output_norm")?;
     let matrix = [vocabulary, config.dim];
-    let ids = logits::ids(&share, vocabulary);
+    let ids = share.ids(vocabulary);
     let output = loader.has("output.weight").then(|| loader.rows("output", &matrix, ids)).transpose()?;
     let further = loader.further(&own)?;
     loader.check_all_used(&config.architecture)?;

@@ -1,18 +1,11 @@
 //! Logits, and the tokens drawn from them.
 use super::drawn::{Draw, Drawn, Draws};
 use super::{Decoder, PagedStep, Pages};
-use crate::{Result, Share};
+use crate::Result;
+use crate::pieces::{Candidates, most};
 use ops_core::model::Transformer;
 use ops_core::ops::*;
-use ops_core::{Float, Ref, Shape, Space, TensorOf};
-use std::ops::Range;
-
-/// The ids of which a rank computes the logits: equally many on each, except for the last ones. A rank without any has one of another.
-pub(super) fn ids<S: Space>(share: &Share<S>, vocabulary: usize) -> Range<usize> {
-    let each = vocabulary.div_ceil(share.ranks());
-    let start = (share.rank() * each).min(vocabulary.saturating_sub(1));
-    start..(start + each).min(vocabulary)
-}
+use ops_core::{Float, Ref, TensorOf};
 
 impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     /// The token drawn after each row of the last layer's output. `positions` are those of the tokens before them.
@@ -27,27 +20,30 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     }
 
     fn draw(&self, b: &B, h: &TensorOf<B, T>, draws: &[Draw<'_>], positions: &[usize]) -> Result<Vec<Drawn>> {
-        let mut logits = self.capped(b, self.logits_on(b, h.as_ref())?)?;
-        if draws.iter().any(|draw| draw.change.is_some()) {
-            let mut host = logits.to_vec(b)?;
+        let changed = draws.iter().any(|draw| draw.change.is_some());
+        let most = most(draws.iter().map(|draw| draw.op)).filter(|_| !changed);
+        let mut candidates = self.candidates(b, h.as_ref(), most)?;
+        if changed {
+            let mut host = candidates.logits.to_vec(b)?;
             for (row, draw) in host.chunks_mut(self.vocabulary().max(1)).zip(draws) {
                 if let Some(change) = &draw.change {
                     change(row);
                 }
             }
-            logits = b.tensor(logits.dims(), &host)?;
+            candidates = b.tensor(candidates.logits.dims(), &host)?.into();
         }
         let (mut all, mut start) = (Vec::with_capacity(draws.len()), 0);
         // Usually one call: all texts are drawn alike.
         for alike in draws.chunk_by(|one, other| one.op == other.op) {
             let counters: Vec<i64> = alike.iter().map(|draw| draw.counter).collect();
-            let rows = match alike.len() == draws.len() {
-                true => logits.as_ref(),
-                false => logits.as_ref().narrow(0, start, alike.len())?,
-            };
             let mut drawn = Draws::new(b, alike.len())?;
-            drawn.draw(b, rows, b.tensor(&[alike.len()], &counters)?.as_ref(), alike[0].op)?;
-            drawn.agree(&self.share)?;
+            drawn.draw(
+                b,
+                (&candidates, start),
+                b.tensor(&[alike.len()], &counters)?.as_ref(),
+                alike[0].op,
+            )?;
+            drawn.agree(b, &self.share)?;
             all.extend(drawn.read(b, positions.iter().copied().skip(start))?);
             start += alike.len();
         }
@@ -75,36 +71,38 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         self.capped(b, logits)
     }
 
-    /// The logits on the backend, without the softcap. All ranks get all of them.
-    pub(super) fn logits_on(&self, b: &B, h: Ref<'_, B, T>) -> Result<TensorOf<B, f32>> {
-        let logits = match &self.output {
-            Some(output) => output.apply(b, h)?,
-            None if self.share.ranks() == 1 => b.linear(h, &self.embedding)?,
-            None => {
-                let ids = ids(&self.share, self.vocabulary());
-                b.linear(h, self.embedding.as_ref().narrow(0, ids.start, ids.len())?)?
+    /// What the tokens after each row can be drawn from, if the draws need only some of the largest logits.
+    pub(super) fn candidates(
+        &self,
+        b: &B,
+        h: Ref<'_, B, T>,
+        most: Option<usize>,
+    ) -> Result<Candidates<B::Space>> {
+        let (vocabulary, ranks) = (self.vocabulary(), self.share.ranks());
+        match most.filter(|k| ranks > 1 && k.saturating_mul(ranks) < vocabulary) {
+            Some(k) => {
+                let own = self.capped(b, b.cast(&self.own_logits(b, h)?)?)?;
+                self.share.largest_logits(b, own.as_ref(), vocabulary, k)
             }
-        };
-        if self.share.ranks() == 1 {
-            return Ok(b.cast(&logits)?);
+            None => Ok(self.capped(b, self.logits_on(b, h)?)?.into()),
         }
-        Ok(b.cast(&self.gathered(b, logits)?)?)
     }
 
-    /// The logits of all ranks, `[n, vocabulary]`.
-    fn gathered(&self, b: &B, own: TensorOf<B, T>) -> Result<TensorOf<B, T>> {
-        let (n, vocabulary) = (own.dims()[0], self.vocabulary());
-        let each = vocabulary.div_ceil(self.share.ranks());
-        let mut padded = b.zeros(&[n, each])?;
-        b.copy_into(&own, padded.as_mut().narrow(1, 0, own.dims()[1])?)?;
-        let all = self.share.all_gather(b, padded)?;
-        let mut logits = b.empty(Shape::new(&[n, vocabulary])?)?;
-        for (rank, start) in (0..vocabulary).step_by(each.max(1)).enumerate() {
-            let len = each.min(vocabulary - start);
-            let from = all.as_ref().narrow(0, rank * n, n)?.narrow(1, 0, len)?;
-            b.copy_into(from, logits.as_mut().narrow(1, start, len)?)?;
+    /// The logits on the backend, without the softcap. All ranks get all of them.
+    pub(super) fn logits_on(&self, b: &B, h: Ref<'_, B, T>) -> Result<TensorOf<B, f32>> {
+        Ok(b.cast(&self.share.all_logits(b, self.own_logits(b, h)?, self.vocabulary())?)?)
+    }
+
+    /// The logits of the ids of this rank.
+    fn own_logits(&self, b: &B, h: Ref<'_, B, T>) -> Result<TensorOf<B, T>> {
+        match &self.output {
+            Some(output) => output.apply(b, h),
+            None if self.share.ranks() == 1 => Ok(b.linear(h, &self.embedding)?),
+            None => {
+                let ids = self.share.ids(self.vocabulary());
+                Ok(b.linear(h, self.embedding.as_ref().narrow(0, ids.start, ids.len())?)?)
+            }
         }
-        Ok(logits)
     }
 
     pub(super) fn logits(&self, b: &B, h: Ref<'_, B, T>) -> Result<Vec<f32>> {
