@@ -18,11 +18,15 @@ fn queues(count: u32, level: Determinism) -> Vec<Rocm> {
     (0..count).map(|ordinal| Rocm::builder().ordinal(ordinal).determinism(level).build().unwrap()).collect()
 }
 
-/// Their products are not rocBLAS's, which cannot be recorded.
-fn queues_that_record(count: u32, level: Determinism) -> Vec<Rocm> {
-    let policy = Policy::parse("linear=hip;matmul=hip").unwrap();
+fn queues_with(policy: &str, count: u32, level: Determinism) -> Vec<Rocm> {
+    let policy = Policy::parse(policy).unwrap();
     let queue = |ordinal| Rocm::builder().ordinal(ordinal).determinism(level).policy(policy.clone()).build();
     (0..count).map(|ordinal| queue(ordinal).unwrap()).collect()
+}
+
+/// Their products are not rocBLAS's, which cannot be recorded.
+fn queues_that_record(count: u32, level: Determinism) -> Vec<Rocm> {
+    queues_with("linear=hip;matmul=hip", count, level)
 }
 
 fn file(name: &str) -> Gguf {
@@ -131,7 +135,8 @@ fn a_link_that_fails_while_a_text_grows_ends_it_on_all_ranks() {
     with_devices("a_link_that_fails_while_a_text_grows_ends_it_on_all_ranks", |standin| {
         let gguf = file("llama-f16");
         let level = Determinism::Run;
-        let ranks = RocmGroup::with_limit(queues(2, level), Duration::from_secs(2)).unwrap();
+        let through_rccl = queues_with("all_reduce=rccl;all_gather=rccl", 2, level);
+        let ranks = RocmGroup::with_limit(through_rccl, Duration::from_secs(2)).unwrap();
         let run = |rank: &Rank<'_, Rocm>| -> Result<usize> {
             let model = TextModel::new(load::<f32, _>(rank, &gguf)?, None);
             let options = GenerateOptions { max_tokens: 8, ..Default::default() };
