@@ -178,7 +178,8 @@ rocm_ops::backend::unsupported!(Toy: LayerNorm<f32>, AddRmsNorm<f32>, GroupNorm<
     RouterTopK<f32>, LinearExperts<f32>, CombineExperts<f32>, SwigluClamped<f32>, L2Norm<f32>, GatedRmsNorm<f32>,
     LinearSwiglu<f32>, LinearAdd<f32>, RmsNormLinear<f32>, RmsNormLinearSwiglu<f32>, QkNormRope<f32>, CacheWrite<f32>,
     RopeCacheWrite<f32>, QkNormRopeCacheWrite<f32>, RopeQkCacheWrite<f32>,
-    Sample<f32>, Conv1dUpdate<f32>, GatedDeltaRule<f32>, IndexSelect, Embedding<f32>, Cast<f32>, TensorCopy, Fill<f32>);
+    Sample<f32>, Conv1dUpdate<f32>, GatedDeltaRule<f32>, IndexSelect, Embedding<f32>, Cast<f32>, TensorCopy, Fill<f32>,
+    Sort<f32>, ArgSort<f32>, TopK<f32>);
 
 /// A function that works on any backend.
 fn block<B: Transformer<f32>>(b: &B) -> Result<Vec<f32>> {

@@ -41,7 +41,6 @@ pub trait Transformer<T: Float>:
     + ReduceOps<f32>
     + ElementwiseOps<T>
     + ElementwiseOps<f32>
-    + ElementwiseOps<u32>
     + MatMulOps<T>
     + LinearOps<T>
     + EmbeddingOps<T>
@@ -74,7 +73,6 @@ impl<T: Float, B> Transformer<T> for B where
         + ReduceOps<f32>
         + ElementwiseOps<T>
         + ElementwiseOps<f32>
-        + ElementwiseOps<u32>
         + MatMulOps<T>
         + LinearOps<T>
         + EmbeddingOps<T>

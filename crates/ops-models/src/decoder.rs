@@ -93,6 +93,8 @@ pub struct Decoder<T: Float, B: Backend> {
     config: Config,
     whole: Config,
     share: Share<B::Space>,
+    /// The ids of which only this rank has logits, if there are several.
+    names: Option<TensorOf<B, u32>>,
     bytes_read: u64,
     /// Not packed, because it is used for lookups.
     embedding: Weight<B::Space>,

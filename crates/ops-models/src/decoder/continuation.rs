@@ -7,9 +7,10 @@ use ops_core::model::{Sequence, Transformer};
 use ops_core::ops::*;
 use ops_core::{Float, Replay, Space, Tensor};
 
-/// A backend on which texts can be continued.
-pub trait Continues<T: Float>: Transformer<T> + Replay {}
-impl<T: Float, B: Transformer<T> + Replay> Continues<T> for B {}
+/// A backend on which texts can be continued. It counts the steps, so that positions and lengths do not come
+/// from the host.
+pub trait Continues<T: Float>: Transformer<T> + Replay + ElementwiseOps<u32> {}
+impl<T: Float, B: Transformer<T> + Replay + ElementwiseOps<u32>> Continues<T> for B {}
 
 /// Continues texts in [`Pages`] token by token, with one recorded step.
 ///

@@ -227,6 +227,7 @@ pub(crate) fn load<T: Float, B: Transformer<T>>(
     let embedding = loader.weights.matrix(EMBEDDINGS, matrix)?;
     let bytes_read = loader.weights.bytes_read();
     Ok(Decoder {
+        names: share.names(backend, vocabulary)?,
         embedding,
         per_layer,
         layers,

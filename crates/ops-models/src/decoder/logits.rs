@@ -1,6 +1,6 @@
 //! Logits, and the tokens drawn from them.
+use super::Decoder;
 use super::drawn::{Draw, Drawn, Draws};
-use super::{Decoder, PagedStep, Pages};
 use crate::Result;
 use crate::pieces::{Candidates, most};
 use ops_core::model::Transformer;
@@ -60,17 +60,6 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         Ok(logits)
     }
 
-    /// [`logits_paged`](Self::logits_paged) of pages that were checked.
-    pub(super) fn logits_of_step(
-        &self,
-        b: &B,
-        pages: &mut Pages<B::Space, T>,
-        step: &PagedStep<B::Space>,
-    ) -> Result<TensorOf<B, f32>> {
-        let logits = self.logits_on(b, self.paged_hidden(b, pages, step)?.as_ref())?;
-        self.capped(b, logits)
-    }
-
     /// What the tokens after each row can be drawn from, if the draws need only some of the largest logits.
     pub(super) fn candidates(
         &self,
@@ -78,11 +67,11 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         h: Ref<'_, B, T>,
         most: Option<usize>,
     ) -> Result<Candidates<B::Space>> {
-        let (vocabulary, ranks) = (self.vocabulary(), self.share.ranks());
-        match most.filter(|k| ranks > 1 && k.saturating_mul(ranks) < vocabulary) {
-            Some(k) => {
+        let most = most.filter(|k| k.saturating_mul(self.share.ranks()) < self.vocabulary());
+        match most.zip(self.names.as_ref()) {
+            Some((k, names)) => {
                 let own = self.capped(b, b.cast(&self.own_logits(b, h)?)?)?;
-                self.share.largest_logits(b, own.as_ref(), vocabulary, k)
+                self.share.largest_logits(b, own.as_ref(), names.as_ref(), k)
             }
             None => Ok(self.capped(b, self.logits_on(b, h)?)?.into()),
         }

@@ -312,7 +312,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         step: &PagedStep<B::Space>,
     ) -> Result<TensorOf<B, f32>> {
         self.check_pages(pages)?;
-        self.share.step(|| self.logits_of_step(b, pages, step))
+        self.share.step(|| self.capped(b, self.logits_on(b, self.paged_hidden(b, pages, step)?.as_ref())?))
     }
 
     /// Appends the tokens to their texts, runs the step, and removes the tokens if it fails.
@@ -370,17 +370,15 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     fn check_pages(&self, pages: &Pages<B::Space, T>) -> Result<()> {
         let Config { layers, shared_kv, .. } = self.config;
         let recurrent = (0..layers).filter(|layer| self.config.is_recurrent(*layer)).count();
-        let (got, wanted) =
-            ([pages.caches.len(), pages.memories.len()], [layers - shared_kv - recurrent, recurrent]);
+        let got = [pages.caches.len(), pages.memories.len()];
+        let wanted = [layers - shared_kv - recurrent, recurrent];
         if got != wanted {
             let layers = |[keys, recurrent]: [usize; 2]| {
                 format!("{keys} layers with keys and {recurrent} recurrent ones")
             };
             let (got, wanted) = (layers(got), layers(wanted));
-            return Err(Error::Pages {
-                got: format!("pages of {got}"),
-                wanted: format!("pages of this model's {wanted}"),
-            });
+            let (got, wanted) = (format!("pages of {got}"), format!("pages of this model's {wanted}"));
+            return Err(Error::Pages { got, wanted });
         }
         Ok(())
     }

@@ -63,27 +63,41 @@ impl<S: Space> Share<S> {
         Ok(logits)
     }
 
-    /// The `k` largest logits of each rank. Ids are in ascending order among equal logits, as in the whole vocabulary, so the same token
+    /// The ids that this rank has and no other, which it uploads once; `None` if it has all of them.
+    pub(crate) fn names<B: Backend<Space = S>>(
+        &self,
+        b: &B,
+        vocabulary: usize,
+    ) -> Result<Option<TensorOf<B, u32>>> {
+        if self.ranks() == 1 {
+            return Ok(None);
+        }
+        let ids = self.ids(vocabulary);
+        let has_own = ids.start == self.rank() * self.ids_each(vocabulary);
+        let own: Vec<u32> = ids.filter(|_| has_own).map(|id| id as u32).collect();
+        Ok(Some(b.tensor([own.len()], &own)?))
+    }
+
+    /// The `k` largest logits of each rank, of which this one has `own` logits, with these names. Ids are in ascending order among equal logits, as in the whole vocabulary, so the same token
     /// is drawn if the draw keeps at most `k`.
     pub(crate) fn largest_logits<B>(
         &self,
         b: &B,
         own: Ref<'_, B, f32>,
-        vocabulary: usize,
+        names: Ref<'_, B, u32>,
         k: usize,
     ) -> Result<Candidates<S>>
     where
-        B: Backend<Space = S> + CopyOps + FillOps<f32> + SortOps<f32> + ElementwiseOps<u32>,
+        B: Backend<Space = S> + CopyOps + IndexOps + FillOps<f32> + SortOps<f32>,
     {
-        let (n, Range { start, end }) = (own.dims()[0], self.ids(vocabulary));
-        let has_own = start == self.rank() * self.ids_each(vocabulary);
-        let count = if has_own { k.min(end - start) } else { 0 };
+        let (n, count) = (own.dims()[0], k.min(names.dims()[0]));
         // What fills up the rest is never drawn.
         let (mut logits, mut ids) = (b.full(&[n, k], f32::NEG_INFINITY)?, b.zeros::<u32>(&[n, k])?);
         if count > 0 {
             let (values, indices) = b.topk(own, count)?;
             b.copy_into(&values, logits.as_mut().narrow(1, 0, count)?)?;
-            b.affine_into(&indices, ids.as_mut().narrow(1, 0, count)?, 1.0, start as f64)?;
+            let named = b.index_select(names, &indices.reshape([n * count])?, 0)?.reshape([n, count])?;
+            b.copy_into(&named, ids.as_mut().narrow(1, 0, count)?)?;
         }
         Ok(Candidates { logits: self.beside(b, logits)?, ids: Some(self.beside(b, ids)?) })
     }
@@ -127,7 +141,8 @@ mod tests {
             let ids = share.ids(vocabulary);
             let own = all.as_ref().narrow(1, ids.start, ids.len()).unwrap();
             let k = most([sample]).unwrap();
-            let of = share.largest_logits(&b, own, vocabulary, k).unwrap();
+            let names = share.names(&b, vocabulary).unwrap().unwrap();
+            let of = share.largest_logits(&b, own, names.as_ref(), k).unwrap();
             assert_eq!(of.logits.dims(), [N, ranks * k]);
             let at = b.sample(&of.logits, &b.tensor(&[N], &[5i64, 6, 7]).unwrap(), sample).unwrap();
             let (at, ids) = (at.to_vec(&b).unwrap(), of.ids.unwrap().to_vec(&b).unwrap());
