@@ -36,7 +36,7 @@
 //! <!-- methods -->
 //! | bound | methods |
 //! |---|---|
-//! | `ActivationOps` | `unary`, `sigmoid`, `silu`, `gelu`, `gelu_erf`, `tanh`, `erf`, `exp`, `expm1`, `log`, `log1p`, `sin`, `cos`, `sqrt`, `recip`, `floor`, `ceil`, `round`, `trunc`, `glu`, `swiglu`, `geglu` |
+//! | `ActivationOps` | `unary`, `sigmoid`, `silu`, `gelu`, `gelu_erf`, `tanh`, `erf`, `exp`, `expm1`, `log`, `log1p`, `softplus`, `sin`, `cos`, `sqrt`, `recip`, `floor`, `ceil`, `round`, `trunc`, `glu`, `swiglu`, `geglu` |
 //! | `ArangeOps` | `arange` |
 //! | `AttentionOps` | `attention`, `attention_with`, `attention_lse` |
 //! | `BatchNormOps` | `batch_norm` |

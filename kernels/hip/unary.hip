@@ -34,6 +34,7 @@ struct Exp { template <typename A> static OPS_METHOD A of(A x) { return exp(x); 
 struct Expm1 { template <typename A> static OPS_METHOD A of(A x) { return expm1(x); } };
 struct Log { template <typename A> static OPS_METHOD A of(A x) { return log(x); } };
 struct Log1p { template <typename A> static OPS_METHOD A of(A x) { return log1p(x); } };
+struct Softplus { template <typename A> static OPS_METHOD A of(A x) { return softplus(x); } };
 struct Sin { template <typename A> static OPS_METHOD A of(A x) { return sin(x); } };
 struct Cos { template <typename A> static OPS_METHOD A of(A x) { return cos(x); } };
 struct Sqrt { template <typename A> static OPS_METHOD A of(A x) { return sqrt(x); } };

@@ -41,4 +41,7 @@ template <typename A> OPS_DEVICE A log1p_within(A x, A near_zero) {
 OPS_DEVICE f32 log1p(f32 x) { return log1p_within(x, 0x1p-12f); }
 OPS_DEVICE f64 log1p(f64 x) { return log1p_within(x, 0x1p-27); }
 
+// log(1 + exp(x)), of which the power cannot overflow.
+template <typename A> OPS_DEVICE A softplus(A x) { return (x > A(0) ? x : A(0)) + log1p(exp(-abs(x))); }
+
 }  // namespace ops

@@ -38,7 +38,7 @@ arguments! {
     }
 }
 
-/// Type pairs that decoders use. They get every kernel variant; other pairs get only the small tile.
+/// Type pairs that decoders use. They get every kernel variant; other pairs get the small tile.
 const COMMON: [[ElementType; 2]; 6] = [
     [ElementType::F16, ElementType::F16],
     [ElementType::Bf16, ElementType::Bf16],
@@ -47,6 +47,10 @@ const COMMON: [[ElementType; 2]; 6] = [
     [ElementType::F32, ElementType::F16],
     [ElementType::F32, ElementType::Bf16],
 ];
+
+/// Rows in 16 bits by weights in f32, as routers of experts have them: these get plain products of few rows, too.
+const BY_F32: [[ElementType; 2]; 2] =
+    [[ElementType::F16, ElementType::F32], [ElementType::Bf16, ElementType::F32]];
 
 pub(crate) fn declare(table: &mut Table) {
     declare_mma(table);
@@ -57,10 +61,12 @@ pub(crate) fn declare(table: &mut Table) {
             matmul.part("tile").add_variant("matmul", "tile64", &[a, b], "matmul_tile", &["1"], lds);
         }
     }
-    for types in COMMON {
+    for types in COMMON.into_iter().chain(BY_F32) {
         matmul.part("rows");
         matmul.add_variant("matmul", "rows1", &types, "matvec", &["1"], rows_lds(1, types));
         matmul.add_variant("matmul", "rows4", &types, "matvec", &["4"], rows_lds(4, types));
+    }
+    for types in COMMON {
         if types[0] != ElementType::F64 {
             let swiglu = matmul.part("swiglu");
             swiglu.add_variant("linear_swiglu", "rows1", &types, "swiglu_rows", &["1"], 0);
@@ -316,9 +322,9 @@ fn launch(
     let batches = args.batches.count();
     let times = |a: u64, b: u64| a.checked_mul(b).ok_or(Refused::Size);
     let few = args.m <= device.tuning.product_rows() || device.tuning.is_by_row();
-    if few && args.b.row == 1 && COMMON.contains(&types) {
-        let (variant, rows) = if args.m == 1 { ("rows1", 1) } else { ("rows4", 4) };
-        let instance = need("matmul", variant, &types)?;
+    let (variant, rows) = if args.m == 1 { ("rows1", 1) } else { ("rows4", 4) };
+    let by_rows = crate::find("matmul", variant, &types).filter(|_| few && args.b.row == 1);
+    if let Some(instance) = by_rows {
         let groups = times(times(args.m.div_ceil(rows), args.n.div_ceil(COLUMNS))?, batches)?;
         return Ok(of_groups(instance, groups, types[1], args, device));
     }

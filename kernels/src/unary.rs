@@ -37,12 +37,13 @@ const ACTIVATIONS: [(&str, &str); 5] =
     [("sigmoid", "Sigmoid"), ("silu", "Silu"), ("gelu", "Gelu"), ("gelu_erf", "GeluErf"), ("tanh", "Tanh")];
 
 /// Other ops on floats only, with the name of their function object in the source.
-const FLOAT_OPS: [(&str, &str); 13] = [
+const FLOAT_OPS: [(&str, &str); 14] = [
     ("erf", "Erf"),
     ("exp", "Exp"),
     ("expm1", "Expm1"),
     ("log", "Log"),
     ("log1p", "Log1p"),
+    ("softplus", "Softplus"),
     ("sin", "Sin"),
     ("cos", "Cos"),
     ("sqrt", "Sqrt"),

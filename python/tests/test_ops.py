@@ -340,6 +340,9 @@ SPECIAL = {
     "topk": topk,
     "linear": lambda d: linear(d),
     "linear_swiglu": lambda d: linear_swiglu(d),
+    "linear_add": lambda d: linear_add(d),
+    "rms_norm_linear": lambda d: normed(d, linear),
+    "rms_norm_linear_swiglu": lambda d: normed(d, linear_swiglu),
     "cast": lambda d: ([d.tensor(*d.dims())], {"to": d.choose("f16", "f32", "f64", "i32")}),
     "combine_experts": lambda d: combine_experts(d),
 }
@@ -355,6 +358,16 @@ def linear(d):
 def linear_swiglu(d):
     k, n, kind = d.int(1, 40), d.int(1, 9), d.choose(*FLOATS.values())
     return [d.tensor(*d.dims(0, 2), k), d.tensor(n, k, dtype=kind), d.tensor(n, k, dtype=kind)], {}
+
+
+def linear_add(d):
+    k, n, outer = d.int(1, 40), d.int(1, 9), d.dims(0, 2)
+    return [d.tensor(*outer, k), d.other(n, k), d.tensor(*outer, n)], {}
+
+
+def normed(d, product):
+    (x, *rest), options = product(d)
+    return [x, d.other(x.shape[-1]), *rest], options
 
 
 def combine_experts(d):

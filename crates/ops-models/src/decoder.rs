@@ -365,9 +365,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
             AttentionPart::Latent(part) => {
                 Output::Alone(self.latent_attention(b, i, part, past.keys(layer.slot), input.h(b)?)?)
             }
-            AttentionPart::Recurrent(part) => {
-                Output::Alone(part.apply(b, &mut past.memories(layer.slot)?, input.h(b)?)?)
-            }
+            AttentionPart::Recurrent(part) => part.apply(b, &mut past.memories(layer.slot)?, input, onto)?,
         };
         let a = normed(&layer.post_attention_norm, a)?;
         let feed = |input: &Normed<'_, T, B>| {

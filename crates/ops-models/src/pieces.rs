@@ -13,7 +13,7 @@ mod summed;
 pub(crate) use candidates::{Candidates, most};
 pub(crate) use feed_forward::{Dense, Matrices, Mixture};
 pub(crate) use load::{EMBEDDINGS, Loader};
-pub(crate) use stream::{Normed, Output};
+pub(crate) use stream::{Normed, Output, Projected};
 pub(crate) use summed::Summed;
 
 /// A matrix and its bias.

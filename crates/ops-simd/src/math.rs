@@ -5,6 +5,7 @@
 //! |---|---:|---:|
 //! | [`exp`], [`log`] | 1.1 | 1.1 |
 //! | [`expm1`], [`log1p`] | 2 | 2 |
+//! | [`softplus`] | 3 | 3 |
 //! | [`sin`], [`cos`] | 2 | 2 |
 //! | [`tanh`] | 3 | 3 |
 //! | [`erf`] | 2.5 | 3 |
@@ -35,7 +36,7 @@ pub use activation::{gelu, gelu_erf, sigmoid, silu};
 pub use erf::erf;
 pub use exp::{exp, expm1};
 pub(crate) use exp::{exp_down, exp_minus_one};
-pub use log::{log, log1p};
+pub use log::{log, log1p, softplus};
 pub use pow::pow;
 pub use tanh::tanh;
 pub use trig::{cos, sin};

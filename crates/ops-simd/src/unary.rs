@@ -44,6 +44,8 @@ pub enum Unary {
     Log,
     /// ln(1 + x)
     Log1p,
+    /// ln(1 + eˣ)
+    Softplus,
     /// sin x
     Sin,
     /// cos x
@@ -64,7 +66,7 @@ pub enum Unary {
 
 impl Unary {
     /// All functions.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Abs,
         Self::Neg,
         Self::Sqr,
@@ -80,6 +82,7 @@ impl Unary {
         Self::Expm1,
         Self::Log,
         Self::Log1p,
+        Self::Softplus,
         Self::Sin,
         Self::Cos,
         Self::Tanh,
@@ -108,6 +111,7 @@ impl Unary {
             Self::Expm1 => "expm1",
             Self::Log => "log",
             Self::Log1p => "log1p",
+            Self::Softplus => "softplus",
             Self::Sin => "sin",
             Self::Cos => "cos",
             Self::Tanh => "tanh",
@@ -199,6 +203,7 @@ fn select<V: Visitor>(op: Unary, v: V) {
         Unary::Expm1 => v.visit(Expm1),
         Unary::Log => v.visit(Log),
         Unary::Log1p => v.visit(Log1p),
+        Unary::Softplus => v.visit(Softplus),
         Unary::Sin => v.visit(Sin),
         Unary::Cos => v.visit(Cos),
         Unary::Tanh => v.visit(Tanh),
@@ -248,6 +253,7 @@ maps! {
     Expm1 [LONG]: math::expm1(s, x);
     Log [LONG]: math::log(s, x);
     Log1p [LONG]: math::log1p(s, x);
+    Softplus [LONG]: math::softplus(s, x);
     Sin [LONG]: math::sin(s, x);
     Cos [LONG]: math::cos(s, x);
     Tanh [LONG]: math::tanh(s, x);

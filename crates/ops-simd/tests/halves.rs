@@ -67,7 +67,7 @@ type Reference = fn(f64) -> f64;
 
 fn over_every<T: Half>() {
     let x: Vec<T> = (0..=u16::MAX).map(T::from_pattern).collect();
-    let cases: [(Unary, Reference); 11] = [
+    let cases: [(Unary, Reference); 12] = [
         (Unary::Exp, f64::exp),
         (Unary::Sigmoid, sigmoid),
         (Unary::Silu, silu),
@@ -77,6 +77,7 @@ fn over_every<T: Half>() {
         (Unary::Erf, libm::erf),
         (Unary::Log, f64::ln),
         (Unary::Log1p, f64::ln_1p),
+        (Unary::Softplus, |x| x.max(0.0) + (-x.abs()).exp().ln_1p()),
         (Unary::Expm1, f64::exp_m1),
         (Unary::Sin, f64::sin),
     ];

@@ -52,6 +52,10 @@ fn sigmoid(x: f64) -> f64 {
     if x < 0.0 { x.exp() / (1.0 + x.exp()) } else { 1.0 / (1.0 + (-x).exp()) }
 }
 
+fn softplus(x: f64) -> f64 {
+    x.max(0.0) + (-x.abs()).exp().ln_1p()
+}
+
 fn silu(x: f64) -> f64 {
     x / (1.0 + (-x).exp())
 }
@@ -69,6 +73,7 @@ fn cases() -> Vec<Case> {
         case(Unary::Expm1, f64::exp_m1, 2.0, 2.0),
         case(Unary::Log, f64::ln, 1.1, 1.1),
         case(Unary::Log1p, f64::ln_1p, 2.0, 2.0),
+        case(Unary::Softplus, softplus, 3.0, 3.0),
         case(Unary::Tanh, f64::tanh, 3.0, 3.0),
         case(Unary::Erf, libm::erf, 2.5, 3.0),
         case(Unary::Sin, f64::sin, 2.0, 2.0),
@@ -139,7 +144,7 @@ fn exhaustive_exp_and_log() {
 #[test]
 #[ignore = "every f32: some minutes"]
 fn exhaustive_differences_from_one() {
-    check(1, |op| matches!(op, Unary::Expm1 | Unary::Log1p));
+    check(1, |op| matches!(op, Unary::Expm1 | Unary::Log1p | Unary::Softplus));
 }
 
 #[test]

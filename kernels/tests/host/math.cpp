@@ -60,6 +60,7 @@ int main() {
     BOTH(expm1, expm1l(x), -1.0f, 1.0f, -1.0, 1.0)
     BOTH(log1p, log1pl(x), -1.0f, 1.0f, -1.0, 1.0)
     BOTH(log1p, log1pl(x), -1.0f, 3e38f, -1.0, 1e308)
+    BOTH(softplus, (x > 0 ? x : 0) + log1pl(expl(-fabsl(x))), -85.0f, 20.0f, -700.0, 40.0)
     BOTH(log, logl(x), 0.0f, 10.0f, 0.0, 10.0)
     BOTH(log, logl(x), 0.0f, 3e38f, 0.0, 1e308)
     BOTH(tanh, tanhl(x), -12.0f, 12.0f, -25.0, 25.0)

@@ -45,6 +45,8 @@ fn functions() -> Vec<Mutant> {
         function("rounded down", UnaryFn::Trunc, f64::floor),
         function("rounded to nearest", UnaryFn::Trunc, f64::round),
         function("one is added first", UnaryFn::Log1p, |x| single(1.0 + x).ln()),
+        function("the power overflows", UnaryFn::Softplus, |x| single(single(x.exp()).ln_1p())),
+        function("without the tail", UnaryFn::Softplus, |x| x.max(0.0)),
         function("one is subtracted last", UnaryFn::Expm1, |x| single(x.exp()) - 1.0),
         function("the linear term alone", UnaryFn::Expm1, |x| if x.abs() < 1e-3 { x } else { x.exp_m1() }),
         function("angle reduced in f32", UnaryFn::Sin, |x| {

@@ -81,6 +81,7 @@ pub trait ActivationMethods: Backend {
         expm1 expm1_into Expm1: 1e-20 => 1e-20,
         log log_into Log: 1.0 => 0.0,
         log1p log1p_into Log1p: 1e-20 => 1e-20,
+        softplus softplus_into Softplus: 40.0 => 40.0,
         sin sin_into Sin: 0.0 => 0.0,
         cos cos_into Cos: 0.0 => 1.0,
         sqrt sqrt_into Sqrt: 4.0 => 2.0,

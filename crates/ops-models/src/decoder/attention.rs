@@ -6,7 +6,7 @@ use crate::pieces::{Normed, Output};
 use crate::{Config, HeadShape, Result};
 use ops_core::model::{CacheRotation, Queries, Transformer, Weight};
 use ops_core::ops::*;
-use ops_core::{Backend, Element, Float, Ref, Shape, TensorOf};
+use ops_core::{Float, Ref, Shape, TensorOf};
 use std::ptr;
 
 /// The position of each row of a step, `[t]`, which is also its slot in the text's caches.
@@ -17,27 +17,6 @@ pub(super) fn positions<T: Float, B: Transformer<T>>(
     let of_text = |(state, tokens): &Row<'_, B::Space, T>| state.len()..state.len() + tokens.len();
     let positions: Vec<u32> = rows.iter().flat_map(of_text).map(|position| position as u32).collect();
     Ok(b.tensor(&[positions.len()], &positions)?)
-}
-
-/// Queries, keys and values of a step, `[t, heads · d]` each: parts of one product, or of several.
-struct Projected<B: Backend, T: Element> {
-    products: Vec<TensorOf<B, T>>,
-    widths: [usize; 3],
-}
-
-impl<B: Backend, T: Float> Projected<B, T> {
-    /// One of the three as `[t, heads, d]`.
-    fn heads(&self, which: usize, heads: usize) -> Result<Ref<'_, B, T>> {
-        let (width, mut at) = (self.widths[which], self.widths[..which].iter().sum::<usize>());
-        for product in &self.products {
-            let &[t, columns] = product.dims() else { unreachable!("products have rows and columns") };
-            if at < columns {
-                return Ok(product.as_ref().narrow(1, at, width)?.reshape(&[t, heads, width / heads])?);
-            }
-            at -= columns;
-        }
-        unreachable!("the products have all widths")
-    }
 }
 
 impl<T: Float, B: Transformer<T>> Decoder<T, B> {
@@ -55,8 +34,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         let Config { heads, norm_eps, .. } = self.config;
         let HeadShape { kv_heads, head_dim, .. } = self.config.heads_of(i);
         let (q, kv) = self.config.widths(i)?;
-        let products = part.projections.iter().map(|linear| input.times(b, linear)).collect::<Result<_>>()?;
-        let projected = Projected::<B, T> { products, widths: [q, kv, kv] };
+        let projected = input.projected(b, &part.projections, [q, kv, kv])?;
         let (queries, norm) = (projected.heads(0, heads)?, part.query_norm.as_ref());
         // One op rotates queries and keys, if by the same tables.
         let together = self.config.has_own_keys(i)

@@ -15,7 +15,7 @@ use std::ops::Range;
 pub(crate) use crate::pieces::Loader;
 
 /// Rows of a matrix: its name, its number of rows, and which of them.
-type Part = (String, usize, Vec<Range<usize>>);
+pub(super) type Part = (String, usize, Vec<Range<usize>>);
 
 impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
     pub(super) fn layer(&self, i: usize) -> Result<Layer<T, B>> {
@@ -41,7 +41,7 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
     }
 
     /// Rows of matrices `[n, dim]`, of which neighbours become one if they have the same type and either both or neither have a bias.
-    fn stacked(&self, parts: &[Part]) -> Result<Vec<Linear<B>>> {
+    pub(super) fn stacked(&self, parts: &[Part]) -> Result<Vec<Linear<B>>> {
         let kind = |part: &str| {
             let of = self.gguf.find(&format!("{part}.weight")).map(|tensor| tensor.ggml_type());
             (of, self.has(&format!("{part}.bias")))

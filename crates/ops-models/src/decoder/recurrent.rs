@@ -1,8 +1,7 @@
 //! Linear attention: a short convolution over time, then the gated delta rule.
-use super::Linear;
-use super::load::Loader;
+use super::load::{Loader, Part};
 use crate::config::KeyHeads;
-use crate::pieces::Summed;
+use crate::pieces::{Linear, Normed, Output, Projected, Summed};
 use crate::{Recurrent as Plan, Result};
 use ops_core::model::{Memories, MemoriesOfPart, Transformer};
 use ops_core::ops::*;
@@ -14,14 +13,12 @@ const HEAD_EPS: f64 = 1e-6;
 
 /// The matrices of linear attention.
 pub(super) struct Recurrent<T: Float, B: Backend> {
-    /// Projection to the queries, keys and values of all heads, in this order.
-    mixed: Linear<B>,
-    /// Projection to the gate of the result.
-    gate: Linear<B>,
-    /// Projection to `beta`, the share of a new value that a head takes up, before the sigmoid.
-    beta: Linear<B>,
-    /// Projection to the decay of a head's state, which is multiplied by `exp(rate · softplus(decay + bias))`.
-    decay: Linear<B>,
+    /// Projections to four things. Neighbours whose matrices have one type are one product:
+    /// - the queries, keys and values of all heads, in this order;
+    /// - the gate of the result;
+    /// - the decay of each head's state, which is multiplied by `exp(rate · softplus(decay + bias))`;
+    /// - `beta`, the share of a new value that a head takes up, before the sigmoid.
+    projections: Vec<Linear<B>>,
     decay_bias: TensorOf<B, f32>,
     decay_rate: TensorOf<B, f32>,
     /// `[queries, keys and values, window]`
@@ -121,7 +118,6 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         let part = |name: &str| format!("blk.{i}.{name}");
         let ((keys, values), cut) = (plan.widths(), self.recurrent_heads());
         let own = KeyHeads { plan, heads: cut.own.clone(), is_whole: self.share.is_whole() };
-        let (mixed, gate) = self.mixed_and_gate(i, &own)?;
         // A key head's part includes all its value heads.
         let served = value_heads / key_heads;
         let of_heads = |from: usize| {
@@ -132,20 +128,18 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         };
         let both = part("ssm_ba");
         let each = own.values(&own.heads, 1);
-        let gate_of_heads = |alone: &str, from: usize| match self.has(&format!("{both}.weight")) {
-            true => self.row_groups(&both, &[2 * value_heads, dim], &of_heads(from)),
-            false => self.row_groups(&part(alone), &[value_heads, dim], &each),
+        let [decay, beta] = match self.has(&format!("{both}.weight")) {
+            true => [1, 0].map(|from| (both.clone(), 2 * value_heads, of_heads(from))),
+            false => ["ssm_alpha", "ssm_beta"].map(|alone| (part(alone), value_heads, each.clone())),
         };
+        let [mixed, gate] = self.mixed_and_gate(i, &own);
         let results = cut.times(served * value_dim);
         // Of this rank, the value heads are in the order of their key heads.
         let columns = |range: Range<usize>| {
             own.values(&(range.start / (served * value_dim)..range.end / (served * value_dim)), value_dim)
         };
         Ok(Recurrent {
-            mixed,
-            gate,
-            beta: gate_of_heads("ssm_beta", 0)?,
-            decay: gate_of_heads("ssm_alpha", 1)?,
+            projections: self.stacked(&[mixed, gate, decay, beta])?,
             decay_bias: self.vector_groups(&part("ssm_dt.bias"), value_heads, &each)?,
             decay_rate: self.vector_groups(&part("ssm_a"), value_heads, &each)?,
             convolution: self.rows_in_t(
@@ -167,14 +161,13 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
 
     /// Projections to queries, keys and values, and to the gate: two matrices, or in older files one with
     /// these parts for each key head.
-    fn mixed_and_gate(&self, i: usize, own: &KeyHeads<'_>) -> Result<(Linear<B>, Linear<B>)> {
-        let (dim, (keys, values)) = (self.config.dim, own.plan.widths());
+    fn mixed_and_gate(&self, i: usize, own: &KeyHeads<'_>) -> [Part; 2] {
+        let (keys, values) = own.plan.widths();
         let part = |name: &str| format!("blk.{i}.{name}");
         let one = part("ssm_in");
         if !self.has(&format!("{one}.weight")) {
-            let mixed = self.row_groups(&part("attn_qkv"), &[2 * keys + values, dim], &own.mixed())?;
             let gates = own.values(&own.heads, own.plan.value_dim);
-            return Ok((mixed, self.row_groups(&part("attn_gate"), &[values, dim], &gates)?));
+            return [(part("attn_qkv"), 2 * keys + values, own.mixed()), (part("attn_gate"), values, gates)];
         }
         let (key, value) = (own.plan.key_dim, values / own.plan.key_heads);
         let of_heads = |from: usize, len: usize| {
@@ -183,34 +176,37 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
                 start..start + len
             })
         };
-        let dims = [2 * (keys + values), dim];
         let mixed: Vec<Range<usize>> =
             of_heads(0, key).chain(of_heads(key, key)).chain(of_heads(2 * key, value)).collect();
         let gate: Vec<Range<usize>> = of_heads(2 * key + value, value).collect();
-        Ok((self.row_groups(&one, &dims, &mixed)?, self.row_groups(&one, &dims, &gate)?))
+        [mixed, gate].map(|groups| (one.clone(), 2 * (keys + values), groups))
     }
 }
 
 impl<T: Float, B: Transformer<T>> Recurrent<T, B> {
-    /// Linear attention of `h[t, dim]`; the rows of each text are consecutive, and each text has its own
-    /// memory.
+    /// Linear attention of the stream `[t, dim]`, added to `onto` if one kernel computes both; the rows of each text are consecutive, and
+    /// each text has its own memory.
     pub(super) fn apply(
         &self,
         b: &B,
         past: &mut Remembered<'_, B::Space, T>,
-        h: Ref<'_, B, T>,
-    ) -> Result<TensorOf<B, T>> {
-        let &Plan { value_heads, value_dim, .. } = &self.plan;
-        let (t, (keys, values)) = (h.dims()[0], self.plan.widths());
-        let mixed = self.convolved(b, past, self.mixed.apply(b, h)?.as_ref())?;
-        let q = self.heads(b, mixed.as_ref().narrow(1, 0, keys)?)?;
-        let k = self.heads(b, mixed.as_ref().narrow(1, keys, keys)?)?;
+        input: &Normed<'_, T, B>,
+        onto: Option<&TensorOf<B, T>>,
+    ) -> Result<Output<T, B>> {
+        let &Plan { value_heads, key_dim, value_dim, .. } = &self.plan;
+        let (t, (keys, values)) = (input.x().dims()[0], self.plan.widths());
+        let widths = [2 * keys + values, values, value_heads, value_heads];
+        let projected = input.projected(b, &self.projections, widths)?;
+        let mixed = self.convolved(b, past, projected.part(0)?)?;
+        let normed = self.normed(b, mixed.as_ref().narrow(1, 0, 2 * keys)?)?;
+        let one = |which| normed.as_ref().narrow(1, which, 1)?.reshape(&[t, value_heads, key_dim]);
+        let (q, k) = (one(0)?, one(1)?);
         let v = mixed.as_ref().narrow(1, 2 * keys, values)?.reshape(&[t, value_heads, value_dim])?;
-        let (decay, beta) = self.gates(b, h)?;
+        let (decay, beta) = self.gates(b, &projected)?;
         let mut o = b.empty(Shape::new(&[t, value_heads, value_dim])?)?;
         let mut at = 0;
         for (memory, part) in &past.parts {
-            let (q, k, v) = (part.rows(q.as_ref(), at)?, part.rows(k.as_ref(), at)?, part.rows(v, at)?);
+            let (q, k, v) = (part.rows(q, at)?, part.rows(k, at)?, part.rows(v, at)?);
             let (gates, o) =
                 ((part.rows(decay.as_ref(), at)?, part.rows(beta.as_ref(), at)?), part.rows(o.as_mut(), at)?);
             part.memories.update::<f32, _>(b, &mut past.memories[*memory].heads, |state| {
@@ -218,11 +214,10 @@ impl<T: Float, B: Transformer<T>> Recurrent<T, B> {
             })?;
             at += part.len();
         }
-        let by_head = [t * value_heads, value_dim];
-        let gate = self.gate.apply(b, h)?.reshape(&by_head)?;
         let op = GatedRmsNorm::eps(self.norm_eps);
-        let y = b.gated_rms_norm(&o.reshape(&by_head)?, &gate, &self.norm, op)?;
-        self.output.apply(b, y.reshape(&[t, values])?.as_ref())
+        let gate = projected.heads(1, value_heads)?;
+        let y = b.gated_rms_norm(&o, gate, &self.norm, op)?;
+        self.output.apply_onto(b, y.reshape(&[t, values])?.as_ref(), onto)
     }
 
     /// The convolution of each text's rows, followed by silu.
@@ -249,28 +244,29 @@ impl<T: Float, B: Transformer<T>> Recurrent<T, B> {
         Ok(y)
     }
 
-    /// Queries or keys `[t, key_heads · key_dim]`, normed, with each head repeated for every value head that
-    /// it serves: `[t, value_heads, key_dim]`.
-    fn heads(&self, b: &B, x: Ref<'_, B, T>) -> Result<TensorOf<B, T>> {
+    /// Queries and keys `[t, 2 · key_heads · key_dim]`, normed, with each head repeated for every value head that
+    /// it serves: `[t, 2, value_heads, key_dim]`.
+    fn normed(&self, b: &B, x: Ref<'_, B, T>) -> Result<TensorOf<B, T>> {
         let &Plan { key_heads, value_heads, key_dim, tiled, .. } = &self.plan;
         let (t, served) = (x.dims()[0], value_heads / key_heads);
         let repeated = if tiled {
-            x.reshape(&[t, 1, key_heads, key_dim])?.broadcast(&[t, served, key_heads, key_dim])?
+            x.reshape(&[t, 2, 1, key_heads, key_dim])?.broadcast(&[t, 2, served, key_heads, key_dim])?
         } else {
-            x.reshape(&[t, key_heads, 1, key_dim])?.broadcast(&[t, key_heads, served, key_dim])?
+            x.reshape(&[t, 2, key_heads, 1, key_dim])?.broadcast(&[t, 2, key_heads, served, key_dim])?
         };
-        Ok(b.l2_norm(repeated, HEAD_EPS)?.reshape(&[t, value_heads, key_dim])?)
+        Ok(b.l2_norm(repeated, HEAD_EPS)?.reshape(&[t, 2, value_heads, key_dim])?)
     }
 
     /// The logarithm of the decay of each head's state, and the share of the new value: `[t, value_heads]`
     /// each, in f32.
-    fn gates(&self, b: &B, h: Ref<'_, B, T>) -> Result<(TensorOf<B, f32>, TensorOf<B, f32>)> {
-        let decay = b.cast::<f32>(&self.decay.apply(b, h)?)?;
-        let x = b.add(&decay, &self.decay_bias)?;
-        // softplus(x) = max(x, 0) − ln sigmoid(|x|), which cannot overflow.
-        let tail = b.log(&b.sigmoid(&b.unary(&x, UnaryFn::Abs)?)?)?;
-        let softplus = b.sub(&b.unary(&x, UnaryFn::Relu)?, &tail)?;
-        let beta = b.cast::<f32>(&self.beta.apply(b, h)?)?;
-        Ok((b.mul(&softplus, &self.decay_rate)?, b.sigmoid(&beta)?))
+    fn gates(&self, b: &B, projected: &Projected<B, T, 4>) -> Result<(TensorOf<B, f32>, TensorOf<B, f32>)> {
+        let heads = self.plan.value_heads;
+        let both = match projected.neighbours(2)? {
+            Some(both) => b.cast::<f32>(both)?,
+            None => b.cast::<f32>(&b.cat(&[projected.part(2)?, projected.part(3)?], 1)?)?,
+        };
+        let x = b.add(both.as_ref().narrow(1, 0, heads)?, &self.decay_bias)?;
+        let decay = b.mul(&b.softplus(&x)?, &self.decay_rate)?;
+        Ok((decay, b.sigmoid(both.as_ref().narrow(1, heads, heads)?)?))
     }
 }

@@ -43,6 +43,47 @@ impl<B: Backend> Linear<B> {
     }
 }
 
+/// Parts of one product, or of several, in this order.
+pub(crate) struct Projected<B: Backend, T: Float, const N: usize> {
+    products: Vec<TensorOf<B, T>>,
+    widths: [usize; N],
+}
+
+impl<B: Backend, T: Float, const N: usize> Projected<B, T, N> {
+    /// One of them, `[t, width]`.
+    pub(crate) fn part(&self, which: usize) -> Result<Ref<'_, B, T>> {
+        let (product, at) = self.place(which);
+        Ok(product.as_ref().narrow(1, at, self.widths[which])?)
+    }
+
+    /// One of them, `[t, heads, width / heads]`.
+    pub(crate) fn heads(&self, which: usize, heads: usize) -> Result<Ref<'_, B, T>> {
+        let part = self.part(which)?;
+        Ok(part.reshape(&[part.dims()[0], heads, self.widths[which] / heads])?)
+    }
+
+    /// One of them and the next, `[t, both widths]`, if they are parts of one product.
+    pub(crate) fn neighbours(&self, which: usize) -> Result<Option<Ref<'_, B, T>>> {
+        let ((product, at), (of_next, _)) = (self.place(which), self.place(which + 1));
+        let width = self.widths[which] + self.widths[which + 1];
+        let same = std::ptr::eq(product, of_next);
+        Ok(same.then(|| product.as_ref().narrow(1, at, width)).transpose()?)
+    }
+
+    /// The product that has a part, and its first column.
+    fn place(&self, which: usize) -> (&TensorOf<B, T>, usize) {
+        let mut at = self.widths[..which].iter().sum::<usize>();
+        for product in &self.products {
+            let columns = product.dims()[1];
+            if at < columns {
+                return (product, at);
+            }
+            at -= columns;
+        }
+        unreachable!("the products have all widths")
+    }
+}
+
 /// The residual stream and its norm. The normed rows are computed on first use, because fused kernels do not need them: they apply the norm themselves.
 pub(crate) struct Normed<'n, T: Float, B: Backend> {
     x: TensorOf<B, T>,
@@ -100,6 +141,17 @@ impl<'n, T: Float, B: Transformer<T>> Normed<'n, T, B> {
             }
             _ => linear.apply(b, self.h(b)?),
         }
+    }
+
+    /// The normed rows times matrices, each of which gives some of these widths.
+    pub(crate) fn projected<const N: usize>(
+        &self,
+        b: &B,
+        matrices: &[Linear<B>],
+        widths: [usize; N],
+    ) -> Result<Projected<B, T, N>> {
+        let products = matrices.iter().map(|linear| self.times(b, linear)).collect::<Result<_>>()?;
+        Ok(Projected { products, widths })
     }
 
     /// `silu(gate) · up` of the normed rows, if one kernel computes it.

@@ -39,6 +39,13 @@ pub fn log1p<S: Simd>(s: S, x: S::F) -> S::F {
     s.select(s.lt(s.abs(x), s.splat(1.0 / 4096.0)), near, far)
 }
 
+/// ln(1 + eˣ), of which the power cannot overflow.
+#[inline(always)]
+pub fn softplus<S: Simd>(s: S, x: S::F) -> S::F {
+    let power = super::exp::<S, f32>(s, s.neg(s.abs(x)));
+    s.add(s.maximum(x, s.splat(0.0)), log1p(s, power))
+}
+
 #[inline(always)]
 fn log_any<S: Simd>(s: S, x: S::F) -> S::F {
     let subnormal = s.lt(x, s.splat(f32::MIN_POSITIVE));

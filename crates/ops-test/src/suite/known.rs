@@ -67,6 +67,7 @@ fn functions(s: &mut Suite<'_>, dtype: DType) {
         ("trunc", [0.5, -1.5, 2.0, NAN, -INF], [0.0, -1.0, 2.0, NAN, -INF]),
         ("recip", [0.0, -0.0, 0.5, INF, NAN], [INF, -INF, 2.0, 0.0, NAN]),
         ("log", [0.0, 1.0, -1.0, INF, NAN], [-INF, 0.0, NAN, INF, NAN]),
+        ("softplus", [1000.0, -INF, -2000.0, INF, NAN], [1000.0, 0.0, 0.0, INF, NAN]),
         ("log1p", [0.0, -1.0, -2.0, INF, NAN], [0.0, -INF, NAN, INF, NAN]),
         ("expm1", [0.0, -INF, 2000.0, INF, NAN], [0.0, -1.0, INF, INF, NAN]),
         ("sqrt", [0.0, 4.0, -1.0, INF, NAN], [0.0, 2.0, NAN, INF, NAN]),

@@ -30,6 +30,8 @@ pub enum UnaryFn {
     Log,
     /// `ln(1 + x)`, precise near 0.
     Log1p,
+    /// `ln(1 + eˣ)`, which does not overflow.
+    Softplus,
     /// Sine; `x` in radians.
     Sin,
     /// Cosine; `x` in radians.
@@ -58,11 +60,11 @@ pub enum UnaryFn {
 
 impl UnaryFn {
     /// All unary functions.
-    pub const ALL: [UnaryFn; 23] = {
+    pub const ALL: [UnaryFn; 24] = {
         use UnaryFn::*;
         [
-            Sigmoid, Silu, Relu, Gelu, GeluErf, Tanh, Erf, Exp, Expm1, Log, Log1p, Sin, Cos, Sqrt, Recip,
-            Neg, Abs, Sqr, Sign, Floor, Ceil, Round, Trunc,
+            Sigmoid, Silu, Relu, Gelu, GeluErf, Tanh, Erf, Exp, Expm1, Log, Log1p, Softplus, Sin, Cos, Sqrt,
+            Recip, Neg, Abs, Sqr, Sign, Floor, Ceil, Round, Trunc,
         ]
     };
 
@@ -80,6 +82,7 @@ impl UnaryFn {
             UnaryFn::Expm1 => "expm1",
             UnaryFn::Log => "log",
             UnaryFn::Log1p => "log1p",
+            UnaryFn::Softplus => "softplus",
             UnaryFn::Sin => "sin",
             UnaryFn::Cos => "cos",
             UnaryFn::Sqrt => "sqrt",
@@ -124,6 +127,7 @@ impl UnaryFn {
             UnaryFn::Expm1 => x.exp_m1(),
             UnaryFn::Log => x.ln(),
             UnaryFn::Log1p => x.ln_1p(),
+            UnaryFn::Softplus => x.max(0.0) + (-x.abs()).exp().ln_1p(),
             UnaryFn::Sin => x.sin(),
             UnaryFn::Cos => x.cos(),
             UnaryFn::Sqrt => x.sqrt(),

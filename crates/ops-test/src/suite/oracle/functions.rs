@@ -15,6 +15,7 @@ pub(super) fn unary(op: &str) -> Option<fn(Double) -> Double> {
         "expm1" => expm1,
         "log" => Double::ln,
         "log1p" => log1p,
+        "softplus" => softplus,
         "sin" => |x| sine(x, 0),
         // The cosine is the sine a quarter turn ahead.
         "cos" => |x| sine(x, 1),
@@ -79,6 +80,11 @@ fn log1p(x: Double) -> Double {
         return x * INVERSE[1..=12].iter().rev().fold(Double::ZERO, |below, inverse| *inverse - x * below);
     }
     (Double::ONE + x).ln()
+}
+
+/// `max(x, 0) + ln(1 + e^−|x|)`.
+fn softplus(x: Double) -> Double {
+    if x.nearest() > 0.0 { x + log1p((-x).exp()) } else { log1p(x.exp()) }
 }
 
 // At −∞ the gates are −∞ · 0: NaN, as in their formulas and in PyTorch.
