@@ -116,3 +116,22 @@ fn a_layer_with_norms_of_heads_takes_six_launches() {
         assert_eq!((of_each, made.values().sum::<u64>()), (MOST, MOST * layers + 4), "{made:?}");
     });
 }
+
+/// Linear attention takes eleven: the projections, which are of one type; the convolution; the norm of queries and keys; five for the decay and
+/// the share of new values; the update of the states; the norm of the result; and the product that is added to the stream. Attention
+/// with a gate of its result takes seven.
+#[test]
+fn layers_of_qwen35_take_as_many_launches_as_the_docs_say() {
+    with_standin("launches::layers_of_qwen35_take_as_many_launches_as_the_docs_say", &[], |standin| {
+        // Before and after the layers: the embedding, the logits and their type; the last norm, unless the addition before it makes it.
+        for (name, of_feed_forward, others) in [("qwen3_5", 2, 4), ("qwen3_5_moe", 15, 3)] {
+            let file = format!("{}/data/families/{name}-f16.gguf", env!("CARGO_MANIFEST_DIR"));
+            let gguf = Gguf::open(file).unwrap();
+            let (made, layers) = of_a_step::<f16>(standin, &gguf);
+            let recurrent = made["conv1d_update_f16"];
+            assert!((1..layers).contains(&recurrent), "{recurrent} of {layers}");
+            let wanted = recurrent * 11 + (layers - recurrent) * 7 + layers * of_feed_forward + others;
+            assert_eq!(made.values().sum::<u64>(), wanted, "{name}: {made:?}");
+        }
+    });
+}

@@ -106,10 +106,9 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         } else if self.config.gated {
             // Each head's query is followed by its gate.
             let of_heads = |first| cut.own.clone().map(|head| rows(2 * head + first)).collect::<Vec<_>>();
-            let (both, dims) = (part("attn_q"), [2 * q, dim]);
-            gate = Some(self.row_groups(&both, &dims, &of_heads(1))?);
-            let queries = self.row_groups(&both, &dims, &of_heads(0))?;
-            vec![queries, self.one_matrix(&[of_key])?, self.one_matrix(&[of_value])?]
+            let both = part("attn_q");
+            gate = Some(self.row_groups(&both, &[2 * q, dim], &of_heads(1))?);
+            self.stacked(&[(both, 2 * q, of_heads(0)), of_key, of_value])?
         } else {
             self.stacked(&[of_query, of_key, of_value])?
         };
