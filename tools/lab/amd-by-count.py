@@ -23,7 +23,7 @@ OTHERS = {
     ("Qwen3-0.6B", "9070 XT"): "HIP 292, Vulkan 572 (llama.cpp#26663)",
     ("Qwen3-8B", "9070 XT"): "HIP 91.1, Vulkan 104.3 (llama.cpp#26663)",
     ("Qwen3-8B", "7900 XTX"): "HIP 105.7, of Llama 8B (llama.cpp#26284)",
-    ("Qwen3.6-35B-A3B", "7900 XTX"): "HIP 85.5, Vulkan 127.5, hipENGINE 111.7 (shisa-ai/hipEngine)",
+    ("Qwen3.6-35B-A3B", "7900 XTX"): "HIP 85.5, Vulkan 127.5, hipENGINE 111.7, on a 7900 XTX or W7900 (shisa-ai/hipEngine)",
 }
 
 
