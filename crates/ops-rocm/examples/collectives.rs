@@ -1,6 +1,8 @@
-//! Makes a group of all cards, checks every collective in every type against its definition, and with `--times` measures `all_reduce`.
+//! Makes a group of all cards, checks every collective in every type against its definition, and with `--times` measures `all_reduce`. With
+//! `--brief`, fewer types and sizes: for tools that watch threads (`tools/ci/threads.sh`).
 use ops_core::group::{Group, Reduction};
-use ops_core::{Backend, Error, Result, f16};
+use ops_core::ops::ElementwiseMethods;
+use ops_core::{Backend, DType, Error, Result, f16};
 use ops_rocm::{Rocm, RocmGroup, Transport};
 use ops_test::group::{every_type, run};
 use std::time::{Duration, Instant};
@@ -14,6 +16,8 @@ fn main() -> Result<()> {
     for queue in &queues {
         let info = queue.device().info();
         println!("rank {}: {} ({})", info.ordinal, info.name, info.gfx);
+        // Opens libraries and makes tables before there are threads.
+        queue.abs(&queue.zeros::<f32>([1])?)?;
     }
     let ranks = RocmGroup::of(queues)?;
     match ranks.first().and_then(RocmGroup::transport) {
@@ -22,9 +26,14 @@ fn main() -> Result<()> {
         None => println!("RCCL moves small messages, too"),
     }
     let failed = |why: String| Error::other(std::io::Error::other(why));
-    let cases = run(&ranks, every_type(), &[0, 1, 7, 1000]).map_err(failed)?;
-    println!("{} ranks, every collective in every type: {cases} results are right", ranks.len());
-    if std::env::args().any(|arg| arg == "--times") {
+    let asks = |option: &str| std::env::args().any(|arg| arg == option);
+    let (types, sizes): (&[DType], &[usize]) = match asks("--brief") {
+        true => (&[DType::F16, DType::I16], &[0, 7]),
+        false => (every_type(), &[0, 1, 7, 1000]),
+    };
+    let cases = run(&ranks, types, sizes).map_err(failed)?;
+    println!("{} ranks, every collective in {} types: {cases} results are right", ranks.len(), types.len());
+    if asks("--times") {
         println!("all_reduce (sum) of f16, in place\n   bytes  µs a call  GB/s of the bus");
         for shift in [13, 14, 16, 18, 20, 22, 24, 26, 28] {
             let (bytes, each) = (1usize << shift, times(&ranks, 1 << shift)?);
