@@ -119,6 +119,7 @@ __all__ = [
     "silu",
     "sin",
     "softmax",
+    "softplus",
     "sort",
     "sqr",
     "sqrt",
@@ -1997,6 +1998,16 @@ def softmax(x: Any, *, axis: int = -1, out: Any = None) -> Any:
     - element types: f16, bf16, f32, f64
     """
     return call("softmax", (x,), {"axis": axis}, out)
+
+
+def softplus(x: Any, *, out: Any = None) -> Any:
+    """``ln(1 + eˣ)``, which does not overflow.
+
+    - ``x``: ``[..]``
+    - ``y``: ``[..]``; written
+    - element types: f16, bf16, f32, f64
+    """
+    return call("softplus", (x,), None, out)
 
 
 def sort(x: Any, *, axis: int = -1, descending: bool = False, out: Any = None) -> Any:
