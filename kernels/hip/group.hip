@@ -3,12 +3,12 @@
 // bits.
 //
 // Nothing depends on which blocks are resident. The number of a block is the order in which it began on its device, and a block waits only for
-// the blocks of this number on other devices. The lowest number that has not ended anywhere has therefore begun, or is next, on every
-// device. Waiting ends after a time limit, and when the group has failed.
+// the blocks of this number on other devices. Take the lowest number that has not yet ended on every device: on each device, all lower
+// numbers have ended, so this block has ended, is running, or starts next. So blocks never wait in a circle. A wait ends at the time limit,
+// or when the group fails.
 //
-// The number of the call is in device memory, so that a recorded launch can be repeated. A rank writes to the half of an area that the call
-// before did not use. It has then received what all others sent in the call before, so they have ended the one before that, which was the last to
-// read that half.
+// The kernels count the calls in device memory, so that a recorded launch can be repeated. Areas have two halves: call n uses half n mod 2. A rank
+// that starts call n has received every rank's data of call n - 1, so every rank has finished call n - 2, the last reader of this half.
 #include "ops_arrival.h"
 #include "ops_math.h"
 #include "ops_peer.h"
@@ -31,7 +31,7 @@ struct GroupState {
 
 enum GroupCause : u32 { GROUP_LATE = 1, GROUP_DISAGREES = 2, GROUP_LEFT = 3 };
 
-// Why a rank could not go on; complete when the state is 2.
+// Why a rank could not go on. `state` is 0 while there is no reason, and 2 once the record is complete.
 struct GroupRecord {
     u32 state;
     u32 cause;
@@ -57,11 +57,11 @@ struct GroupArgs {
     Address<GroupStatus> status;
     Address<void> area[GROUP_RANKS];
     u64 count;  // of x
-    u64 pitch;  // all_gather: from one rank's part of y to the next
+    u64 pitch;  // all_gather: elements from one rank's part of y to the next
     u64 rank;
     u64 ranks;
-    u64 call;   // what all ranks must agree on, below 2^32 and not 0
-    u64 limit;  // of the clock
+    u64 call;   // op, type and size of the call, which all ranks must agree on: below 2^32 and not 0
+    u64 limit;  // in ticks of the clock
 };
 
 OPS_DEVICE u64* flag_in(const GroupArgs& args, u32 area, u32 half, u32 from, u32 block) {

@@ -3,12 +3,13 @@
 
 Nothing is measured. Bytes are those of the weights that a token reads, by llama.cpp's recipe for Q4_K_M, and of keys, values and
 recurrent states. The least time is that of reading and writing these bytes at the memory bandwidth in the card's data sheet.
-Launches are those of a recorded step on waves of 32; tests/on_rocm/launches.rs counts them.
+Launches are for waves of 32. tests/on_rocm/launches.rs counts those of a layer; a step has seven more, and a layer one more where
+Q4_K_M stores matrices of one product in two types.
 
   tools/lab/amd-by-count.py [--tokens N]      Markdown tables; N tokens are in the cache (default 16)
 
-The last table is of models divided over several cards: each reads its part of the products, and all embeddings and norms, and takes part in
-two all_reduces of a row per layer. The time of one is not known on AMD; the table has two, and the ratio to one card with each.
+The last table is of models divided over several cards. Each card reads 1/n of the bytes, and each layer has two all_reduces of one row. Their
+time on AMD is not known, so the table has a row for each of two times.
 """
 import argparse
 
@@ -109,7 +110,7 @@ DIVIDED = {
 
 def divided(tokens):
     """The table of several cards."""
-    print("| model | cards | MB each | reading, ms | all_reduces | each, µs | tokens/s | of one card |")
+    print("| model | cards | MB each | reading, ms | all_reduces | each, µs | tokens/s | × one card |")
     print("|---|---|---:|---:|---:|---:|---:|---:|")
     for name, shape in DIVIDED.items():
         token = dense(*shape, tokens)
@@ -123,7 +124,8 @@ def divided(tokens):
                 print(f"| {name} | {ranks}× {card} | {row} |")
 
 
-# As tests/on_rocm/launches.rs counts them, and one more: the projections of linear attention have two types in Q4_K_M.
+# As tests/on_rocm/launches.rs counts them, except that linear attention takes 12 instead of 11: Q4_K_M stores its projections in two
+# types, so they are two products.
 LAUNCHES = {"attention of qwen35moe": 7, "linear attention of qwen35moe": 12, "experts of qwen35moe": 15}
 
 
@@ -136,7 +138,7 @@ def main():
         "Qwen3-8B": dense(36, 4096, 32, 8, 128, 12288, 151936, tokens),
         "Qwen3.6-35B-A3B": qwen35moe(tokens),
     }
-    print("| model | launches | MB | " + " | ".join(f"{card}, ms | tokens/s" for card in CARDS) + " |")
+    print("| model | launches, waves of 32 | MB | " + " | ".join(f"{card}, ms | tokens/s" for card in CARDS) + " |")
     print("|---|---:|---:|" + "---:|---:|" * len(CARDS))
     for name, token in models.items():
         total = token.weights + token.memory

@@ -11,8 +11,8 @@ const PARTS: usize = 8;
 
 /// The part of a model that one rank of a [`Group`] computes: [`Decoder::load_share`](crate::Decoder::load_share) loads it.
 ///
-/// Every rank has some of the heads, of the columns of feed-forward blocks, of the experts, and of the vocabulary. Where a product has
-/// some of the terms of a sum on each rank, the ranks add their results. If a step fails on one rank, this rank leaves the group, so that
+/// Every rank has some of the heads, of the columns of feed-forward blocks, of the experts, and of the vocabulary. Where each rank has
+/// only some terms of a sum, the ranks add their partial results. If a step fails on one rank, this rank leaves the group, so that
 /// the others fail, too.
 pub struct Share<S: Space>(Option<Arc<Member<S>>>);
 
@@ -27,7 +27,7 @@ struct Member<S: Space> {
     first: Arc<OnceLock<usize>>,
 }
 
-/// A [`Group`] without its type.
+/// A type-erased [`Group`].
 trait Collect<S: Space>: Send + Sync {
     fn run(&self, op: Collective, x: Option<AnyRef<'_, S>>, y: Option<AnyMut<'_, S>>)
     -> ops_core::Result<()>;
@@ -50,7 +50,7 @@ pub(crate) struct Cut<S: Space> {
     pub(crate) own: Range<usize>,
     /// This rank's parts of the sum. Some may be empty.
     pub(crate) parts: Vec<Range<usize>>,
-    /// The index in `parts` of the group's first part that is not empty, if this rank has it.
+    /// The index in `parts` of the group's first part that is not empty, if this rank has it. That part adds the bias, so that it is added once.
     pub(crate) first: Option<usize>,
     /// The rank and its group.
     pub(crate) share: Share<S>,
@@ -127,7 +127,7 @@ impl<S: Space> Share<S> {
         self.0.as_ref().is_some_and(|member| member.in_order)
     }
 
-    /// Cuts `count` elements, of which `unit` always stay together.
+    /// Divides `count` elements in whole units of `unit`. If `unit` does not divide `count`, one rank has all of them.
     pub(crate) fn cut(&self, count: usize, unit: usize) -> Cut<S> {
         let (rank, ranks) = (self.rank(), self.ranks());
         let parts = if self.in_order() { PARTS } else { ranks };

@@ -13,15 +13,15 @@ const HEAD_EPS: f64 = 1e-6;
 
 /// The matrices of linear attention.
 pub(super) struct Recurrent<T: Float, B: Backend> {
-    /// Projections to four things. Neighbours whose matrices have one type are one product:
+    /// Four projections of the input. Adjacent ones of one weight type are joined into one product:
     /// - the queries, keys and values of all heads, in this order;
     /// - the gate of the result;
-    /// - the decay of each head's state, which is multiplied by `exp(rate · softplus(decay + bias))`;
-    /// - `beta`, the share of a new value that a head takes up, before the sigmoid.
+    /// - `decay`: each step multiplies a head's state by `exp(rate · softplus(decay + bias))`;
+    /// - `beta`: its sigmoid is the fraction of the new value that a head's state takes up.
     projections: Vec<Linear<B>>,
     decay_bias: TensorOf<B, f32>,
     decay_rate: TensorOf<B, f32>,
-    /// `[queries, keys and values, window]`
+    /// `[2 · keys + values, window]`: channels are queries, then keys, then values.
     convolution: TensorOf<B, T>,
     norm: TensorOf<B, f32>,
     norm_eps: f64,
@@ -31,7 +31,7 @@ pub(super) struct Recurrent<T: Float, B: Backend> {
 
 /// What a recurrent layer remembers of one text, or of each of several.
 pub(super) struct Memory<S: Space, T: Float> {
-    /// The last inputs of the convolution, `[texts, queries, keys and values, window − 1]`.
+    /// The last inputs of the convolution, `[texts, 2 · keys + values, window − 1]`.
     inputs: Tensor<S, T>,
     /// The heads' matrices from keys to values, `[texts, value_heads, key_dim, value_dim]`.
     heads: Tensor<S, f32>,
@@ -134,7 +134,7 @@ impl<T: Float, B: Transformer<T>> Loader<'_, B, T> {
         };
         let [mixed, gate] = self.mixed_and_gate(i, &own);
         let results = cut.times(served * value_dim);
-        // Of this rank, the value heads are in the order of their key heads.
+        // This rank's value heads are ordered by key head.
         let columns = |range: Range<usize>| {
             own.values(&(range.start / (served * value_dim)..range.end / (served * value_dim)), value_dim)
         };

@@ -18,7 +18,7 @@ impl<S: Space> From<Tensor<S, f32>> for Candidates<S> {
     }
 }
 
-/// How many of the largest logits suffice for all of these draws; `None` if one of them may draw any id.
+/// How many of the largest logits suffice for all of these draws; `None` if one of them may draw any id, or if there are none.
 pub(crate) fn most(draws: impl IntoIterator<Item = Sample<f32>>) -> Option<usize> {
     let of_one = |draw: Sample<f32>| if draw.temperature == 0.0 { Some(1) } else { draw.top_k };
     draws.into_iter().map(of_one).try_fold(0, |most, one| Some(most.max(one?))).filter(|most| *most > 0)
@@ -63,7 +63,8 @@ impl<S: Space> Share<S> {
         Ok(logits)
     }
 
-    /// The ids that this rank has and no other, which it uploads once; `None` if it has all of them.
+    /// This rank's own ids as a tensor, which turns the index of a logit into a token; `None` if there is one rank. Made once, when the model is
+    /// loaded.
     pub(crate) fn names<B: Backend<Space = S>>(
         &self,
         b: &B,
@@ -78,7 +79,7 @@ impl<S: Space> Share<S> {
         Ok(Some(b.tensor([own.len()], &own)?))
     }
 
-    /// The `k` largest logits of each rank, of which this one has `own` logits, with these names. Ids are in ascending order among equal logits, as in the whole vocabulary, so the same token
+    /// Gathers the `k` largest logits of every rank. `own` are this rank's logits, and `names` their ids. Ids are in ascending order among equal logits, as in the whole vocabulary, so the same token
     /// is drawn if the draw keeps at most `k`.
     pub(crate) fn largest_logits<B>(
         &self,
@@ -132,7 +133,7 @@ mod tests {
         (0..N * vocabulary).map(one).collect()
     }
 
-    /// What each of `ranks` draws from its largest logits.
+    /// The tokens that each of `ranks` draws from the largest logits of all.
     fn drawn(all: &[f32], vocabulary: usize, ranks: usize, sample: Sample<f32>) -> Vec<Vec<u32>> {
         let one = |group: HostGroup<Cpu>| {
             let b = Cpu::new();

@@ -24,7 +24,7 @@ impl<T: Float, B: Backend> Output<T, B> {
 }
 
 impl<B: Backend> Linear<B> {
-    /// Applied to `x`, and added to `onto` if one kernel computes both.
+    /// The product with `x`, added to `onto` if one kernel computes both.
     pub(crate) fn apply_onto<T: Float>(
         &self,
         b: &B,
@@ -43,26 +43,26 @@ impl<B: Backend> Linear<B> {
     }
 }
 
-/// Parts of one product, or of several, in this order.
+/// `N` projections of these widths, beside each other in one product or in several.
 pub(crate) struct Projected<B: Backend, T: Float, const N: usize> {
     products: Vec<TensorOf<B, T>>,
     widths: [usize; N],
 }
 
 impl<B: Backend, T: Float, const N: usize> Projected<B, T, N> {
-    /// One of them, `[t, width]`.
+    /// Projection `which`, `[t, width]`.
     pub(crate) fn part(&self, which: usize) -> Result<Ref<'_, B, T>> {
         let (product, at) = self.place(which);
         Ok(product.as_ref().narrow(1, at, self.widths[which])?)
     }
 
-    /// One of them, `[t, heads, width / heads]`.
+    /// Projection `which`, `[t, heads, width / heads]`.
     pub(crate) fn heads(&self, which: usize, heads: usize) -> Result<Ref<'_, B, T>> {
         let part = self.part(which)?;
         Ok(part.reshape(&[part.dims()[0], heads, self.widths[which] / heads])?)
     }
 
-    /// One of them and the next, `[t, both widths]`, if they are parts of one product.
+    /// Projections `which` and `which + 1`, `[t, both widths]`, if they are in one product.
     pub(crate) fn neighbours(&self, which: usize) -> Result<Option<Ref<'_, B, T>>> {
         let ((product, at), (of_next, _)) = (self.place(which), self.place(which + 1));
         let width = self.widths[which] + self.widths[which + 1];
@@ -70,7 +70,7 @@ impl<B: Backend, T: Float, const N: usize> Projected<B, T, N> {
         Ok(same.then(|| product.as_ref().narrow(1, at, width)).transpose()?)
     }
 
-    /// The product that has a part, and its first column.
+    /// The product that has a projection, and its first column.
     fn place(&self, which: usize) -> (&TensorOf<B, T>, usize) {
         let mut at = self.widths[..which].iter().sum::<usize>();
         for product in &self.products {
@@ -143,7 +143,7 @@ impl<'n, T: Float, B: Transformer<T>> Normed<'n, T, B> {
         }
     }
 
-    /// The normed rows times matrices, each of which gives some of these widths.
+    /// Multiplies the normed rows by each matrix. A matrix may have several consecutive projections.
     pub(crate) fn projected<const N: usize>(
         &self,
         b: &B,
