@@ -38,7 +38,7 @@ arguments! {
     }
 }
 
-/// Type pairs that decoders use. They get every kernel variant; other pairs get the small tile.
+/// Type pairs that decoders use. They get every kernel variant; all pairs get the small tile.
 const COMMON: [[ElementType; 2]; 6] = [
     [ElementType::F16, ElementType::F16],
     [ElementType::Bf16, ElementType::Bf16],

@@ -77,8 +77,8 @@ impl Machine for EitherHost {
 pub(crate) type HostBackend = Observed<EitherHost>;
 
 /// The reference, which computes each row independently, or, for any other choice, the CPU backend at this
-/// level of determinism. Neither packs weights, and every fused op is one call, so calls are those that a
-/// program makes.
+/// level of determinism. Neither packs weights, and with one row every fused op is one call, so calls
+/// of a decode step are those that a program makes.
 ///
 /// # Errors
 /// Those of [`CpuBuilder::build`](ops_cpu::CpuBuilder::build).

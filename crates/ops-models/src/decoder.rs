@@ -143,7 +143,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     /// embeddings, norms and routers, and makes all calls of its decoder on a thread of its own, with the same tokens and in the same order
     /// as the others. `backend` is the queue of this rank in the group, or wraps it.
     ///
-    /// All ranks have all logits, and draw the token that rank 0 has drawn. Their states are parts, too. If a call fails after it has begun,
+    /// All ranks draw with the same options, and take the token that rank 0 has drawn. Their states are parts, too. If a call fails after it has begun,
     /// those of the other ranks fail, too, and all later ones.
     ///
     /// # Errors

@@ -98,7 +98,7 @@ impl<'b, B: Backend> Rank<'b, B> {
 
 /// Runs a program on every rank of a group: `lead` for rank 0 on this thread, and `follow` for each other one on a thread of its own. Both
 /// load their [`share`](Rank::share) of a model ([`Decoder::load_share`](crate::Decoder::load_share)), and then make the same calls in the
-/// same order.
+/// same order, with the same options.
 ///
 /// If one rank fails or panics, the others fail in their next call, and the error is that of the first one. For `least`, see [`Share::of`].
 ///

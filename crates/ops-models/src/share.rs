@@ -156,6 +156,16 @@ impl<S: Space> Share<S> {
         run().inspect_err(|why| self.leave(why))
     }
 
+    /// # Errors
+    /// The error after which this rank has left the group.
+    pub(crate) fn check(&self) -> Result<()> {
+        let Some(member) = &self.0 else { return Ok(()) };
+        match &*member.group.read().unwrap_or_else(PoisonError::into_inner) {
+            Ok(_) => Ok(()),
+            Err(first) => Err(first.clone().into()),
+        }
+    }
+
     fn leave(&self, why: &Error) {
         let Some(member) = &self.0 else { return };
         let mut group = member.group.write().unwrap_or_else(PoisonError::into_inner);

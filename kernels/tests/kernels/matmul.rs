@@ -258,6 +258,8 @@ fn few_rows_of_every_common_pair() {
     few_rows::<f64, f64>();
     few_rows::<f32, f16>();
     few_rows::<f32, bf16>();
+    few_rows::<f16, f32>();
+    few_rows::<bf16, f32>();
 }
 
 /// Rows that start on 16-byte boundaries and end within a pack: what lies behind the end is NaN, so that

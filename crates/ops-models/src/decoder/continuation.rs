@@ -130,7 +130,7 @@ impl<'s, T: Float, B: Continues<T>> Continuation<'s, T, B> {
             plan,
             recorded: Recorded::NotYet,
         };
-        new.recorded = new.record()?;
+        new.recorded = model.share.clone().step(|| new.record())?;
         Ok(new)
     }
 
@@ -164,24 +164,38 @@ impl<'s, T: Float, B: Continues<T>> Continuation<'s, T, B> {
             return Err(Error::Tokens { got: 1, before, room: 0 });
         }
         self.texts.failed = true;
-        self.model.share.clone().step(|| match &self.recorded {
-            Recorded::Graph(graph, _) => Ok(self.backend.replay(graph)?),
-            _ => self.make_step(),
+        let share = self.model.share.clone();
+        let tokens = share.step(|| {
+            match &self.recorded {
+                // Recorded collectives do not ask whether this rank has left its group.
+                Recorded::Graph(graph, _) => {
+                    share.check().and_then(|()| Ok(self.backend.replay(graph)?))?
+                }
+                _ => self.make_step()?,
+            }
+            let Texts { all, taken, .. } = &self.texts;
+            self.draws.read(&self.backend, all.iter().map(|(_, before)| before + taken))
         })?;
-        let Texts { all, taken, .. } = &self.texts;
-        let tokens = self.draws.read(&self.backend, all.iter().map(|(_, before)| before + taken))?;
         self.texts.failed = false;
         (self.left, self.texts.taken) = (self.left - 1, self.texts.taken + 1);
         Ok(tokens)
     }
 
     fn record(&mut self) -> Result<Recorded<T, B>> {
-        let b = self.backend.clone();
-        match b.capture(|| self.make_step()) {
-            Ok((graph, ())) => Ok(Recorded::Graph(graph, core::marker::PhantomData)),
-            Err(Error::Op(why @ ops_core::Error::Unsupported { .. })) => Ok(Recorded::Refused(why)),
-            Err(error) => Err(error),
+        let (b, share) = (self.backend.clone(), self.model.share.clone());
+        let recorded = match b.capture(|| self.make_step()) {
+            Ok((graph, ())) => Recorded::Graph(graph, core::marker::PhantomData),
+            Err(Error::Op(why @ ops_core::Error::Unsupported { .. })) => Recorded::Refused(why),
+            Err(error) => return Err(error),
+        };
+        // A rank that replays and one that does not would wait for each other.
+        let is_graph = u32::from(matches!(recorded, Recorded::Graph(..)));
+        let all = share.all_gather(&b, b.tensor([1], &[is_graph])?)?.to_vec(&b)?;
+        if all.iter().any(|other| *other != is_graph) {
+            let (got, wanted) = ("only some of which can record this step", "ranks with the same policy");
+            return Err(Error::Option { name: "ranks", got: got.to_owned(), wanted: wanted.to_owned() });
         }
+        Ok(recorded)
     }
 
     /// The calls of a step: computes the logits, draws tokens from them, and sets everything else for the

@@ -67,7 +67,9 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         h: Ref<'_, B, T>,
         most: Option<usize>,
     ) -> Result<Candidates<B::Space>> {
-        let most = most.filter(|k| k.saturating_mul(self.share.ranks()) < self.vocabulary());
+        // An id and a logit in f32 for each candidate must be fewer bytes than all logits.
+        let pays = |k: usize| k.saturating_mul(8 * self.share.ranks()) < self.vocabulary() * T::DTYPE.size();
+        let most = most.filter(|k| pays(*k) && (*k == 1 || !self.share.in_order()));
         match most.zip(self.names.as_ref()) {
             Some((k, names)) => {
                 let own = self.capped(b, b.cast(&self.own_logits(b, h)?)?)?;

@@ -19,8 +19,15 @@ impl<S: Space> From<Tensor<S, f32>> for Candidates<S> {
 }
 
 /// How many of the largest logits suffice for all of these draws; `None` if one of them may draw any id, or if there are none.
+///
+/// A draw among several ids rounds probabilities by the length of its row, so among fewer logits it may differ, about once in 10¹² draws.
+/// A bound on probabilities (`top_p`) can be such that this decides, so these draws get all logits.
 pub(crate) fn most(draws: impl IntoIterator<Item = Sample<f32>>) -> Option<usize> {
-    let of_one = |draw: Sample<f32>| if draw.temperature == 0.0 { Some(1) } else { draw.top_k };
+    let of_one = |draw: Sample<f32>| match draw {
+        Sample { temperature: 0.0, .. } => Some(1),
+        Sample { top_p: None, top_k, .. } => top_k,
+        _ => None,
+    };
     draws.into_iter().map(of_one).try_fold(0, |most, one| Some(most.max(one?))).filter(|most| *most > 0)
 }
 
@@ -163,11 +170,9 @@ mod tests {
         for (vocabulary, seed) in [(40, 0), (13, 1), (9, 2), (40, 4), (13, 5), (9, 6), (40, 7), (40, 8)] {
             let all = logits(vocabulary, seed);
             let x = b.tensor(&[N, vocabulary], &all).unwrap();
-            for sample in [
-                Sample::greedy(),
-                Sample::temperature(0.8).top_k(2),
-                Sample::temperature(2.0).top_k(7).top_p(0.9),
-            ] {
+            for sample in
+                [Sample::greedy(), Sample::temperature(0.8).top_k(2), Sample::temperature(2.0).top_k(7)]
+            {
                 let want = b
                     .sample(&x, &b.tensor(&[N], &[5i64, 6, 7]).unwrap(), sample)
                     .unwrap()
@@ -190,5 +195,6 @@ mod tests {
             (Sample::greedy(), Sample::temperature(1.0).top_k(9), Sample::temperature(1.0));
         assert_eq!(most([greedy, few, greedy]), Some(9));
         assert_eq!((most([greedy]), most([greedy, any]), most([])), (Some(1), None, None));
+        assert_eq!(most([few.top_p(0.9)]), None);
     }
 }

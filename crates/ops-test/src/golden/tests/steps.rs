@@ -1,0 +1,36 @@
+//! What a step of decoding fuses, with results computed by hand.
+use super::CaseBuilder;
+use serde_json::json;
+
+pub(super) fn cases() -> impl Iterator<Item = CaseBuilder> {
+    let pair = |case: CaseBuilder, name: &str, values| case.f32(name, &[1, 2], values);
+    let y = |case: CaseBuilder, y| case.f64("out.y", &[1, 1], &[y]).meta("limit.y", 1e-13);
+    // The root mean square is 2, so the normed row is 3 and -5.
+    let normed = |op| {
+        let case = CaseBuilder::new(op, "f32", json!({"eps": 0.0})).f32("in.norm", &[2], &[3.0, 5.0]);
+        pair(case, "in.x", &[2.0, -2.0])
+    };
+    let linear = pair(normed("rms_norm_linear"), "in.weight", &[7.0, 1.0]).f32("in.bias", &[1], &[0.5]);
+    let gated = pair(normed("rms_norm_linear_swiglu"), "in.gate", &[2.0, 1.0]);
+    let gated = pair(gated, "in.up", &[7.0, 1.0]);
+    let added = pair(CaseBuilder::new("linear_add", "f32", json!({})), "in.x", &[2.0, 3.0]);
+    let added = pair(added, "in.weight", &[5.0, 7.0]).f32("in.residual", &[1, 1], &[0.5]);
+    [y(linear, 16.5), y(gated, 16.0 / (1.0 + (-1f64).exp())), y(added, 31.5), rotated_by_a_quarter()]
+        .into_iter()
+}
+
+/// A query and a key, of which the key goes into the second of two slots.
+fn rotated_by_a_quarter() -> CaseBuilder {
+    use safetensors::Dtype::U32;
+    let case = CaseBuilder::new("rope_qk_cache_write", "f32", json!({"eps": 0.0, "order": "half"}));
+    let case = case.f32("in.q", &[1, 1, 2], &[3.0, 4.0]).f64("out.y", &[1, 1, 2], &[-4.0, 3.0]);
+    let case = case.f32("in.k", &[1, 1, 2], &[5.0, 6.0]).f32("in.v", &[1, 1, 2], &[7.0, 8.0]);
+    let case = case.f32("in.cos", &[1, 1], &[0.0]).f32("in.sin", &[1, 1], &[1.0]);
+    let case = case.raw("in.positions", U32, &[1], vec![0; 4]).raw("in.slots", U32, &[1], vec![1, 0, 0, 0]);
+    let rows = [("k_cache", [0.0, 0.0, -6.0, 5.0]), ("v_cache", [0.0, 0.0, 7.0, 8.0])];
+    let case = rows.iter().fold(case, |case, (name, after)| {
+        let case = case.f32(&format!("in.{name}"), &[2, 1, 2], &[0.0; 4]);
+        case.f64(&format!("out.{name}"), &[2, 1, 2], after).meta(&format!("limit.{name}"), "exact")
+    });
+    case.meta("limit.y", "exact")
+}
