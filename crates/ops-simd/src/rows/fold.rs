@@ -50,14 +50,17 @@ pub(crate) fn fold<S: Simd, T: Element, F: Fold>(s: S, x: &[T], f: F) -> S::F {
     f.join(s, f.join(s, acc[0], acc[2]), f.join(s, acc[1], acc[3]))
 }
 
-/// Elements whose lanes are summed in f32 before they are added to an f64 total.
-const BLOCK: usize = 8192;
+/// Elements whose lanes are summed in f32 before they are added to an f64 total: 512 for each lane, so that narrow vectors round no more
+/// than wide ones.
+const fn block<S: Simd>() -> usize {
+    512 * S::LANES
+}
 
 /// The sum over `x` of the terms that `f` adds, for accumulators that add.
 #[inline(always)]
 pub(crate) fn total<S: Simd, T: Element, F: Fold>(s: S, x: &[T], f: F) -> f64 {
     let mut total = 0.0;
-    for block in x.chunks(BLOCK) {
+    for block in x.chunks(block::<S>()) {
         total += f64::from(s.reduce_add(fold(s, block, f)));
     }
     total
@@ -85,7 +88,7 @@ pub(crate) fn totals_from<S: Simd, T: Element>(s: S, x: &[T], shift: f32) -> [f6
     let quad = Pair(Pair(s));
     let from = quad.splat(shift);
     let mut totals = [0.0; 2];
-    for x in x.chunks(BLOCK) {
+    for x in x.chunks(block::<S>()) {
         let mut acc = [quad.splat(0.0); 2];
         let mut at = 0;
         while x.len() - at >= 4 * S::LANES {
