@@ -275,7 +275,7 @@ fn few_rows(
     if args.b.row != 1 {
         return Err(Refused::Limit { what: "the stride of weights along k", got: args.b.row as u64, max: 1 });
     }
-    let (variant, together) = if args.m == 1 { ("rows1", 1) } else { ("rows4", 4) };
+    let (variant, together) = of_rows(args.m);
     let instance = need(op, variant, &types)?;
     let groups = args.m.div_ceil(together).saturating_mul(args.n.div_ceil(columns)) * args.batches.count();
     let (launch, args) = of_groups(instance, groups, types[1], args, device);
@@ -289,6 +289,11 @@ fn few_rows(
     }
     let (norm, eps) = beside.norm(op)?;
     Ok((launch, MatmulArgs { bias_row, norm, eps, ..args }))
+}
+
+/// The variant of a kernel for a few rows, and the number of rows that it computes together.
+fn of_rows(m: u64) -> (&'static str, u64) {
+    if m == 1 { ("rows1", 1) } else { ("rows4", 4) }
 }
 
 /// Splits a view into its batch dimensions and the strides of its matrices.
@@ -322,9 +327,11 @@ fn launch(
     let batches = args.batches.count();
     let times = |a: u64, b: u64| a.checked_mul(b).ok_or(Refused::Size);
     let few = args.m <= device.tuning.product_rows() || device.tuning.is_by_row();
-    let (variant, rows) = if args.m == 1 { ("rows1", 1) } else { ("rows4", 4) };
-    let by_rows = crate::find("matmul", variant, &types).filter(|_| few && args.b.row == 1);
-    if let Some(instance) = by_rows {
+    let (variant, rows) = of_rows(args.m);
+    if few
+        && args.b.row == 1
+        && let Some(instance) = crate::find("matmul", variant, &types)
+    {
         let groups = times(times(args.m.div_ceil(rows), args.n.div_ceil(COLUMNS))?, batches)?;
         return Ok(of_groups(instance, groups, types[1], args, device));
     }

@@ -12,12 +12,17 @@ The last table is of models divided over several cards. Each card reads 1/n of t
 time on AMD is not known, so the table has a row for each of two times.
 """
 import argparse
+import math
 
 # Bytes of a value.
 BYTES = {"q4_k": 144 / 256, "q5_k": 176 / 256, "q6_k": 210 / 256, "f16": 2, "f32": 4}
 
 # GB/s, by data sheet.
 CARDS = {"7900 XTX": 960, "9070 XT": 640, "Strix Halo": 256, "MI300X": 5300}
+
+# As tests/on_rocm/launches.rs counts them, except that linear attention takes 12 instead of 11: Q4_K_M stores its projections in two
+# types, so they are two products.
+LAUNCHES = {"attention of qwen35moe": 7, "linear attention of qwen35moe": 12, "experts of qwen35moe": 15}
 
 # Tokens per second that others report for an empty or short cache, with llama.cpp unless it says otherwise.
 OTHERS = {
@@ -42,10 +47,7 @@ class Token:
         self.launches = 1 + 6
 
     def matrix(self, kind, *dims):
-        values = 1
-        for n in dims:
-            values *= n
-        self.weights += values * BYTES[kind]
+        self.weights += math.prod(dims) * BYTES[kind]
 
     def attention(self, dim, heads, kv_heads, head, high, tokens, gated=False):
         """An attention layer's products, and its keys and values."""
@@ -122,11 +124,6 @@ def divided(tokens):
                 ratio = bytes_of_one / CARDS[card] / 1e6 / ms
                 row = f"{bytes_of_one / ranks / 1e6:,.0f} | {reading:.2f} | {calls} | {cost} | {1000 / ms:.0f} | {ratio:.2f}"
                 print(f"| {name} | {ranks}× {card} | {row} |")
-
-
-# As tests/on_rocm/launches.rs counts them, except that linear attention takes 12 instead of 11: Q4_K_M stores its projections in two
-# types, so they are two products.
-LAUNCHES = {"attention of qwen35moe": 7, "linear attention of qwen35moe": 12, "experts of qwen35moe": 15}
 
 
 def main():

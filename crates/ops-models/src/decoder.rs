@@ -93,7 +93,7 @@ pub struct Decoder<T: Float, B: Backend> {
     config: Config,
     whole: Config,
     share: Share<B::Space>,
-    /// The ids of which only this rank has logits, if there are several.
+    /// This rank's own ids, if there are several ranks.
     names: Option<TensorOf<B, u32>>,
     bytes_read: u64,
     /// Not packed, because it is used for lookups.
@@ -143,8 +143,8 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     /// embeddings, norms and routers, and makes all calls of its decoder on a thread of its own, with the same tokens and in the same order
     /// as the others. `backend` is the queue of this rank in the group, or wraps it.
     ///
-    /// All ranks draw with the same options, and take the token that rank 0 has drawn. Their states are parts, too. If a call fails after it has begun,
-    /// those of the other ranks fail, too, and all later ones.
+    /// All ranks draw with the same options, and take the token that rank 0 has drawn. Their states are parts, too. If a call fails after
+    /// it has begun, those of the other ranks fail, too, and all later ones.
     ///
     /// # Errors
     /// As [`load`](Self::load).

@@ -159,11 +159,7 @@ impl<S: Space> Share<S> {
     /// # Errors
     /// The error after which this rank has left the group.
     pub(crate) fn check(&self) -> Result<()> {
-        let Some(member) = &self.0 else { return Ok(()) };
-        match &*member.group.read().unwrap_or_else(PoisonError::into_inner) {
-            Ok(_) => Ok(()),
-            Err(first) => Err(first.clone().into()),
-        }
+        Ok(self.with_group(|_| Ok(()))?)
     }
 
     fn leave(&self, why: &Error) {
@@ -187,9 +183,14 @@ impl<S: Space> Share<S> {
         x: Option<AnyRef<'_, S>>,
         y: Option<AnyMut<'_, S>>,
     ) -> ops_core::Result<()> {
+        self.with_group(|group| group.run(op, x, y))
+    }
+
+    /// Calls a function with the group, if there is one.
+    fn with_group(&self, call: impl FnOnce(&dyn Collect<S>) -> ops_core::Result<()>) -> ops_core::Result<()> {
         let Some(member) = &self.0 else { return Ok(()) };
         match &*member.group.read().unwrap_or_else(PoisonError::into_inner) {
-            Ok(group) => group.run(op, x, y),
+            Ok(group) => call(&**group),
             Err(first) => Err(first.clone()),
         }
     }

@@ -169,7 +169,8 @@ impl<'s, T: Float, B: Continues<T>> Continuation<'s, T, B> {
             match &self.recorded {
                 // Recorded collectives do not ask whether this rank has left its group.
                 Recorded::Graph(graph, _) => {
-                    share.check().and_then(|()| Ok(self.backend.replay(graph)?))?
+                    share.check()?;
+                    self.backend.replay(graph)?;
                 }
                 _ => self.make_step()?,
             }
@@ -188,6 +189,9 @@ impl<'s, T: Float, B: Continues<T>> Continuation<'s, T, B> {
             Err(Error::Op(why @ ops_core::Error::Unsupported { .. })) => Recorded::Refused(why),
             Err(error) => return Err(error),
         };
+        if share.ranks() == 1 {
+            return Ok(recorded);
+        }
         // A rank that replays and one that does not would wait for each other.
         let is_graph = u32::from(matches!(recorded, Recorded::Graph(..)));
         let all = share.all_gather(&b, b.tensor([1], &[is_graph])?)?.to_vec(&b)?;

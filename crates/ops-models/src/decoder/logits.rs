@@ -60,7 +60,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         Ok(logits)
     }
 
-    /// What the tokens after each row can be drawn from, if the draws need only some of the largest logits.
+    /// What the token after each row is drawn from, by draws that need only the `most` largest logits, or all of them.
     pub(super) fn candidates(
         &self,
         b: &B,

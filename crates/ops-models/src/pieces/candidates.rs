@@ -1,7 +1,7 @@
 //! The logits that the next tokens are drawn from, where each rank of a group has those of some ids.
 use crate::{Result, Share};
 use ops_core::ops::*;
-use ops_core::{Backend, Float, Ref, Shape, Space, Tensor, TensorOf};
+use ops_core::{Backend, Element, Float, Ref, Shape, Space, Tensor, TensorOf};
 use std::ops::Range;
 
 /// What the next token of each of `n` texts is drawn from.
@@ -70,8 +70,8 @@ impl<S: Space> Share<S> {
         Ok(logits)
     }
 
-    /// This rank's own ids as a tensor, which turns the index of a logit into a token; `None` if there is one rank. Made once, when the model is
-    /// loaded.
+    /// This rank's own ids as a tensor, which turns the index of a logit into a token; `None` if there is one rank. Made once, when the
+    /// model is loaded.
     pub(crate) fn names<B: Backend<Space = S>>(
         &self,
         b: &B,
@@ -86,8 +86,8 @@ impl<S: Space> Share<S> {
         Ok(Some(b.tensor([own.len()], &own)?))
     }
 
-    /// Gathers the `k` largest logits of every rank. `own` are this rank's logits, and `names` their ids. Ids are in ascending order among equal logits, as in the whole vocabulary, so the same token
-    /// is drawn if the draw keeps at most `k`.
+    /// Gathers the `k` largest logits of every rank. `own` are this rank's logits, and `names` their ids. Among equal logits, ids are in
+    /// ascending order, as in the whole vocabulary. So a draw that keeps at most `k` gets the same token.
     pub(crate) fn largest_logits<B>(
         &self,
         b: &B,
@@ -111,7 +111,7 @@ impl<S: Space> Share<S> {
     }
 
     /// The rows `[n, k]` of all ranks beside each other, `[n, ranks · k]`.
-    fn beside<T: ops_core::Element, B>(&self, b: &B, x: TensorOf<B, T>) -> Result<TensorOf<B, T>>
+    fn beside<T: Element, B>(&self, b: &B, x: TensorOf<B, T>) -> Result<TensorOf<B, T>>
     where
         B: Backend<Space = S> + CopyOps,
     {

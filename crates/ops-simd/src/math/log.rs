@@ -39,7 +39,7 @@ pub fn log1p<S: Simd>(s: S, x: S::F) -> S::F {
     s.select(s.lt(s.abs(x), s.splat(1.0 / 4096.0)), near, far)
 }
 
-/// ln(1 + eˣ), of which the power cannot overflow.
+/// ln(1 + eˣ). The power is that of −|x|, which cannot overflow.
 #[inline(always)]
 pub fn softplus<S: Simd>(s: S, x: S::F) -> S::F {
     let power = super::exp::<S, f32>(s, s.neg(s.abs(x)));
