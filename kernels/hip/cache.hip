@@ -1,7 +1,6 @@
 // Rows written to caches of keys and values, at slots that the kernel reads. The largest value of the slots' type skips a row. A
 // slot or position out of range is recorded, and its row is not written.
-#include "ops_index.h"
-#include "ops_row.h"
+#include "ops_head.h"
 
 namespace ops {
 
@@ -118,12 +117,6 @@ template <typename T, typename C> OPS_DEVICE void cache_write(const CacheWriteAr
     }
 }
 
-// An element of T or of f32.
-template <typename T> OPS_DEVICE acc_t<T> read_either(const void* data, u64 is_f32, i64 at) {
-    if (is_f32 != 0) return acc_t<T>(static_cast<const f32*>(data)[at]);
-    return acc_t<T>(widen(static_cast<const T*>(data)[at]));
-}
-
 // Where a head goes, and by which row of the tables it is rotated.
 struct CachePlace {
     i64 slot;
@@ -177,42 +170,62 @@ template <typename T> struct HeadSource {
     }
 };
 
-// A head of a key or query belongs to neighbouring lanes of a wave, as in qk_norm_rope. The heads of values come after all those of keys,
-// and those of queries after them.
+// A row of the launch: a head of a key, a value or a query. The heads of values come after all those of keys, and those of queries after
+// them. It belongs to neighbouring lanes of a wave, as in qk_norm_rope.
+struct CacheHead {
+    bool is_query;
+    bool is_value;
+    u64 token;
+    u64 head;
+    CachePlace at;
+    bool kept;  // if its row is not skipped
+
+    OPS_METHOD CacheHead(const RopeCacheArgs& args, u64 row, bool live)
+        : is_query(row >= args.rows * 2), is_value(!is_query && row >= args.rows) {
+        u64 of_heads = is_query ? row - args.rows * 2 : is_value ? row - args.rows : row;
+        token = is_query ? divide(args.q_heads, of_heads) : divide(args.heads, of_heads);
+        head = of_heads - token * (is_query ? args.q_heads.by : args.heads.by);
+        at = cache_place(args, token);
+        kept = live && (is_query ? at.rotated : at.written);
+    }
+    template <typename T> OPS_METHOD T* query(const RopeCacheArgs& args) const {
+        return static_cast<T*>(args.y) + i64(token) * args.of_y.row + i64(head) * args.of_y.head;
+    }
+    // Of a query, the slot may be anything.
+    template <typename C> OPS_METHOD C* key(const RopeCacheArgs& args) const {
+        return static_cast<C*>(args.k_cache) +
+               (is_query ? 0 : at.slot * args.of_k_cache.row + i64(head) * args.of_k_cache.head);
+    }
+};
+
 template <typename T, typename C> OPS_DEVICE void rope_cache_write(const RopeCacheArgs& all_args) {
     using A = acc_t<T>;
     u32 width = u32(all_args.lanes);
     for_rows<CACHE_BLOCK, false>(all_args.rows * 2 + all_args.q_rows, width, [&](u64 row, bool live) OPS_INLINE {
         const RopeCacheArgs& args = reread(all_args);
-        bool is_query = row >= args.rows * 2, is_value = !is_query && row >= args.rows;
-        u64 of_heads = is_query ? row - args.rows * 2 : is_value ? row - args.rows : row;
-        u64 token = is_query ? divide(args.q_heads, of_heads) : divide(args.heads, of_heads);
-        u64 head = of_heads - token * (is_query ? args.q_heads.by : args.heads.by);
-        CachePlace at = cache_place(args, token);
+        CacheHead own(args, row, live);
         u64 lane = lane_id() & (width - 1);
-        HeadSource<T> from(args, is_query, token, head);
+        HeadSource<T> from(args, own.is_query, own.token, own.head);
         A inverse = 1;
         if (args.weight != nullptr || args.q_weight != nullptr) {
             // All lanes of the wave take part, those without a norm with nothing to add.
             A squares = 0;
             OPS_NO_UNROLL
-            for (u64 e = is_value || from.weight == nullptr ? args.d : lane; e < args.d; e += width) {
+            for (u64 e = own.is_value || from.weight == nullptr ? args.d : lane; e < args.d; e += width) {
                 A v = from.at(e);
                 squares = mad(v, v, squares);
             }
             inverse = A(1) / sqrt(reduce_lanes(squares, width, Sum()) / A(args.d) + A(args.eps));
         }
-        if (!live || !(is_query ? at.rotated : at.written)) return;
-        if (is_value) {
-            write_value<T, C>(args, at, token, head, lane);
+        if (!own.kept) return;
+        if (own.is_value) {
+            write_value<T, C>(args, own.at, own.token, own.head, lane);
             return;
         }
-        T* y = static_cast<T*>(args.y) + i64(token) * args.of_y.row + i64(head) * args.of_y.head;
-        // Of a query, the slot may be anything.
-        i64 of_slot = is_query ? 0 : at.slot * args.of_k_cache.row + i64(head) * args.of_k_cache.head;
-        C* cache = static_cast<C*>(args.k_cache) + of_slot;
+        T* y = own.query<T>(args);
+        C* cache = own.key<C>(args);
         auto put = [&](u64 e, A value) OPS_INLINE {
-            if (is_query) {
+            if (own.is_query) {
                 y[i64(e) * args.of_y.step] = narrow<T>(value);
             } else {
                 cache[i64(e) * args.of_k_cache.step] = narrow<C>(value);
@@ -226,10 +239,50 @@ template <typename T, typename C> OPS_DEVICE void rope_cache_write(const RopeCac
             }
             u64 one = args.interleaved != 0 ? 2 * j : j, other = args.interleaved != 0 ? one + 1 : j + args.half;
             A a = from.normed(one, inverse), b = from.normed(other, inverse);
-            A c = read_either<T>(args.cos, args.tables_are_f32, at.angle * args.cos_row + i64(j) * args.cos_step);
-            A s = read_either<T>(args.sin, args.tables_are_f32, at.angle * args.sin_row + i64(j) * args.sin_step);
+            A c = read_either<T>(args.cos, args.tables_are_f32, own.at.angle * args.cos_row + i64(j) * args.cos_step);
+            A s = read_either<T>(args.sin, args.tables_are_f32, own.at.angle * args.sin_row + i64(j) * args.sin_step);
             put(one, a * c - b * s);
             put(other, a * s + b * c);
+        }
+    });
+}
+
+// The same, if heads are read in packs.
+template <typename T, typename C> OPS_DEVICE void rope_cache_write_packs(const RopeCacheArgs& all_args) {
+    using A = acc_t<T>;
+    constexpr u32 N = HeadPacks<T>::N;
+    u32 width = u32(all_args.lanes);
+    for_rows<CACHE_BLOCK, false>(all_args.rows * 2 + all_args.q_rows, width, [&](u64 row, bool live) OPS_INLINE {
+        const RopeCacheArgs& args = reread(all_args);
+        CacheHead own(args, row, live);
+        u64 lane = lane_id() & (width - 1);
+        HeadSource<T> from(args, own.is_query, own.token, own.head);
+        HeadPacks<T> head(args.d, args.half, args.interleaved, lane);
+        if (!own.is_value) head.load(from.x);
+        A inverse = 1;
+        if (args.weight != nullptr || args.q_weight != nullptr) {
+            inverse = A(1) / sqrt(reduce_lanes(head.squares(), width, Sum()) / A(args.d) + A(args.eps));
+        }
+        if (!own.kept) return;
+        if (own.is_value) {
+            const T* v = static_cast<const T*>(args.v) + i64(own.token) * args.of_v.row + i64(own.head) * args.of_v.head;
+            C* to = static_cast<C*>(args.v_cache) + own.at.slot * args.of_v_cache.row + i64(own.head) * args.of_v_cache.head;
+            OPS_NO_UNROLL
+            for (u64 e = lane * N; e < args.dv; e += width * N) {
+                Pack<T, N> in = load_pack<N>(v + e);
+                Pack<C, N> out;
+                OPS_UNROLL
+                for (u32 i = 0; i < N; i++) out.v[i] = stored<C>(in.v[i]);
+                store_pack<N>(to + e, out);
+            }
+            return;
+        }
+        if (from.weight != nullptr) head.scale(inverse, from.weight, from.weight_is_f32);
+        head.rotate(args.cos, own.at.angle * args.cos_row, args.sin, own.at.angle * args.sin_row, args.tables_are_f32, true);
+        if (own.is_query) {
+            head.store(own.query<T>(args));
+        } else {
+            head.store(own.key<C>(args));
         }
     });
 }

@@ -1,12 +1,19 @@
-// Linear attention. conv1d_update: a thread has a channel and a run of tokens. gated_delta_rule: a group of lanes has a column of
-// a head's matrix, in registers, for all tokens; columns are independent of each other.
+// Linear attention. conv1d_update: a thread has a channel and a run of tokens. gated_delta_rule: a group of lanes has two columns of
+// a head's matrix, in registers, for all tokens; columns are independent of each other. A block loads the next 16 tokens while it
+// computes these. (arXiv:2412.06464)
 #include "ops_math.h"
 #include "ops_row.h"
 
 namespace ops {
 
-constexpr u32 DELTA_BLOCK = 256;
-constexpr u32 DELTA_HELD = 16;  // features of a column per lane
+constexpr u32 CONV_PACK = 4;  // channels of a thread of conv1d_update_packs
+constexpr u32 CONV_TAPS = 4;  // at most
+constexpr u32 DELTA_BLOCK = 128;
+constexpr u32 DELTA_HELD = 16;     // features of a column per lane
+constexpr u32 DELTA_COLUMNS = 2;   // of a group of lanes
+constexpr u32 DELTA_TOKENS = 16;   // at most so many are staged
+constexpr u32 DELTA_STAGE = 2048;  // features of all tokens that are staged
+constexpr u32 DELTA_VALUES = 1024; // of all columns of a block and of all tokens that are staged
 
 struct Conv1dUpdateArgs {
     Operand x;       // [b, t, c]
@@ -15,9 +22,9 @@ struct Conv1dUpdateArgs {
     Operand y;
     Address<const void> bias;  // null when absent
     i64 bias_step;
-    Divider channels;
-    Divider runs;  // of tokens
-    u64 count;     // threads with work: batch, runs and channels
+    Divider channels;  // packs of them if they are read in packs
+    Divider runs;      // of tokens
+    u64 count;         // threads with work: batch, runs and channels
     u64 t;
     u64 w;
     u64 run;  // tokens of a run, at least w - 1: only the first then reads the state
@@ -38,115 +45,307 @@ struct GatedDeltaArgs {
     u64 t;
     u64 d;
     u64 dv;
-    u64 lanes;  // to a column, a power of two
+    u64 lanes;  // to a pair of columns, a power of two, at least 4
     u64 tiles;  // blocks to a head
     f64 scale;
 };
 
-template <typename T> OPS_DEVICE void conv1d_update(const Conv1dUpdateArgs& args) {
+// Where the operands of a thread's channels lie, and how they are read.
+template <typename T> struct ConvChannels {
     using A = acc_t<T>;
+    const Conv1dUpdateArgs& args;
+    const T* x;
+    T* y;
+    T* state;
+    const T* weight;
+    i64 channel;
+
+    OPS_METHOD ConvChannels(const Conv1dUpdateArgs& args, i64 batch, i64 channel)
+        : args(args), x(static_cast<const T*>(args.x.data) + batch * args.x.stride[3] + channel * args.x.stride[5]),
+          y(static_cast<T*>(args.y.data) + batch * args.y.stride[3] + channel * args.y.stride[5]),
+          state(static_cast<T*>(args.state.data) + batch * args.state.stride[3] + channel * args.state.stride[4]),
+          weight(static_cast<const T*>(args.weight.data) + channel * args.weight.stride[4]), channel(channel) {}
+    OPS_METHOD i64 kept() const { return i64(args.w) - 1; }
+    // Input n of channel c, counted from the first of the state.
+    OPS_METHOD T input(i64 n, u32 c = 0) const {
+        return n < kept() ? state[n * args.state.stride[5] + c * args.state.stride[4]]
+                          : x[(n - kept()) * args.x.stride[4] + c * args.x.stride[5]];
+    }
+    OPS_METHOD A tap(i64 j, u32 c = 0) const { return widen(weight[j * args.weight.stride[5] + c * args.weight.stride[4]]); }
+    OPS_METHOD A bias(u32 c = 0) const {
+        if (args.bias == nullptr) return A(0);
+        i64 at = (channel + c) * args.bias_step;
+        return args.bias_is_f32 != 0 ? A(static_cast<const f32*>(args.bias)[at])
+                                     : A(widen(static_cast<const T*>(args.bias)[at]));
+    }
+    OPS_METHOD T output(A sum) const { return narrow<T>(args.silu != 0 ? sum * sigmoid(sum) : sum); }
+    // Keeps the last inputs. In this order, an old input is read before its place is written.
+    OPS_METHOD void keep(u32 c = 0) const {
+        OPS_NO_UNROLL
+        for (i64 n = 0; n < kept(); n++) state[n * args.state.stride[5] + c * args.state.stride[4]] = input(n + i64(args.t), c);
+    }
+};
+
+// Calls visit(batch, channel, first, end) for the tokens of each run.
+template <u32 N, typename F> OPS_DEVICE void for_runs(const Conv1dUpdateArgs& args, F visit) {
     OPS_NO_UNROLL
     for (u64 i = global_thread(); i < args.count; i += global_threads()) {
-        u64 rest = divide(args.channels, i), channel = i - rest * args.channels.by;
+        u64 rest = divide(args.channels, i), channels = i - rest * args.channels.by;
         u64 batch = divide(args.runs, rest), run = rest - batch * args.runs.by;
-        const T* x = static_cast<const T*>(args.x.data) + i64(batch) * args.x.stride[3] + i64(channel) * args.x.stride[5];
-        T* y = static_cast<T*>(args.y.data) + i64(batch) * args.y.stride[3] + i64(channel) * args.y.stride[5];
-        T* state = static_cast<T*>(args.state.data) + i64(batch) * args.state.stride[3] + i64(channel) * args.state.stride[4];
-        const T* weight = static_cast<const T*>(args.weight.data) + i64(channel) * args.weight.stride[4];
-        // An input, counted from the first of the state.
-        i64 kept = i64(args.w) - 1;
-        auto input = [&](i64 n) OPS_INLINE {
-            return n < kept ? state[n * args.state.stride[5]] : x[(n - kept) * args.x.stride[4]];
-        };
-        A bias = 0;
-        if (args.bias != nullptr) {
-            i64 at = i64(channel) * args.bias_step;
-            bias = args.bias_is_f32 != 0 ? A(static_cast<const f32*>(args.bias)[at])
-                                         : A(widen(static_cast<const T*>(args.bias)[at]));
-        }
-        i64 first = i64(run * args.run), end = first + i64(args.run);
-        if (end > i64(args.t)) end = i64(args.t);
+        u64 first = run * args.run, end = first + args.run < args.t ? first + args.run : args.t;
+        visit(i64(batch), i64(channels * N), i64(first), i64(end));
+    }
+}
+
+template <typename T> OPS_DEVICE void conv1d_update(const Conv1dUpdateArgs& args) {
+    for_runs<1>(args, [&](i64 batch, i64 channel, i64 first, i64 end) OPS_INLINE {
+        using A = acc_t<T>;
+        ConvChannels<T> own(args, batch, channel);
+        A bias = own.bias();
         OPS_NO_UNROLL
         for (i64 token = first; token < end; token++) {
             A sum = 0;
             OPS_NO_UNROLL
-            for (i64 j = 0; j <= kept; j++) sum = mad(A(widen(input(token + j))), A(widen(weight[j * args.weight.stride[5]])), sum);
-            sum += bias;
-            y[token * args.y.stride[4]] = narrow<T>(args.silu != 0 ? sum * sigmoid(sum) : sum);
+            for (i64 j = 0; j <= own.kept(); j++) sum = mad(A(widen(own.input(token + j))), own.tap(j), sum);
+            own.y[token * args.y.stride[4]] = own.output(sum + bias);
         }
-        if (run != 0) continue;
-        // In this order, an old input is read before its place is written.
+        if (first == 0) own.keep();
+    });
+}
+
+// The same for up to four taps and channels in packs: a thread reads each input once.
+template <typename T> OPS_DEVICE void conv1d_update_packs(const Conv1dUpdateArgs& args) {
+    constexpr u32 N = CONV_PACK, TAPS = CONV_TAPS;
+    for_runs<N>(args, [&](i64 batch, i64 channel, i64 first, i64 end) OPS_INLINE {
+        using A = acc_t<T>;
+        ConvChannels<T> own(args, batch, channel);
+        A taps[TAPS][N], inputs[TAPS][N], bias[N];
+        i64 absent = i64(TAPS) - i64(args.w);
+        OPS_UNROLL
+        for (u32 c = 0; c < N; c++) {
+            bias[c] = own.bias(c);
+            OPS_UNROLL
+            for (u32 j = 0; j < TAPS; j++) {
+                bool is = i64(j) >= absent;
+                taps[j][c] = is ? own.tap(i64(j) - absent, c) : A(0);
+                inputs[j][c] = is && j + 1 < TAPS ? A(widen(own.input(first + i64(j) - absent, c))) : A(0);
+            }
+        }
         OPS_NO_UNROLL
-        for (i64 n = 0; n < kept; n++) state[n * args.state.stride[5]] = input(n + i64(args.t));
+        for (i64 token = first; token < end; token++) {
+            Pack<T, N> x = load_pack<N>(own.x + token * args.x.stride[4]), y;
+            OPS_UNROLL
+            for (u32 c = 0; c < N; c++) {
+                A sum = 0;
+                inputs[TAPS - 1][c] = widen(x.v[c]);
+                OPS_UNROLL
+                for (u32 j = 0; j < TAPS; j++) sum = mad(inputs[j][c], taps[j][c], sum);
+                OPS_UNROLL
+                for (u32 j = 0; j + 1 < TAPS; j++) inputs[j][c] = inputs[j + 1][c];
+                y.v[c] = own.output(sum + bias[c]);
+            }
+            store_pack<N>(own.y + token * args.y.stride[4], y);
+        }
+        if (first != 0) return;
+        for (u32 c = 0; c < N; c++) own.keep(c);
+    });
+}
+
+// What a block knows of the next tokens: their keys and queries, the values of its columns, and their gates.
+struct DeltaStage {
+    f32* keys;  // [token][16 * lanes], zeros after feature d
+    f32* queries;
+    f32* values;  // [token][columns]
+    f32* gates;   // [token][4]: what is kept of the state, beta, and the key times the query
+};
+
+// A matrix of a stage, [tokens][width], and where its elements come from. The block has its elements in turn, up to SLOTS a thread,
+// which are loaded early into `held` and then stored.
+template <typename T, u32 SLOTS> struct DeltaLoad {
+    T held[SLOTS];
+    u32 width;   // a power of two
+    u32 pieces;  // of a token, for the threads of the block
+    u32 token;   // of this thread's first element
+    u32 element;
+
+    OPS_METHOD DeltaLoad(u32 width) : width(width), pieces(width > DELTA_BLOCK ? width / DELTA_BLOCK : 1) {
+        token = thread_x() / width;
+        element = thread_x() & (width - 1);
+    }
+    OPS_METHOD u32 per_pass() const { return width > DELTA_BLOCK ? 1 : DELTA_BLOCK / width; }
+    // Calls f(slot, token, element) for each of this thread's elements of `tokens` tokens.
+    template <typename F> OPS_METHOD void each(u32 tokens, F f) {
+        OPS_UNROLL
+        for (u32 i = 0; i < SLOTS; i++) {
+            u32 of = token + i / pieces * per_pass();
+            if (of < tokens) f(i, of, element + (i & (pieces - 1)) * DELTA_BLOCK);
+        }
+    }
+    // Elements from `end` on do not exist.
+    OPS_METHOD void load(const T* from, i64 token_step, i64 step, u32 tokens, u64 end) {
+        each(tokens, [&](u32 slot, u32 of, u32 at) OPS_INLINE {
+            held[slot] = at < end ? from[i64(of) * token_step + i64(at) * step] : T();
+        });
+    }
+    OPS_METHOD void store(f32* to, u32 tokens) {
+        each(tokens, [&](u32 slot, u32 of, u32 at) OPS_INLINE { to[of * width + at] = f32(widen(held[slot])); });
+    }
+};
+
+// The place of feature n of a lane: lanes take four neighbours in turn.
+OPS_DEVICE u32 feature_of(u32 n, u32 lane, u32 lanes) { return (n / 4 * lanes + lane) * 4 + n % 4; }
+
+// Sums of all VALUES over a group of lanes.
+template <u32 VALUES> OPS_DEVICE void reduce_together(f32 (&values)[VALUES], u32 lanes) {
+    OPS_NO_UNROLL
+    for (u32 mask = lanes / 2; mask > 0; mask /= 2) {
+        OPS_UNROLL
+        for (u32 i = 0; i < VALUES; i++) values[i] += shuffle_xor(values[i], mask, lanes);
     }
 }
 
-// How many of the features `lane`, `lane + lanes`, .. are within a row of d.
-OPS_DEVICE u32 features_of(u32 lane, u32 lanes, u64 d) { return lane < d ? u32(d - lane + lanes - 1) / lanes : 0; }
+// A block's columns of a head's matrix, and what they need of its tokens.
+template <typename T> struct DeltaColumns {
+    const GatedDeltaArgs& arguments;
+    DeltaStage stage;
+    u32 lanes, lane, width, columns, first;  // `first` of this group's columns, within the block's
+    u64 column;                              // the block's first
+    i64 batch, head;
+    f32 matrix[DELTA_COLUMNS][DELTA_HELD];
 
-// The `held` features `lane`, `lane + lanes`, .. of a row; zeros after them.
-template <typename T> OPS_DEVICE void load_features(f32 (&to)[DELTA_HELD], const T* row, i64 step, u32 lane, u32 lanes, u32 held) {
-    OPS_UNROLL
-    for (u32 n = 0; n < DELTA_HELD; n++) {
-        // Compared here: there are not enough scalar registers to keep the results of all comparisons for the next row.
-        to[n] = n < opaque(held) ? f32(widen(row[i64(lane + n * lanes) * step])) : 0.0f;
+    OPS_METHOD DeltaColumns(const GatedDeltaArgs& args, DeltaStage stage)
+        : arguments(args), stage(stage), lanes(u32(args.lanes)), lane(thread_x() & (lanes - 1)), width(DELTA_HELD * lanes),
+          columns(DELTA_BLOCK / lanes * DELTA_COLUMNS), first(thread_x() / lanes * DELTA_COLUMNS) {}
+    // Turns to the block's columns of a head.
+    OPS_METHOD void turn_to(u64 unit, u64 tile) {
+        const GatedDeltaArgs& args = reread(arguments);
+        column = tile * columns;
+        batch = i64(unit / args.heads);
+        head = i64(unit % args.heads);
+        OPS_UNROLL
+        for (u32 n = 0; n < DELTA_COLUMNS * DELTA_HELD; n++) matrix[n / DELTA_HELD][n % DELTA_HELD] = 0;
+        each_of_state([](const f32& state, f32& held) OPS_INLINE { held = state; });
     }
-}
-
-OPS_DEVICE f32 dot_features(const f32 (&a)[DELTA_HELD], const f32 (&b)[DELTA_HELD], u32 lanes) {
-    f32 sum = 0;
-    OPS_UNROLL
-    for (u32 n = 0; n < DELTA_HELD; n++) sum = mad(a[n], b[n], sum);
-    return reduce_lanes(sum, lanes, Sum());
-}
+    OPS_METHOD bool live(u32 c) const { return column + first + c < reread(arguments).dv; }
+    OPS_METHOD i64 row(const Operand& operand, u64 token) const {
+        return batch * operand.stride[2] + i64(token) * operand.stride[3] + head * operand.stride[4];
+    }
+    // Calls f(element of the state, element of `matrix`).
+    template <typename F> OPS_METHOD void each_of_state(F f) {
+        const GatedDeltaArgs& args = reread(arguments);
+        const Operand& state = args.state;
+        f32* at = static_cast<f32*>(state.data) + batch * state.stride[2] + head * state.stride[3] +
+                  i64(column + first) * state.stride[5];
+        OPS_UNROLL
+        for (u32 c = 0; c < DELTA_COLUMNS; c++) {
+            OPS_UNROLL
+            for (u32 n = 0; n < DELTA_HELD; n++) {
+                u32 feature = feature_of(n, lane, lanes);
+                if (live(c) && feature < args.d) {
+                    f(at[i64(c) * state.stride[5] + i64(feature) * state.stride[4]], matrix[c][n]);
+                }
+            }
+        }
+    }
+    // The key of each token of the stage times its query, by the waves in turn.
+    OPS_METHOD void products(u32 tokens) {
+        OPS_NO_UNROLL
+        for (u32 token = wave_id(); token < tokens; token += DELTA_BLOCK / OPS_WAVE) {
+            f32 sum = 0;
+            for (u32 e = lane_id(); e < width; e += OPS_WAVE) {
+                sum = mad(stage.keys[token * width + e], stage.queries[token * width + e], sum);
+            }
+            sum = reduce_lanes(sum, OPS_WAVE, Sum());
+            if (lane_id() == 0) stage.gates[token * 4 + 2] = sum;
+        }
+    }
+    // One token. The output does not wait for the new state: q (kept S + k m) = kept (q S) + (q k) m.
+    OPS_METHOD void step(u32 token, u64 at) {
+        f32 key[DELTA_HELD];
+        f32 sums[2 * DELTA_COLUMNS] = {};  // of the key times each column, and of the query
+        OPS_UNROLL
+        for (u32 n = 0; n < DELTA_HELD; n += 4) {
+            Pack<f32, 4> k = load_pack<4>(stage.keys + token * width + feature_of(n, lane, lanes));
+            Pack<f32, 4> q = load_pack<4>(stage.queries + token * width + feature_of(n, lane, lanes));
+            OPS_UNROLL
+            for (u32 i = 0; i < 4; i++) {
+                key[n + i] = k.v[i];
+                OPS_UNROLL
+                for (u32 c = 0; c < DELTA_COLUMNS; c++) {
+                    sums[c] = mad(k.v[i], matrix[c][n + i], sums[c]);
+                    sums[DELTA_COLUMNS + c] = mad(q.v[i], matrix[c][n + i], sums[DELTA_COLUMNS + c]);
+                }
+            }
+        }
+        reduce_together(sums, lanes);
+        Pack<f32, 4> gates = load_pack<4>(stage.gates + token * 4);
+        f32 kept = gates.v[0];
+        OPS_UNROLL
+        for (u32 c = 0; c < DELTA_COLUMNS; c++) {
+            f32 missing = gates.v[1] * (stage.values[token * columns + first + c] - kept * sums[c]);
+            OPS_UNROLL
+            for (u32 n = 0; n < DELTA_HELD; n++) matrix[c][n] = mad(key[n], missing, kept * matrix[c][n]);
+            if (lane != c % lanes || !live(c)) continue;
+            const GatedDeltaArgs& args = reread(arguments);
+            f32 out = f32(args.scale) * mad(gates.v[2], missing, kept * sums[DELTA_COLUMNS + c]);
+            i64 place = row(args.o, at) + i64(column + first + c) * args.o.stride[5];
+            static_cast<T*>(args.o.data)[place] = narrow<T>(out);
+        }
+    }
+};
 
 template <typename T> OPS_DEVICE void gated_delta_rule(const GatedDeltaArgs& all_args) {
-    u32 lanes = u32(all_args.lanes), columns = DELTA_BLOCK / lanes;
-    u32 lane = thread_x() & (lanes - 1);
+    OPS_LDS(f32, keys, DELTA_STAGE);
+    OPS_LDS(f32, queries, DELTA_STAGE);
+    OPS_LDS(f32, values, DELTA_VALUES);
+    OPS_LDS(f32, gates, 4 * DELTA_TOKENS);
+    DeltaColumns<T> mine(all_args, DeltaStage{keys, queries, values, gates});
+    u32 most = DELTA_STAGE / mine.width < DELTA_TOKENS ? DELTA_STAGE / mine.width : DELTA_TOKENS;
     OPS_NO_UNROLL
     for (u64 block = block_x();; block += grid_x()) {
         const GatedDeltaArgs& args = reread(all_args);
-        u64 unit = block / args.tiles, tile = block - unit * args.tiles;
+        u64 unit = block / args.tiles;
         if (unit >= args.batch * args.heads) break;
-        i64 batch = i64(unit / args.heads), head = i64(unit % args.heads);
-        u64 mine = tile * columns + thread_x() / lanes;
-        bool live = mine < args.dv;
-        i64 column = i64(live ? mine : args.dv - 1);
-        f32* state = static_cast<f32*>(args.state.data) + batch * args.state.stride[2] + head * args.state.stride[3] +
-                     column * args.state.stride[5];
-        f32 matrix[DELTA_HELD];
-        u32 held = features_of(lane, lanes, args.d);
-        load_features(matrix, state, args.state.stride[4], lane, lanes, held);
-        OPS_NO_UNROLL
-        for (u64 token = 0; token < args.t; token++) {
+        mine.turn_to(unit, block - unit * args.tiles);
+        DeltaLoad<T, DELTA_STAGE / DELTA_BLOCK> k(mine.width), q(mine.width);
+        DeltaLoad<T, DELTA_VALUES / DELTA_BLOCK> v(mine.columns);
+        f32 decay = 0, beta = 0;
+        auto load = [&](u64 first) OPS_INLINE {
             const GatedDeltaArgs& now = reread(all_args);
-            auto row = [&](const Operand& operand) OPS_INLINE {
-                return batch * operand.stride[2] + i64(token) * operand.stride[3] + head * operand.stride[4];
-            };
+            u32 tokens = now.t - first < most ? u32(now.t - first) : most;
+            auto at = [&](const Operand& operand) OPS_INLINE { return static_cast<const T*>(operand.data) + mine.row(operand, first); };
+            k.load(at(now.k), now.k.stride[3], now.k.stride[5], tokens, now.d);
+            q.load(at(now.q), now.q.stride[3], now.q.stride[5], tokens, now.d);
+            v.load(at(now.v) + i64(mine.column) * now.v.stride[5], now.v.stride[3], now.v.stride[5], tokens, now.dv - mine.column);
+            if (thread_x() >= tokens) return;
             auto gate = [&](const Operand& operand) OPS_INLINE {
-                i64 at = batch * operand.stride[3] + i64(token) * operand.stride[4] + head * operand.stride[5];
-                return static_cast<const f32*>(operand.data)[at];
+                i64 place = mine.batch * operand.stride[3] + i64(first + thread_x()) * operand.stride[4] + mine.head * operand.stride[5];
+                return static_cast<const f32*>(operand.data)[place];
             };
-            f32 kept = exp(gate(now.decay)), beta = gate(now.beta);
-            f32 v = widen(static_cast<const T*>(now.v.data)[row(now.v) + column * now.v.stride[5]]);
-            f32 features[DELTA_HELD];
-            load_features(features, static_cast<const T*>(now.k.data) + row(now.k), now.k.stride[5], lane, lanes, held);
-            OPS_UNROLL
-            for (u32 n = 0; n < DELTA_HELD; n++) matrix[n] *= kept;
-            f32 missing = beta * (v - dot_features(features, matrix, lanes));
-            OPS_UNROLL
-            for (u32 n = 0; n < DELTA_HELD; n++) matrix[n] = mad(features[n], missing, matrix[n]);
-            load_features(features, static_cast<const T*>(now.q.data) + row(now.q), now.q.stride[5], lane, lanes, held);
-            f32 out = f32(now.scale) * dot_features(features, matrix, lanes);
-            if (live && lane == 0) {
-                static_cast<T*>(now.o.data)[row(now.o) + column * now.o.stride[5]] = narrow<T>(out);
+            decay = gate(now.decay);
+            beta = gate(now.beta);
+        };
+        load(0);
+        OPS_NO_UNROLL
+        for (u64 first = 0; first < reread(all_args).t; first += most) {
+            u64 left = reread(all_args).t - first;
+            u32 tokens = left < most ? u32(left) : most;
+            barrier();  // The tokens before are done with.
+            k.store(keys, tokens);
+            q.store(queries, tokens);
+            v.store(values, tokens);
+            if (thread_x() < tokens) {
+                gates[thread_x() * 4] = exp(decay);
+                gates[thread_x() * 4 + 1] = beta;
             }
+            barrier();
+            if (left > most) load(first + most);  // They arrive while these are used.
+            mine.products(tokens);
+            barrier();
+            OPS_NO_UNROLL
+            for (u32 token = 0; token < tokens; token++) mine.step(token, first + token);
         }
-        if (!live) continue;
-        OPS_UNROLL
-        for (u32 n = 0; n < DELTA_HELD; n++) {
-            if (n < opaque(held)) state[i64(lane + n * lanes) * args.state.stride[4]] = matrix[n];
-        }
+        mine.each_of_state([](f32& state, const f32& held) OPS_INLINE { state = held; });
     }
 }
 

@@ -1,8 +1,7 @@
 // rms_norm of each head, times a weight, then rope_thd on its first features. A head belongs to neighbouring lanes of a wave,
 // which read it twice: for its sum of squares, and in pairs. Weight and tables are of type T or f32; which of them is
 // known when the kernel runs, so that it is compiled once for a type.
-#include "ops_index.h"
-#include "ops_row.h"
+#include "ops_head.h"
 
 namespace ops {
 
@@ -39,12 +38,6 @@ struct QkNormRopeArgs {
     u32 operand;
     u32 reserved;
 };
-
-// An element of T or of f32.
-template <typename T> OPS_DEVICE acc_t<T> read_either(const void* data, u64 is_f32, i64 at) {
-    if (is_f32 != 0) return acc_t<T>(static_cast<const f32*>(data)[at]);
-    return acc_t<T>(widen(static_cast<const T*>(data)[at]));
-}
 
 // Where the operands of a head lie.
 struct HeadPlace {
@@ -114,6 +107,23 @@ template <typename T> OPS_DEVICE void qk_norm_rope(const QkNormRopeArgs& all_arg
             y[i64(one) * args.y_step] = narrow<T>(a * c - b * s);
             y[i64(other) * args.y_step] = narrow<T>(a * s + b * c);
         }
+    });
+}
+
+// The same, if a head is read in packs.
+template <typename T> OPS_DEVICE void qk_norm_rope_packs(const QkNormRopeArgs& all_args) {
+    using A = acc_t<T>;
+    u32 width = u32(all_args.lanes);
+    for_rows<HEAD_BLOCK, false>(all_args.rows, width, [&](u64 row, bool live) OPS_INLINE {
+        const QkNormRopeArgs& args = reread(all_args);
+        HeadPlace at = place_of(args, row);
+        HeadPacks<T> head(args.d, args.half, args.interleaved, lane_id() & (width - 1));
+        head.load(static_cast<const T*>(args.x.data) + at.x);
+        A squares = reduce_lanes(head.squares(), width, Sum());
+        if (!live) return;
+        head.scale(A(1) / sqrt(squares / A(args.d) + A(args.eps)), args.weight, args.weight_is_f32);
+        head.rotate(args.cos.data, at.cos, args.sin.data, at.sin, args.tables_are_f32, at.present);
+        head.store(static_cast<T*>(args.y.data) + at.y);
     });
 }
 

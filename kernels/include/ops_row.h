@@ -37,7 +37,7 @@ template <typename T, u32 N> OPS_DEVICE Pack<acc_t<T>, N> widen_pack(const Pack<
     for (u32 i = 0; i < N; i++) out.v[i] = widen(in.v[i]);
     return out;
 }
-template <typename T, u32 N> OPS_DEVICE Pack<T, N> narrow_pack(const Pack<acc_t<T>, N>& in) {
+template <typename T, u32 N, typename A = acc_t<T>> OPS_DEVICE Pack<T, N> narrow_pack(const Pack<A, N>& in) {
     Pack<T, N> out;
     OPS_UNROLL
     for (u32 i = 0; i < N; i++) out.v[i] = narrow<T>(in.v[i]);

@@ -2,6 +2,7 @@
 use crate::index::{Report, kind_of};
 use crate::instances::{Table, arguments};
 use crate::launch::need;
+use crate::qk_norm_rope::{in_packs_of_16_bytes, lanes_of_packs};
 use crate::{
     Device, Divider, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise,
 };
@@ -106,6 +107,9 @@ pub(crate) fn declare(table: &mut Table) {
     for t in ElementType::FLOATS {
         for cache in [t, ElementType::F8E4M3] {
             keys.part("rope").add("rope_cache_write", &[t, cache], "rope_cache_write", &[]);
+            if t != ElementType::F64 {
+                keys.add_variant("rope_cache_write", "packs", &[t, cache], "rope_cache_write_packs", &[], 0);
+            }
         }
     }
 }
@@ -205,6 +209,19 @@ pub struct RopeCacheWrite<'a> {
     pub reports: [Report; 2],
 }
 
+impl RopeCacheWrite<'_> {
+    /// How many lanes share a head, if all operands can be read and written in packs.
+    fn lanes_of_packs(&self, device: &Device) -> Option<u64> {
+        let [_, _, d, dv] = self.dims;
+        let n = 16 / self.k.dtype.bytes() as u64;
+        let of_queries = self.queries.map_or([None; 3], |of| [Some(of.q), Some(of.y), of.norm]);
+        let read = [Some(self.cos), Some(self.sin), self.norm, Some(self.k), Some(self.v)];
+        let aligned = read.into_iter().chain(of_queries).flatten().all(in_packs_of_16_bytes);
+        let whole = dv.is_multiple_of(n) && aligned && self.k_cache.in_packs(n) && self.v_cache.in_packs(n);
+        lanes_of_packs(self.k.dtype, d, self.tables[1], device).filter(|_| whole)
+    }
+}
+
 /// Prepares rope_cache_write.
 pub fn rope_write(call: &RopeCacheWrite<'_>, device: &Device) -> Result<(Launch, RopeCacheArgs), Refused> {
     let ([n, h, d, dv], t) = (call.dims, call.k.dtype);
@@ -224,8 +241,11 @@ pub fn rope_write(call: &RopeCacheWrite<'_>, device: &Device) -> Result<(Launch,
     let step = |view: OperandView<'_>| view.strides.last().copied().unwrap_or(0);
     let ((cos_row, cos_step), (sin_row, sin_step)) = (table(call.cos)?, table(call.sin)?);
     let rows = n.checked_mul(h).filter(|rows| *rows < 1 << 62).ok_or(Refused::Size)?;
-    let lanes = (d.max(dv) / 4).max(1).next_power_of_two().min(u64::from(device.wave));
-    let instance = need("rope_cache_write", "", &[t, call.k_cache.dtype])?;
+    let (variant, lanes) = match call.lanes_of_packs(device) {
+        Some(lanes) => ("packs", lanes),
+        None => ("", (d.max(dv) / 4).max(1).next_power_of_two().min(u64::from(device.wave))),
+    };
+    let instance = need("rope_cache_write", variant, &[t, call.k_cache.dtype])?;
     let g = call.queries.map_or(0, |of| of.heads);
     let q_rows = n.checked_mul(g).filter(|rows| *rows < 1 << 62).ok_or(Refused::Size)?;
     let launch = Launch::over(instance, 2 * rows + q_rows, u64::from(BLOCK) / lanes, device.row_blocks());

@@ -4,10 +4,21 @@ use crate::launch::need;
 use crate::{Device, Divider, ElementType, Family, Launch, OperandView, Refused, StridedPointer};
 
 const BLOCK: u32 = 256;
+/// Threads of gated_delta_rule; `DELTA_BLOCK` in the source.
+const DELTA_BLOCK: u32 = 128;
 /// Features of a column per lane; `DELTA_HELD` in the source.
 const HELD: u64 = 16;
+/// Columns of a group of lanes; `DELTA_COLUMNS` in the source.
+const COLUMNS: u64 = 2;
+/// LDS of gated_delta_rule: 2,048 features of keys and of queries, 1,024 values, and four numbers for each of 16 tokens.
+const DELTA_LDS: u32 = 4 * (2 * 2048 + 1024 + 4 * 16);
 /// Number of tokens per run of conv1d_update.
 const RUN: u64 = 32;
+/// Channels and taps of a thread of conv1d_update that reads its channels in packs; `CONV_PACK` and `CONV_TAPS` in the source.
+const PACK: u64 = 4;
+const TAPS: u64 = 4;
+/// With fewer tokens, packs leave too few threads.
+const MIN_TOKENS_OF_PACKS: u64 = 8;
 
 arguments! {
     /// Arguments of conv1d_update.
@@ -52,10 +63,13 @@ pub(crate) fn declare(table: &mut Table) {
     let mut convolution = table.of::<Conv1dUpdateArgs>(Family::LinearAttention, BLOCK);
     for t in ElementType::FLOATS {
         convolution.add("conv1d_update", &[t], "conv1d_update", &[]);
+        if t != ElementType::F64 {
+            convolution.add_variant("conv1d_update", "packs", &[t], "conv1d_update_packs", &[], 0);
+        }
     }
-    let mut rule = table.of::<GatedDeltaArgs>(Family::LinearAttention, BLOCK);
+    let mut rule = table.of::<GatedDeltaArgs>(Family::LinearAttention, DELTA_BLOCK);
     for t in ElementType::FLOATS.into_iter().filter(|t| *t != ElementType::F64) {
-        rule.add("gated_delta_rule", &[t], "gated_delta_rule", &[]);
+        rule.add_variant("gated_delta_rule", "", &[t], "gated_delta_rule", &[], DELTA_LDS);
     }
 }
 
@@ -80,6 +94,15 @@ pub struct Conv1dUpdate<'a> {
     pub silu: bool,
 }
 
+impl Conv1dUpdate<'_> {
+    /// Whether its channels can be read in packs.
+    fn in_packs(&self) -> bool {
+        let [_, t, c, w] = self.dims;
+        let sizes = t >= MIN_TOKENS_OF_PACKS && c.is_multiple_of(PACK) && (1..=TAPS).contains(&w);
+        sizes && self.x.dtype != ElementType::F64 && self.x.in_packs(PACK) && self.y.in_packs(PACK)
+    }
+}
+
 /// Prepares conv1d_update.
 pub fn conv1d_update(
     call: &Conv1dUpdate<'_>,
@@ -96,7 +119,8 @@ pub fn conv1d_update(
     // Without tokens there is nothing to do: the state keeps its inputs.
     let run = RUN.max(w.saturating_sub(1)).min(t.max(1));
     let runs = t.div_ceil(run);
-    let count = b.checked_mul(runs).and_then(|n| n.checked_mul(c)).ok_or(Refused::Size)?;
+    let (variant, channels) = if call.in_packs() { ("packs", c / PACK) } else { ("", c) };
+    let count = b.checked_mul(runs).and_then(|n| n.checked_mul(channels)).ok_or(Refused::Size)?;
     let args = Conv1dUpdateArgs {
         x: operand(call.x, 3)?,
         weight: operand(call.weight, 2)?,
@@ -104,7 +128,7 @@ pub fn conv1d_update(
         y: operand(call.y, 3)?,
         bias: call.bias.map_or(0, |bias| bias.data),
         bias_step: call.bias.and_then(|bias| bias.strides.last().copied()).unwrap_or(0),
-        channels: Divider::new(c.max(1)),
+        channels: Divider::new(channels.max(1)),
         runs: Divider::new(runs.max(1)),
         count,
         t,
@@ -113,7 +137,7 @@ pub fn conv1d_update(
         bias_is_f32,
         silu: u64::from(call.silu),
     };
-    let instance = need("conv1d_update", "", &[dtype])?;
+    let instance = need("conv1d_update", variant, &[dtype])?;
     Ok((Launch::over(instance, count, u64::from(BLOCK), device.row_blocks()), args))
 }
 
@@ -140,8 +164,9 @@ pub fn gated_delta_rule(call: &GatedDelta<'_>, device: &Device) -> Result<(Launc
     if d > max {
         return Err(Refused::Limit { what: "the head size", got: d, max });
     }
-    let lanes = d.div_ceil(HELD).max(1).next_power_of_two();
-    let tiles = dv.div_ceil(u64::from(BLOCK) / lanes).max(1);
+    // With fewer lanes, a block has more columns than it has space for values.
+    let lanes = d.div_ceil(HELD).next_power_of_two().max(4);
+    let tiles = dv.div_ceil(u64::from(DELTA_BLOCK) / lanes * COLUMNS).max(1);
     let units = batch.checked_mul(heads).and_then(|n| n.checked_mul(tiles)).ok_or(Refused::Size)?;
     let args = GatedDeltaArgs {
         q: operand(call.q, 4)?,

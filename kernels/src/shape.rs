@@ -153,6 +153,15 @@ pub struct OperandView<'a> {
     pub dtype: ElementType,
 }
 
+impl OperandView<'_> {
+    /// Whether each row can be read `n` elements at a time: elements of a row are adjacent, and rows begin at multiples of `n`.
+    pub(crate) fn in_packs(&self, n: u64) -> bool {
+        let [outer @ .., 1] = self.strides else { return false };
+        let aligned = self.data.is_multiple_of(n * self.dtype.bytes() as u64);
+        aligned && outer.iter().all(|step| step.unsigned_abs().is_multiple_of(n))
+    }
+}
+
 /// A divisor with its magic number, for division without a division instruction.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]
@@ -268,12 +277,9 @@ fn pack<const N: usize>(
     let widest = views.iter().map(|v| v.dtype.bytes() as u64).max().unwrap_or(PACK_BYTES);
     let n = (PACK_BYTES / widest.max(1)).max(1);
     let whole_rows = dims.len() <= 1 || dims.last().is_some_and(|d| d % n == 0);
-    let fits = |view: &OperandView<'_>, strides: &[i64]| match strides.split_last() {
-        Some((0, _)) => broadcast,
-        Some((1, outer)) => {
-            view.data.is_multiple_of(n * view.dtype.bytes() as u64) && outer.iter().all(|s| s % n as i64 == 0)
-        }
-        _ => false,
+    let fits = |view: &OperandView<'_>, strides: &[i64]| match strides.last() {
+        Some(0) => broadcast,
+        _ => OperandView { strides, ..*view }.in_packs(n),
     };
     if n > 1 && whole_rows && views.iter().zip(strides).all(|(v, s)| fits(v, s)) { n as u32 } else { 1 }
 }

@@ -51,6 +51,7 @@ pub const HEADERS: &[(&str, &str)] = &[
     ("ops_mma_keys.h", include_str!("../include/ops_mma_keys.h")),
     ("ops_conv.h", include_str!("../include/ops_conv.h")),
     ("ops_index.h", include_str!("../include/ops_index.h")),
+    ("ops_head.h", include_str!("../include/ops_head.h")),
     ("ops_sequences.h", include_str!("../include/ops_sequences.h")),
     ("ops_experts.h", include_str!("../include/ops_experts.h")),
     ("ops_peer.h", include_str!("../include/ops_peer.h")),
