@@ -3,10 +3,11 @@
 use clap::{Parser, ValueEnum, value_parser};
 use ops_command::memory::{self, Copies};
 use rocm_ops::gguf::Gguf;
+use rocm_ops::group::Group;
 use rocm_ops::model::Sequence;
-use rocm_ops::models::{self, Config, Continuation, Continues, Decoder, Pages};
+use rocm_ops::models::{self, Config, Continuation, Continues, Decoder, Pages, Rank, on_ranks};
 use rocm_ops::ops::*;
-use rocm_ops::{Cpu, Determinism, f16};
+use rocm_ops::{Cpu, Determinism, HostGroup, f16};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,7 +20,8 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 /// The first time, the host prepares each step. The second time, one step is recorded and replayed for every
 /// token; if the backend cannot record it, its calls are made each time, and the reason is printed. A step
 /// must at least read the weights of its products and the keys and values so far, so its time is compared
-/// with that of a copy of the same number of bytes. Activations are in f16.
+/// with that of a copy of the same number of bytes. Activations are in f16. With several devices, each has a part of the model, and the
+/// figures are those of the first one.
 #[derive(Parser)]
 #[command(after_help = EXAMPLES)]
 struct Args {
@@ -30,6 +32,9 @@ struct Args {
     /// Backend to run on
     #[arg(long, value_enum, default_value_t = On::Cpu)]
     backend: On,
+    /// Divide the model over these devices, by their numbers in `ops info`; on the CPU, each number stands for a share of the threads
+    #[arg(long, value_name = "N", value_delimiter = ',', num_args = 1)]
+    devices: Vec<u32>,
     /// Tokens of the prompt; their ids are drawn from a fixed sequence
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = value_parser!(u32).range(1..))]
     prompt: u32,
@@ -45,6 +50,7 @@ const EXAMPLES: &str = "\
 Examples:
   replay --backend rocm                                  the small model on a GPU
   replay --backend rocm --model llama-1b-f16.gguf --prompt 512 --tokens 128
+  replay --backend rocm --model llama-1b-f16.gguf --devices 0,1
 
 Exit status: 0 the tokens agree, 1 they differ, 2 an error.";
 
@@ -61,74 +67,129 @@ fn main() -> ExitCode {
 }
 
 fn run(args: &Args) -> Result<bool> {
-    match args.backend {
-        On::Cpu => compare(&Cpu::builder().determinism(args.determinism).build()?, args),
-        #[cfg(feature = "rocm")]
-        On::Rocm => compare(&rocm_ops::Rocm::builder().determinism(args.determinism).build()?, args),
-    }
-}
-
-/// Whether both ways draw the same tokens.
-fn compare<B: Continues<f16>>(b: &B, args: &Args) -> Result<bool> {
     let copies = Copies { read: true, packed: matches!(args.backend, On::Cpu) };
     let files = models::files(&args.model)?;
     memory::check(&files, copies)?;
-    memory::check_device(&files, b.free_memory())?;
     let gguf = models::open(&args.model)?;
-    let (prompt, tokens) = (args.prompt as usize, args.tokens as usize);
-    let (context, trained) = (prompt + tokens, Config::new(gguf.metadata())?.context);
+    let (context, trained) = (args.context(), Config::new(gguf.metadata())?.context);
     if context > trained {
         return Err(
             format!("--prompt and --tokens require {context} tokens; the model supports {trained}").into()
         );
     }
-    let model = Decoder::<f16, B>::load(b, &gguf, context)?;
+    let measured = match args.backend {
+        On::Cpu => {
+            let ranks = args.devices.len().max(1);
+            let threads = std::thread::available_parallelism().map_or(1, usize::from) / ranks;
+            let cpu = Cpu::builder().determinism(args.determinism).threads(threads.max(1));
+            let queues = (0..ranks).map(|_| cpu.clone().build()).collect::<rocm_ops::Result<_>>()?;
+            measure_on(HostGroup::of(queues)?, &gguf, args)?
+        }
+        #[cfg(feature = "rocm")]
+        On::Rocm => {
+            use rocm_ops::rocm::{Rocm, RocmGroup};
+            let queue =
+                |ordinal: &u32| Rocm::builder().ordinal(*ordinal).determinism(args.determinism).build();
+            let devices = if args.devices.is_empty() { &[0][..] } else { &args.devices };
+            let queues = devices.iter().map(queue).collect::<rocm_ops::Result<Vec<_>>>()?;
+            if let [one] = &queues[..] {
+                memory::check_device(&files, rocm_ops::Backend::free_memory(one))?;
+                measure_on(HostGroup::of(queues)?, &gguf, args)?
+            } else {
+                measure_on(RocmGroup::of(queues)?, &gguf, args)?
+            }
+        }
+    };
+    measured.print(args)?;
+    if !measured.same {
+        ops_command::failed(1);
+    }
+    Ok(measured.same)
+}
+
+impl Args {
+    /// Tokens of the prompt and after it.
+    fn context(&self) -> usize {
+        (self.prompt + self.tokens) as usize
+    }
+}
+
+/// What was measured on the first device.
+struct Measured {
+    prefill: Duration,
+    prepared: Duration,
+    continued: Duration,
+    /// Why the step was not recorded.
+    refusal: Option<String>,
+    /// Whether both ways drew the same tokens.
+    same: bool,
+    /// What a step reads on one device, and the time of its copy.
+    bytes: u64,
+    copy: Duration,
+}
+
+impl Measured {
+    fn print(&self, args: &Args) -> std::io::Result<()> {
+        let mut out = std::io::stdout();
+        if let Some(why) = &self.refusal {
+            writeln!(out, "the step is not recorded: {why}")?;
+        }
+        let mut line =
+            |name, time: Duration| writeln!(out, "{name:<24} {:>9.3} ms a token", time.as_secs_f64() * 1e3);
+        line("reading the prompt", self.prefill / args.prompt)?;
+        line("step, host-prepared", self.prepared)?;
+        line(if self.refusal.is_none() { "step, recorded" } else { "step, not recorded" }, self.continued)?;
+        line("copy of the same bytes", self.copy)?;
+        let same = if self.same { "the same" } else { "but different ones" };
+        let share = self.copy.as_secs_f64() / self.continued.as_secs_f64() * 100.0;
+        writeln!(
+            out,
+            "{} tokens in each run, {same}\nthe second kind of step reads {:.2} GB, at {share:.0} % of the copy's rate",
+            args.tokens,
+            self.bytes as f64 / 1e9
+        )
+    }
+}
+
+/// Measures on the ranks of a group.
+fn measure_on<G: Group>(ranks: Vec<G>, gguf: &Gguf, args: &Args) -> models::Result<Measured>
+where
+    G::Backend: Continues<f16>,
+{
+    let each = |rank: &Rank<'_, G::Backend>| measure(rank, gguf, args);
+    on_ranks(ranks, args.determinism, each, |rank| each(rank).map(drop))
+}
+
+fn measure<B: Continues<f16>>(rank: &Rank<'_, B>, gguf: &Gguf, args: &Args) -> models::Result<Measured> {
+    let (b, context, tokens) = (rank.backend(), args.context(), args.tokens as usize);
+    let config = Config::new(gguf.metadata())?;
+    let model = Decoder::<f16, B>::load_share(b, gguf, config, context, rank.share(), &mut |_, _| ())?;
     // Room for both texts.
     const BLOCK: usize = 16;
     let blocks = 2 * context.div_ceil(BLOCK) + 2;
     let mut pages = model.pages(b, blocks, BLOCK)?;
     let [mut text, mut other] = [pages.blocks().sequence(), pages.blocks().sequence()];
-    let ids: Vec<u32> = (0..prompt).map(|i| (i * 7919 % model.vocabulary().max(1)) as u32).collect();
-    let mut read = |text: &mut Sequence| -> Result<_> {
-        Ok(model.sample_paged(b, &mut pages, &mut [(text, &ids)], &[0], Sample::greedy())?)
+    let ids: Vec<u32> =
+        (0..args.prompt as usize).map(|i| (i * 7919 % model.vocabulary().max(1)) as u32).collect();
+    let mut read = |text: &mut Sequence| -> models::Result<u32> {
+        Ok(model.sample_paged(b, &mut pages, &mut [(text, &ids)], &[0], Sample::greedy())?[0]?)
     };
     // The first run compiles kernels, the second one is timed.
     read(&mut text)?;
     text.truncate(0);
     let begin = Instant::now();
-    let first = read(&mut text)?[0]?;
+    let first = read(&mut text)?;
     let prefill = begin.elapsed();
     read(&mut other)?;
 
     let run = Run { b, model: &model, first, tokens };
-    let (prepared, host) = run.prepared(&mut pages, &mut text)?;
-    let (continued, device, recorded) = run.continued(&mut pages, &mut other)?;
-    let mut out = std::io::stdout();
-    let mut line =
-        |name, time: Duration| writeln!(out, "{name:<24} {:>9.3} ms a token", time.as_secs_f64() * 1e3);
-    line("reading the prompt", prefill / args.prompt)?;
-    line("step, host-prepared", host)?;
-    line(if recorded { "step, recorded" } else { "step, not recorded" }, device)?;
-    let same = prepared == continued;
-    if !same {
-        ops_command::failed(1);
-    }
-    writeln!(
-        std::io::stdout(),
-        "{tokens} tokens in each run, {}",
-        if same { "the same" } else { "but different ones" }
-    )?;
+    let (before, prepared) = run.prepared(&mut pages, &mut text)?;
+    let (after, continued, refusal) = run.continued(&mut pages, &mut other)?;
     // The median step has half of the tokens before it.
-    let bytes = weights(&gguf, model.config()) + keys(model.config(), prompt + tokens / 2);
+    let all = weights(gguf, model.config()) + keys(model.config(), context - tokens / 2);
+    let bytes = all / rank.share().ranks() as u64;
     let copy = copy_time(b, bytes)?;
-    line("copy of the same bytes", copy)?;
-    let share = copy.as_secs_f64() / device.as_secs_f64() * 100.0;
-    writeln!(
-        std::io::stdout(),
-        "the second kind of step reads {:.2} GB, at {share:.0} % of the copy's rate",
-        bytes as f64 / 1e9
-    )?;
-    Ok(same)
+    Ok(Measured { prefill, prepared, continued, refusal, same: before == after, bytes, copy })
 }
 
 /// What both ways have in common.
@@ -145,35 +206,34 @@ impl<B: Continues<f16>> Run<'_, B> {
         &self,
         pages: &mut Pages<B::Space, f16>,
         text: &mut Sequence,
-    ) -> Result<(Vec<u32>, Duration)> {
+    ) -> models::Result<(Vec<u32>, Duration)> {
         let mut last = self.first;
         timed(self.tokens, |step| {
             let rows = &mut [(&mut *text, &[last][..])];
-            let drawn = self.model.sample_paged(self.b, pages, rows, &[step], Sample::greedy())?;
-            last = drawn[0]?;
+            last = self.model.sample_paged(self.b, pages, rows, &[step], Sample::greedy())?[0]?;
             Ok(last)
         })
     }
 
-    /// The same with one step, and whether it was recorded.
+    /// The same with one step, and why it was not recorded.
     fn continued(
         &self,
         pages: &mut Pages<B::Space, f16>,
         text: &mut Sequence,
-    ) -> Result<(Vec<u32>, Duration, bool)> {
+    ) -> models::Result<(Vec<u32>, Duration, Option<String>)> {
         let texts = vec![(text, self.first, 0)];
         let mut more = Continuation::new(self.b, self.model, pages, texts, Sample::greedy(), self.tokens)?;
-        if let Some(why) = more.refusal() {
-            writeln!(std::io::stdout(), "the step is not recorded: {why}")?;
-        }
-        let recorded = more.refusal().is_none();
+        let refusal = more.refusal().map(ToString::to_string);
         let (tokens, time) = timed(self.tokens, |_| Ok(more.next_tokens()?[0]?))?;
-        Ok((tokens, time, recorded))
+        Ok((tokens, time, refusal))
     }
 }
 
 /// The tokens drawn by the steps, and the median time of a step.
-fn timed(steps: usize, mut step: impl FnMut(i64) -> Result<u32>) -> Result<(Vec<u32>, Duration)> {
+fn timed(
+    steps: usize,
+    mut step: impl FnMut(i64) -> models::Result<u32>,
+) -> models::Result<(Vec<u32>, Duration)> {
     let mut times = Vec::with_capacity(steps);
     let mut tokens = Vec::with_capacity(steps);
     for at in 0..steps {
@@ -209,9 +269,9 @@ fn keys(config: &Config, tokens: usize) -> u64 {
 }
 
 /// The time of a copy of this many bytes, counting reads and writes.
-fn copy_time<B: CopyOps + rocm_ops::Backend>(b: &B, bytes: u64) -> Result<Duration> {
+fn copy_time<B: CopyOps + rocm_ops::Backend>(b: &B, bytes: u64) -> rocm_ops::Result<Duration> {
     const ROUNDS: u32 = 10;
-    let words = usize::try_from(bytes / 8)?.clamp(1, 1 << 28);
+    let words = usize::try_from(bytes / 8).unwrap_or(usize::MAX).clamp(1, 1 << 28);
     let (from, mut to) = (b.zeros::<u32>(&[words])?, b.zeros::<u32>(&[words])?);
     let mut best = Duration::MAX;
     for _ in 0..3 {

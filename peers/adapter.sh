@@ -22,7 +22,7 @@ models=$work/adapter-models
 mkdir -p "$models"
 cargo build --release -p ops-cli
 CARGO_TARGET_DIR="$work/candle-target" cargo build --release --manifest-path adapters/candle/Cargo.toml --example tokens_per_second
-[ -e "$models/f16-$layers.gguf" ] || python3 tools/generate/random_llama.py "$models/f16-$layers.gguf" "$layers"
+[ -e "$models/f16-$layers.gguf" ] || python3 tools/generate/random_llama.py "$models/f16-$layers.gguf" 1b "$layers"
 for type in ${types//,/ }; do
     model=$models/$type-$layers.gguf
     [ -e "$model" ] || "$target/release/ops" quantize "$models/f16-$layers.gguf" "$model" --type "$type"

@@ -223,7 +223,8 @@ template <typename Make, typename T> OPS_DEVICE void group_call(const GroupArgs&
     OPS_LDS(u32, shared, 1);
     GroupState* state = args.state;
     u32 thread = opaque(thread_x()), rank = u32(args.rank), ranks = u32(args.ranks);
-    if (thread == 0) *shared = count_arrival(&state->begun) | (state->failed != 0 ? FAILED : 0);
+    // The only block has number 0.
+    if (thread == 0) *shared = (grid_x() == 1 ? 0 : count_arrival(&state->begun)) | (state->failed != 0 ? FAILED : 0);
     barrier();
     u32 begun = same_in_wave(*shared), block = begun & ~FAILED, call = same_in_wave(state->calls) + 1;
     bool live = (begun & FAILED) == 0;
@@ -239,18 +240,17 @@ template <typename Make, typename T> OPS_DEVICE void group_call(const GroupArgs&
             store_pack<N>(slot_in<T>(args, peer, share.half, rank) + p * N, own);
         }
     }
-    release_to_system();
+    release_before_barrier();
     barrier();
     bool meets = live && thread < ranks && thread != rank;
     if (meets) store_to_system(flag_in(args, thread, share.half, rank, block), u64(call) << 32 | args.call);
-    barrier();
     if (meets && !wait_for(args, thread, call, block)) *shared = FAILED;
     barrier();
-    acquire_from_system();
+    acquire_after_barrier();
     live = (same_in_wave(*shared) & FAILED) == 0;
     if (live) Make::run(share, thread, static_cast<T*>(static_cast<void*>(args.y)));
     barrier();
-    if (thread == 0 && count_arrival(&state->ended) + 1 == grid_x()) {
+    if (thread == 0 && (grid_x() == 1 || count_arrival(&state->ended) + 1 == grid_x())) {
         state->begun = 0;
         state->ended = 0;
         state->calls = call;

@@ -1,6 +1,7 @@
 // Linear attention. conv1d_update: a thread has a channel and a run of tokens. gated_delta_rule: a group of lanes has two columns of
-// a head's matrix, in registers, for all tokens; columns are independent of each other. A block loads the next 16 tokens while it
+// a head's matrix (for few tokens, one), in registers, for all tokens; columns are independent of each other. A block loads the next 8 tokens while it
 // computes these. (arXiv:2412.06464)
+#include "ops_lanes.h"
 #include "ops_math.h"
 #include "ops_row.h"
 
@@ -8,12 +9,12 @@ namespace ops {
 
 constexpr u32 CONV_PACK = 4;  // channels of a thread of conv1d_update_packs
 constexpr u32 CONV_TAPS = 4;  // at most
+constexpr u32 CONV_AHEAD = 4;  // tokens that are loaded together
 constexpr u32 DELTA_BLOCK = 128;
 constexpr u32 DELTA_HELD = 16;     // features of a column per lane
-constexpr u32 DELTA_COLUMNS = 2;   // of a group of lanes
-constexpr u32 DELTA_TOKENS = 16;   // at most so many are staged
-constexpr u32 DELTA_STAGE = 2048;  // features of all tokens that are staged
-constexpr u32 DELTA_VALUES = 1024; // of all columns of a block and of all tokens that are staged
+constexpr u32 DELTA_TOKENS = 8;    // at most so many are staged
+constexpr u32 DELTA_STAGE = 1024;  // features of all tokens that are staged
+constexpr u32 DELTA_VALUES = 512;  // of all columns of a block and of all tokens that are staged
 
 struct Conv1dUpdateArgs {
     Operand x;       // [b, t, c]
@@ -45,7 +46,7 @@ struct GatedDeltaArgs {
     u64 t;
     u64 d;
     u64 dv;
-    u64 lanes;  // to a pair of columns, a power of two, at least 4
+    u64 lanes;  // to its columns, a power of two, at least 4
     u64 tiles;  // blocks to a head
     f64 scale;
 };
@@ -132,19 +133,27 @@ template <typename T> OPS_DEVICE void conv1d_update_packs(const Conv1dUpdateArgs
             }
         }
         OPS_NO_UNROLL
-        for (i64 token = first; token < end; token++) {
-            Pack<T, N> x = load_pack<N>(own.x + token * args.x.stride[4]), y;
+        for (i64 token = first; token < end; token += CONV_AHEAD) {
+            Pack<T, N> x[CONV_AHEAD] = {}, y;
             OPS_UNROLL
-            for (u32 c = 0; c < N; c++) {
-                A sum = 0;
-                inputs[TAPS - 1][c] = widen(x.v[c]);
-                OPS_UNROLL
-                for (u32 j = 0; j < TAPS; j++) sum = mad(inputs[j][c], taps[j][c], sum);
-                OPS_UNROLL
-                for (u32 j = 0; j + 1 < TAPS; j++) inputs[j][c] = inputs[j + 1][c];
-                y.v[c] = own.output(sum + bias[c]);
+            for (u32 ahead = 0; ahead < CONV_AHEAD; ahead++) {
+                if (token + ahead < end) x[ahead] = load_pack<N>(own.x + (token + ahead) * args.x.stride[4]);
             }
-            store_pack<N>(own.y + token * args.y.stride[4], y);
+            OPS_UNROLL
+            for (u32 ahead = 0; ahead < CONV_AHEAD; ahead++) {
+                if (token + ahead >= end) break;
+                OPS_UNROLL
+                for (u32 c = 0; c < N; c++) {
+                    A sum = 0;
+                    inputs[TAPS - 1][c] = widen(x[ahead].v[c]);
+                    OPS_UNROLL
+                    for (u32 j = 0; j < TAPS; j++) sum = mad(inputs[j][c], taps[j][c], sum);
+                    OPS_UNROLL
+                    for (u32 j = 0; j + 1 < TAPS; j++) inputs[j][c] = inputs[j + 1][c];
+                    y.v[c] = own.output(sum + bias[c]);
+                }
+                store_pack<N>(own.y + (token + ahead) * args.y.stride[4], y);
+            }
         }
         if (first != 0) return;
         for (u32 c = 0; c < N; c++) own.keep(c);
@@ -163,22 +172,24 @@ struct DeltaStage {
 // which are loaded early into `held` and then stored.
 template <typename T, u32 SLOTS> struct DeltaLoad {
     T held[SLOTS];
-    u32 width;   // a power of two
-    u32 pieces;  // of a token, for the threads of the block
-    u32 token;   // of this thread's first element
+    u32 width;     // a power of two
+    u32 token;     // of this thread's first element
     u32 element;
+    u32 per_pass;  // tokens, if a token has fewer elements than the block threads; else 1
+    u32 log;       // of how many elements of a token this thread has
 
-    OPS_METHOD DeltaLoad(u32 width) : width(width), pieces(width > DELTA_BLOCK ? width / DELTA_BLOCK : 1) {
+    OPS_METHOD DeltaLoad(u32 width) : width(width), log(0) {
         token = thread_x() / width;
         element = thread_x() & (width - 1);
+        per_pass = width > DELTA_BLOCK ? 1 : DELTA_BLOCK / width;
+        while (width >> log > DELTA_BLOCK) log++;
     }
-    OPS_METHOD u32 per_pass() const { return width > DELTA_BLOCK ? 1 : DELTA_BLOCK / width; }
     // Calls f(slot, token, element) for each of this thread's elements of `tokens` tokens.
     template <typename F> OPS_METHOD void each(u32 tokens, F f) {
         OPS_UNROLL
         for (u32 i = 0; i < SLOTS; i++) {
-            u32 of = token + i / pieces * per_pass();
-            if (of < tokens) f(i, of, element + (i & (pieces - 1)) * DELTA_BLOCK);
+            u32 of = token + (i >> log) * per_pass;
+            if (of < tokens) f(i, of, element + (i & ((1u << log) - 1)) * DELTA_BLOCK);
         }
     }
     // Elements from `end` on do not exist.
@@ -197,25 +208,28 @@ OPS_DEVICE u32 feature_of(u32 n, u32 lane, u32 lanes) { return (n / 4 * lanes + 
 
 // Sums of all VALUES over a group of lanes.
 template <u32 VALUES> OPS_DEVICE void reduce_together(f32 (&values)[VALUES], u32 lanes) {
-    OPS_NO_UNROLL
-    for (u32 mask = lanes / 2; mask > 0; mask /= 2) {
+    OPS_UNROLL
+    for (u32 mask = 1; mask < OPS_WAVE; mask *= 2) {
+        if (mask >= lanes) return;
         OPS_UNROLL
-        for (u32 i = 0; i < VALUES; i++) values[i] += shuffle_xor(values[i], mask, lanes);
+        for (u32 i = 0; i < VALUES; i++) values[i] += exchange(values[i], mask);
     }
 }
 
 // A block's columns of a head's matrix, and what they need of its tokens.
-template <typename T> struct DeltaColumns {
+template <typename T, u32 COLUMNS> struct DeltaColumns {
     const GatedDeltaArgs& arguments;
     DeltaStage stage;
     u32 lanes, lane, width, columns, first;  // `first` of this group's columns, within the block's
     u64 column;                              // the block's first
     i64 batch, head;
-    f32 matrix[DELTA_COLUMNS][DELTA_HELD];
+    f32 matrix[COLUMNS][DELTA_HELD];
+    T* out;  // of the next token, for the column whose output this lane writes
+    bool writes;
 
     OPS_METHOD DeltaColumns(const GatedDeltaArgs& args, DeltaStage stage)
         : arguments(args), stage(stage), lanes(u32(args.lanes)), lane(thread_x() & (lanes - 1)), width(DELTA_HELD * lanes),
-          columns(DELTA_BLOCK / lanes * DELTA_COLUMNS), first(thread_x() / lanes * DELTA_COLUMNS) {}
+          columns(DELTA_BLOCK / lanes * COLUMNS), first(thread_x() / lanes * COLUMNS) {}
     // Turns to the block's columns of a head.
     OPS_METHOD void turn_to(u64 unit, u64 tile) {
         const GatedDeltaArgs& args = reread(arguments);
@@ -223,28 +237,40 @@ template <typename T> struct DeltaColumns {
         batch = i64(unit / args.heads);
         head = i64(unit % args.heads);
         OPS_UNROLL
-        for (u32 n = 0; n < DELTA_COLUMNS * DELTA_HELD; n++) matrix[n / DELTA_HELD][n % DELTA_HELD] = 0;
-        each_of_state([](const f32& state, f32& held) OPS_INLINE { held = state; });
+        for (u32 n = 0; n < COLUMNS * DELTA_HELD; n++) matrix[n / DELTA_HELD][n % DELTA_HELD] = 0;  // features after d
+        move_state<false>();
+        out = static_cast<T*>(args.o.data) + row(args.o, 0) + i64(column + first + lane) * args.o.stride[5];
+        writes = lane < COLUMNS && live(lane);
     }
     OPS_METHOD bool live(u32 c) const { return column + first + c < reread(arguments).dv; }
     OPS_METHOD i64 row(const Operand& operand, u64 token) const {
         return batch * operand.stride[2] + i64(token) * operand.stride[3] + head * operand.stride[4];
     }
-    // Calls f(element of the state, element of `matrix`).
-    template <typename F> OPS_METHOD void each_of_state(F f) {
+    // Reads or writes the columns.
+    template <bool STORE> OPS_METHOD void move_state() {
         const GatedDeltaArgs& args = reread(arguments);
-        const Operand& state = args.state;
-        f32* at = static_cast<f32*>(state.data) + batch * state.stride[2] + head * state.stride[3] +
-                  i64(column + first) * state.stride[5];
+        i64 step = args.state.stride[4], across = args.state.stride[5];
+        f32* at = static_cast<f32*>(args.state.data) + batch * args.state.stride[2] + head * args.state.stride[3] +
+                  i64(column + first) * across;
+        bool packs = across == 1 && step % COLUMNS == 0 && is_aligned(at, sizeof(f32) * COLUMNS) && live(COLUMNS - 1);
         OPS_UNROLL
-        for (u32 c = 0; c < DELTA_COLUMNS; c++) {
+        for (u32 n = 0; n < DELTA_HELD; n++) {
+            u32 feature = feature_of(n, lane, lanes);
+            if (feature >= args.d) continue;
+            f32* from = at + i64(feature) * step;
+            Pack<f32, COLUMNS> pack{};
+            if (!STORE && packs) pack = load_pack<COLUMNS>(from);
             OPS_UNROLL
-            for (u32 n = 0; n < DELTA_HELD; n++) {
-                u32 feature = feature_of(n, lane, lanes);
-                if (live(c) && feature < args.d) {
-                    f(at[i64(c) * state.stride[5] + i64(feature) * state.stride[4]], matrix[c][n]);
+            for (u32 c = 0; c < COLUMNS; c++) {
+                if (STORE) {
+                    pack.v[c] = matrix[c][n];
+                    if (!packs && live(c)) from[i64(c) * across] = matrix[c][n];
+                } else {
+                    if (!packs) pack.v[c] = live(c) ? from[i64(c) * across] : 0.0f;
+                    matrix[c][n] = pack.v[c];
                 }
             }
+            if (STORE && packs) store_pack<COLUMNS>(from, pack);
         }
     }
     // The key of each token of the stage times its query, by the waves in turn.
@@ -260,9 +286,9 @@ template <typename T> struct DeltaColumns {
         }
     }
     // One token. The output does not wait for the new state: q (kept S + k m) = kept (q S) + (q k) m.
-    OPS_METHOD void step(u32 token, u64 at) {
+    OPS_METHOD void step(u32 token) {
         f32 key[DELTA_HELD];
-        f32 sums[2 * DELTA_COLUMNS] = {};  // of the key times each column, and of the query
+        f32 sums[2 * COLUMNS] = {};  // of the key times each column, and of the query
         OPS_UNROLL
         for (u32 n = 0; n < DELTA_HELD; n += 4) {
             Pack<f32, 4> k = load_pack<4>(stage.keys + token * width + feature_of(n, lane, lanes));
@@ -271,35 +297,35 @@ template <typename T> struct DeltaColumns {
             for (u32 i = 0; i < 4; i++) {
                 key[n + i] = k.v[i];
                 OPS_UNROLL
-                for (u32 c = 0; c < DELTA_COLUMNS; c++) {
+                for (u32 c = 0; c < COLUMNS; c++) {
                     sums[c] = mad(k.v[i], matrix[c][n + i], sums[c]);
-                    sums[DELTA_COLUMNS + c] = mad(q.v[i], matrix[c][n + i], sums[DELTA_COLUMNS + c]);
+                    sums[COLUMNS + c] = mad(q.v[i], matrix[c][n + i], sums[COLUMNS + c]);
                 }
             }
         }
         reduce_together(sums, lanes);
         Pack<f32, 4> gates = load_pack<4>(stage.gates + token * 4);
-        f32 kept = gates.v[0];
+        Pack<f32, COLUMNS> values = load_pack<COLUMNS>(stage.values + token * columns + first);
+        f32 kept = gates.v[0], given = 0;
         OPS_UNROLL
-        for (u32 c = 0; c < DELTA_COLUMNS; c++) {
-            f32 missing = gates.v[1] * (stage.values[token * columns + first + c] - kept * sums[c]);
+        for (u32 c = 0; c < COLUMNS; c++) {
+            f32 missing = gates.v[1] * (values.v[c] - kept * sums[c]);
             OPS_UNROLL
             for (u32 n = 0; n < DELTA_HELD; n++) matrix[c][n] = mad(key[n], missing, kept * matrix[c][n]);
-            if (lane != c % lanes || !live(c)) continue;
-            const GatedDeltaArgs& args = reread(arguments);
-            f32 out = f32(args.scale) * mad(gates.v[2], missing, kept * sums[DELTA_COLUMNS + c]);
-            i64 place = row(args.o, at) + i64(column + first + c) * args.o.stride[5];
-            static_cast<T*>(args.o.data)[place] = narrow<T>(out);
+            if (lane == c) given = mad(gates.v[2], missing, kept * sums[COLUMNS + c]);
         }
+        const GatedDeltaArgs& args = reread(arguments);
+        if (writes) *out = narrow<T>(f32(args.scale) * given);
+        out += args.o.stride[3];
     }
 };
 
-template <typename T> OPS_DEVICE void gated_delta_rule(const GatedDeltaArgs& all_args) {
+template <u32 COLUMNS, typename T> OPS_DEVICE void gated_delta_rule(const GatedDeltaArgs& all_args) {
     OPS_LDS(f32, keys, DELTA_STAGE);
     OPS_LDS(f32, queries, DELTA_STAGE);
     OPS_LDS(f32, values, DELTA_VALUES);
     OPS_LDS(f32, gates, 4 * DELTA_TOKENS);
-    DeltaColumns<T> mine(all_args, DeltaStage{keys, queries, values, gates});
+    DeltaColumns<T, COLUMNS> mine(all_args, DeltaStage{keys, queries, values, gates});
     u32 most = DELTA_STAGE / mine.width < DELTA_TOKENS ? DELTA_STAGE / mine.width : DELTA_TOKENS;
     OPS_NO_UNROLL
     for (u64 block = block_x();; block += grid_x()) {
@@ -343,9 +369,9 @@ template <typename T> OPS_DEVICE void gated_delta_rule(const GatedDeltaArgs& all
             mine.products(tokens);
             barrier();
             OPS_NO_UNROLL
-            for (u32 token = 0; token < tokens; token++) mine.step(token, first + token);
+            for (u32 token = 0; token < tokens; token++) mine.step(token);
         }
-        mine.each_of_state([](f32& state, const f32& held) OPS_INLINE { state = held; });
+        mine.template move_state<true>();
     }
 }
 

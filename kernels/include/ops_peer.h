@@ -30,6 +30,19 @@ OPS_DEVICE void acquire_from_system() {
 #endif
 }
 
+// The same for a thread's block: one thread stores after a barrier what the others have written before it. CUDA's fences include what
+// others did before a barrier (PTX ISA, "causality order"); AMD documents no such thing for memory of other devices.
+OPS_DEVICE void release_before_barrier() {
+#if !defined(OPS_CUDA)
+    release_to_system();
+#endif
+}
+OPS_DEVICE void acquire_after_barrier() {
+#if !defined(OPS_CUDA)
+    acquire_from_system();
+#endif
+}
+
 template <typename W> OPS_DEVICE void store_to_system(W* at, W value) {
 #if defined(OPS_CUDA)
     __threadfence_system();

@@ -5,6 +5,8 @@ use crate::{ElementType, Family, Launch, Refused};
 
 /// Threads per block; `GROUP_BLOCK` in the source.
 const BLOCK: u32 = 256;
+/// Bytes of a block, if there are not too many.
+const MIN_BYTES: u64 = 8 << 10;
 /// The most ranks; `GROUP_RANKS` in the source.
 pub const RANKS: usize = 8;
 /// The most blocks; `GROUP_BLOCKS` in the source.
@@ -111,5 +113,6 @@ pub fn prepare(
             args.ranks
         )));
     }
-    Ok((Launch::over(instance, bytes, u64::from(BLOCK) * 16, BLOCKS), args))
+    // One block needs no order of blocks, which is an access to memory at its beginning and at its end.
+    Ok((Launch::over(instance, bytes, MIN_BYTES, BLOCKS), args))
 }

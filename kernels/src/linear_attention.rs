@@ -8,10 +8,11 @@ const BLOCK: u32 = 256;
 const DELTA_BLOCK: u32 = 128;
 /// Features of a column per lane; `DELTA_HELD` in the source.
 const HELD: u64 = 16;
-/// Columns of a group of lanes; `DELTA_COLUMNS` in the source.
-const COLUMNS: u64 = 2;
-/// LDS of gated_delta_rule: 2,048 features of keys and of queries, 1,024 values, and four numbers for each of 16 tokens.
-const DELTA_LDS: u32 = 4 * (2 * 2048 + 1024 + 4 * 16);
+/// Up to this many tokens, a group of lanes has one column instead of two: there is little to do for each, and more blocks read
+/// the state.
+const FEW_TOKENS: u64 = 4;
+/// LDS of gated_delta_rule: 1,024 features of keys and of queries, 512 values, and four numbers for each of 8 tokens.
+const DELTA_LDS: u32 = 4 * (2 * 1024 + 512 + 4 * 8);
 /// Number of tokens per run of conv1d_update.
 const RUN: u64 = 32;
 /// Channels and taps of a thread of conv1d_update that reads its channels in packs; `CONV_PACK` and `CONV_TAPS` in the source.
@@ -69,7 +70,9 @@ pub(crate) fn declare(table: &mut Table) {
     }
     let mut rule = table.of::<GatedDeltaArgs>(Family::LinearAttention, DELTA_BLOCK);
     for t in ElementType::FLOATS.into_iter().filter(|t| *t != ElementType::F64) {
-        rule.add_variant("gated_delta_rule", "", &[t], "gated_delta_rule", &[], DELTA_LDS);
+        for (variant, columns) in [("", "2"), ("few", "1")] {
+            rule.add_variant("gated_delta_rule", variant, &[t], "gated_delta_rule", &[columns], DELTA_LDS);
+        }
     }
 }
 
@@ -166,7 +169,8 @@ pub fn gated_delta_rule(call: &GatedDelta<'_>, device: &Device) -> Result<(Launc
     }
     // With fewer lanes, a block has more columns than it has space for values.
     let lanes = d.div_ceil(HELD).next_power_of_two().max(4);
-    let tiles = dv.div_ceil(u64::from(DELTA_BLOCK) / lanes * COLUMNS).max(1);
+    let (variant, columns) = if t <= FEW_TOKENS { ("few", 1) } else { ("", 2) };
+    let tiles = dv.div_ceil(u64::from(DELTA_BLOCK) / lanes * columns).max(1);
     let units = batch.checked_mul(heads).and_then(|n| n.checked_mul(tiles)).ok_or(Refused::Size)?;
     let args = GatedDeltaArgs {
         q: operand(call.q, 4)?,
@@ -185,7 +189,7 @@ pub fn gated_delta_rule(call: &GatedDelta<'_>, device: &Device) -> Result<(Launc
         tiles,
         scale: call.scale,
     };
-    let instance = need("gated_delta_rule", "", &[call.q.dtype])?;
+    let instance = need("gated_delta_rule", variant, &[call.q.dtype])?;
     let units = if dv == 0 || t == 0 { 0 } else { units };
     Ok((Launch::over(instance, units, 1, u64::MAX), args))
 }

@@ -11,7 +11,10 @@ import gguf
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools/generate"))
-from random_llama import GROUPS, HEADS, HIDDEN, LAYERS, WIDTH, WORDS, tensors
+from random_llama import SHAPES, WORDS, tensors
+
+SHAPE = SHAPES["1b"]
+LAYERS, WIDTH, HIDDEN, HEADS, GROUPS = SHAPE[:5]
 
 # Bytes of a block, and its non-random fields: the position of an f16 or a byte, and its value.
 BLOCKS = {
@@ -92,7 +95,7 @@ def main(path, wanted):
         raw = blocks(random, kind, rows, columns)
         writer.add_tensor(name, raw, raw_dtype=getattr(gguf.GGMLQuantizationType, TYPES[kind]))
 
-    for name, dims in tensors(LAYERS):
+    for name, dims in tensors(SHAPE):
         if len(dims) == 1:
             writer.add_tensor(name, np.ones(dims[0], np.float32))
         else:

@@ -2,7 +2,7 @@
 //! `--brief`, fewer types and sizes: for tools that watch threads (`tools/ci/threads.sh`).
 use ops_core::group::{Group, Reduction};
 use ops_core::ops::ElementwiseMethods;
-use ops_core::{Backend, DType, Error, Result, f16};
+use ops_core::{Backend, DType, Error, Replay, Result, f16};
 use ops_rocm::{Rocm, RocmGroup, Transport};
 use ops_test::group::{every_type, run};
 use std::time::{Duration, Instant};
@@ -34,12 +34,14 @@ fn main() -> Result<()> {
     let cases = run(&ranks, types, sizes).map_err(failed)?;
     println!("{} ranks, every collective in {} types: {cases} results are right", ranks.len(), types.len());
     if asks("--times") {
-        println!("all_reduce (sum) of f16, in place\n   bytes  µs a call  GB/s of the bus");
+        println!("all_reduce (sum) of f16, in place\n   bytes  µs a call  GB/s of the bus  µs recorded");
         for shift in [13, 14, 16, 18, 20, 22, 24, 26, 28] {
             let (bytes, each) = (1usize << shift, times(&ranks, 1 << shift)?);
             let bus = bytes as f64 * 2.0 * (ranks.len() - 1) as f64 / ranks.len() as f64;
+            let recorded = recorded(&ranks, 1 << shift)?;
+            let recorded = recorded.map_or("-".to_owned(), |time| format!("{:.1}", time.as_secs_f64() * 1e6));
             println!(
-                "{bytes:>9}  {:>9.1}  {:>8.1}",
+                "{bytes:>9}  {:>9.1}  {:>8.1}  {recorded:>8}",
                 each.as_secs_f64() * 1e6,
                 bus / each.as_secs_f64() / 1e9
             );
@@ -48,9 +50,10 @@ fn main() -> Result<()> {
     Ok(())
 }
 
+const CALLS: u32 = 50;
+
 /// The time of a call of this many bytes, when calls follow each other, by the slowest rank.
 fn times(ranks: &[RocmGroup], bytes: usize) -> Result<Duration> {
-    const CALLS: u32 = 50;
     let measure = |g: &RocmGroup| -> Result<Duration> {
         let mut y = g.backend().zeros::<f16>([bytes / 2])?;
         for _ in 0..5 {
@@ -64,9 +67,32 @@ fn times(ranks: &[RocmGroup], bytes: usize) -> Result<Duration> {
         g.backend().synchronize()?;
         Ok(start.elapsed() / CALLS)
     };
+    Ok(on_each(ranks, measure)?.into_iter().max().unwrap_or_default())
+}
+
+/// The same for recorded calls, where the host takes no part; `None` if these calls cannot be recorded.
+fn recorded(ranks: &[RocmGroup], bytes: usize) -> Result<Option<Duration>> {
+    let measure = |g: &RocmGroup| -> Result<Option<Duration>> {
+        let b = g.backend();
+        let mut y = b.zeros::<f16>([bytes / 2])?;
+        g.all_reduce_inplace(&mut y, Reduction::Sum)?;
+        let calls = || (0..CALLS).try_for_each(|_| g.all_reduce_inplace(&mut y, Reduction::Sum));
+        let Ok((graph, ())) = b.capture::<(), Error>(calls) else { return Ok(None) };
+        b.replay(&graph)?;
+        b.synchronize()?;
+        let start = Instant::now();
+        b.replay(&graph)?;
+        b.synchronize()?;
+        Ok(Some(start.elapsed() / CALLS))
+    };
+    let times: Option<Vec<_>> = on_each(ranks, measure)?.into_iter().collect();
+    Ok(times.and_then(|times| times.into_iter().max()))
+}
+
+/// What `measure` gives on each rank.
+fn on_each<R: Send>(ranks: &[RocmGroup], measure: impl Fn(&RocmGroup) -> Result<R> + Sync) -> Result<Vec<R>> {
     std::thread::scope(|scope| {
         let threads: Vec<_> = ranks.iter().map(|rank| scope.spawn(|| measure(rank))).collect();
-        let times = threads.into_iter().map(|thread| thread.join().expect("no panic"));
-        times.collect::<Result<Vec<_>>>().map(|times| times.into_iter().max().unwrap_or_default())
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
     })
 }

@@ -14,6 +14,17 @@ pub(crate) enum Output<T: Float, B: Backend> {
 }
 
 impl<T: Float, B: Backend> Output<T, B> {
+    /// The result added to the stream `x`.
+    pub(crate) fn with(self, b: &B, x: &TensorOf<B, T>) -> Result<TensorOf<B, T>>
+    where
+        B: Transformer<T>,
+    {
+        match self {
+            Output::Alone(y) => Ok(b.add(&y, x)?),
+            Output::Added(sum) => Ok(sum),
+        }
+    }
+
     /// The result of a block that was given nothing to add to.
     pub(crate) fn alone(self) -> TensorOf<B, T> {
         match self {

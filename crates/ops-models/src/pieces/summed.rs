@@ -28,7 +28,8 @@ impl<B: Backend> Summed<B> {
         }
     }
 
-    /// The product, added to `onto` if one kernel computes both, which it cannot if there is more to add.
+    /// The product, added to `onto` if one kernel computes both. If ranks may add in any order, the first one adds its share of the product
+    /// to `onto`, so that the sum over the ranks has both.
     pub(crate) fn apply_onto<T: Float>(
         &self,
         b: &B,
@@ -40,7 +41,18 @@ impl<B: Backend> Summed<B> {
     {
         match self.undivided() {
             Some(all) => all.apply_onto(b, x, onto),
-            None => Ok(Output::Alone(self.apply(b, x)?)),
+            None => match (onto, &self.parts[..]) {
+                (Some(onto), [Some((columns, own))]) if !self.share.in_order() => {
+                    let x = x.narrow(1, columns.start, columns.len())?;
+                    let mut y = match self.share.rank() {
+                        0 => own.apply_onto(b, x, Some(onto))?.with(b, onto)?,
+                        _ => own.apply(b, x)?,
+                    };
+                    self.share.all_reduce(&mut y)?;
+                    Ok(Output::Added(y))
+                }
+                _ => Ok(Output::Alone(self.apply(b, x)?)),
+            },
         }
     }
 
