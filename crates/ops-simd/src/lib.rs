@@ -107,6 +107,7 @@ pub use error::Error;
 pub use gated::{SwigluClamped, swiglu_clamped};
 pub use isa::{Isa, UnknownIsa};
 pub use map::Map;
+pub use memory::prefetch;
 pub use parametric::{Parametric, parametric};
 pub use simd::{MAX_LANES, Simd, TileKernel, VectorFn};
 pub use stencil::{Stencil, stencil};

@@ -3,6 +3,16 @@
 use crate::error::Error;
 use crate::scratch::Line;
 
+/// Asks for the line of the cache that holds the first of these bytes, and does not wait for it. Only x86-64 has such an instruction
+/// here.
+#[inline]
+pub fn prefetch(bytes: &[u8]) {
+    #[cfg(target_arch = "x86_64")]
+    crate::x86::prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }, _>(bytes.as_ptr());
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = bytes;
+}
+
 /// Checks that `bytes` is aligned to a cache line and has at least `want` bytes.
 fn check_memory(bytes: &[u8], want: usize) -> Result<(), Error> {
     match want == 0 || (bytes.as_ptr().cast::<Line>().is_aligned() && bytes.len() >= want) {

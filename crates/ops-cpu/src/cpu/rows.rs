@@ -228,42 +228,64 @@ fn run_rows(y: RawMut<'_>, cost: usize, f: RowFn<'_>) -> TaskResult {
     })
 }
 
-/// A row of an output in which single elements are read and written.
+/// Neighbouring rows of an output, in which elements are read and written one by one.
 pub(super) struct Line<'s> {
     sink: &'s Sink<'s>,
     first: usize,
     stride: isize,
     len: usize,
+    width: usize,
 }
 
 impl Line<'_> {
-    /// The bytes of element `at`.
+    /// Number of rows.
+    pub(super) fn width(&self) -> usize {
+        self.width
+    }
+    /// The bytes of element `at` of every row.
     pub(super) fn element(&mut self, at: usize) -> &mut [u8] {
         assert!(at < self.len, "an element beyond the row");
         let position = self.first.wrapping_add_signed(self.stride * at as isize);
-        // SAFETY: whoever creates a line gives it a row that no other thread uses while the line lives, and
-        // the exclusive borrow of the line allows one element at a time.
-        unsafe { self.sink.elements(position, 1) }
+        // SAFETY: whoever creates a line gives it rows that no other thread uses while the line lives, and
+        // the exclusive borrow of the line allows one call at a time.
+        unsafe { self.sink.elements(position, self.width) }
     }
 }
 
-/// Processes one line: its index, plus scratch memory for rows of other operands.
+/// Processes a line: the index of its first row, plus scratch memory for rows of other operands.
 type LineFn<'f> = &'f (dyn Fn(&mut [Scratch; 3], usize, &mut Line<'_>) -> TaskResult + Sync);
 
-/// Like [`for_each_row`], for ops that touch few elements of a row: rows are not gathered.
-pub(super) fn for_each_line(op: &'static str, y: RawMut<'_>, cost: usize, f: LineFn<'_>) -> Result<()> {
-    report(op, run_lines(y, cost, f))
+/// Like [`for_each_row`], for ops that touch few elements of a row: rows are not gathered. `f` gets up to `width` rows at a time,
+/// whose elements are neighbours if there are several.
+pub(super) fn for_each_line(
+    op: &'static str,
+    y: RawMut<'_>,
+    width: usize,
+    cost: usize,
+    f: LineFn<'_>,
+) -> Result<()> {
+    report(op, run_lines(y, width.max(1), cost, f))
 }
 
-fn run_lines(y: RawMut<'_>, cost: usize, f: LineFn<'_>) -> TaskResult {
+fn run_lines(y: RawMut<'_>, width: usize, cost: usize, f: LineFn<'_>) -> TaskResult {
     let (rows, stride, len) = (count(&y.layout), y.layout.last_stride(), y.layout.last());
+    // The axis before the last counts neighbouring rows.
+    let before = y.layout.dims().iter().zip(y.layout.strides()).nth_back(1);
+    let side = match before {
+        Some((extent, 1)) => *extent,
+        _ if width == 1 => 1,
+        _ => return Err("rows of an output that are not neighbours are processed together".into()),
+    };
+    let per_side = side.div_ceil(width).max(1);
     let sink = Sink::new(y)?;
-    threads::split(rows, cost, &|range| {
+    threads::split(rows / side.max(1) * per_side, cost.saturating_mul(width.min(side)), &|range| {
         let mut scratches = Default::default();
         for i in range {
-            // `split` hands out every row once.
-            let first = row_position(&sink.layout, i);
-            f(&mut scratches, i, &mut Line { sink: &sink, first, stride, len })?;
+            let start = i % per_side * width;
+            let (row, width) = (i / per_side * side + start, width.min(side - start));
+            // `split` hands out every row once, and rows of a layout without repeated elements are disjoint.
+            let first = row_position(&sink.layout, row);
+            f(&mut scratches, row, &mut Line { sink: &sink, first, stride, len, width })?;
         }
         Ok(())
     })

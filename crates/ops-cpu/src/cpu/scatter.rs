@@ -4,28 +4,23 @@
 //! write the same element, and each is processed in the order of its indices, so results do not depend on threads. The time is
 //! linear in the elements that are read and written.
 use super::Cpu;
-use super::rows::{Line, copy_element, for_each_line, for_each_row, reserve, row, row_position};
+use super::rows::{Line, Scratch, copy_element, for_each_line, for_each_row, row, row_position};
 use super::vectors::{TaskResult, unsupported_dtype};
-use crate::host::raw::{Raw, RawMut, check_indices, on_num};
+use crate::host::raw::{Raw, RawMut, on_num};
 use crate::{Host, Kernel};
+use by_row::add_rows;
 use bytemuck::{cast_slice, cast_slice_mut, pod_read_unaligned};
+use indices::{NONE, check_indices, each_place};
+use neighbours::{COLUMNS, MAX_PLACES, SUMS, add_neighbours, each_row, neighbours};
 use ops_core::ops::{Gather, IndexAdd, Scatter, ScatterAdd};
 use ops_core::{Call, DType, Index, Layout, Num, Result, Scalar, with_type};
 
+mod by_row;
+mod indices;
+mod neighbours;
+
 /// The work of an indexed element, in elements of a row.
 const COST: usize = 4;
-
-/// Calls `f` with the number and the position of each index that refers to an element.
-fn each_place(dtype: DType, ids: &[u8], bound: usize, f: &mut dyn FnMut(usize, usize)) {
-    with_type!(indices, dtype, I => {
-        for (j, id) in cast_slice::<u8, I>(ids).iter().enumerate() {
-            // The indices have been checked.
-            if let Ok(Some(place)) = id.resolve(bound) {
-                f(j, place);
-            }
-        }
-    }, _ => unreachable!("{dtype} is not an index type, and the op's rule requires one"));
-}
 
 pub(super) fn gather(x: Raw<'_>, ids: Raw<'_>, mut y: RawMut<'_>, axis: isize) -> Result<()> {
     let (axis, size) = (x.layout.shape().axis(axis)?, x.size);
@@ -106,16 +101,16 @@ fn lines(layout: &Layout, axis: usize, dims: &[usize]) -> Result<Layout> {
     cut.permute(&order)
 }
 
-/// Processes a line of the output with its indices and its line of the source.
-type Fold<'f> = &'f (dyn Fn(&mut Line<'_>, &[u8], &[u8], &mut [u64]) -> TaskResult + Sync);
+/// Processes lines of the output, of which the first has this number, with the indices and the source.
+type Fold<'f> = &'f (dyn Fn(&mut Line<'_>, usize, [Raw<'_>; 2], &mut [Scratch; 3]) -> TaskResult + Sync);
 
-/// Calls `f` for every line along `axis` that has indices, with `words` words of scratch memory.
+/// Calls `f` for every line along `axis` that has indices, or for up to `width` neighbouring lines.
 fn fold_lines(
     op: &'static str,
     dst: RawMut<'_>,
     [ids, src]: [Raw<'_>; 2],
     axis: usize,
-    words: usize,
+    width: usize,
     f: Fold<'_>,
 ) -> Result<()> {
     let extents = src.dims().to_vec();
@@ -126,8 +121,8 @@ fn fold_lines(
     let ids = ids.with_layout(lines(&ids.layout, axis, &extents)?);
     let src = src.with_layout(lines(&src.layout, axis, &extents)?);
     let cost = src.layout.last().saturating_mul(COST);
-    for_each_line(op, dst.with_layout(layout), cost, &|[a, b, c], i, dst| {
-        f(dst, row(&ids, i, a), row(&src, i, b), c.words(words))
+    for_each_line(op, dst.with_layout(layout), width, cost, &|scratches, i, dst| {
+        f(dst, i, [ids, src], scratches)
     })
 }
 
@@ -135,9 +130,22 @@ pub(super) fn scatter(dst: RawMut<'_>, ids: Raw<'_>, src: Raw<'_>, axis: isize) 
     let (axis, size) = (dst.layout.shape().axis(axis)?, dst.size);
     let bound = dst.layout.dims()[axis];
     check_indices("scatter", ids, bound)?;
-    fold_lines("scatter", dst, [ids, src], axis, 0, &|dst, places, src, _| {
-        each_place(ids.dtype, places, bound, &mut |j, place| {
-            copy_element(dst.element(place), &src[j * size..][..size]);
+    let width = neighbours(&dst.layout, src.dims(), axis, COLUMNS);
+    fold_lines("scatter", dst, [ids, src], axis, width, &|dst, i, [ids, src], scratches| {
+        if width == 1 {
+            let [a, b, _] = scratches;
+            let src = row(&src, i, b);
+            each_place(ids.dtype, row(&ids, i, a), bound, &mut |j, place| {
+                copy_element(dst.element(place), &src[j * size..][..size]);
+            });
+            return Ok(());
+        }
+        let width = dst.width();
+        each_row([ids, src], (i, width), scratches, &mut |places, src| {
+            for (c, place) in places.iter().enumerate().filter(|(_, place)| **place != NONE) {
+                let part = c * size..(c + 1) * size;
+                copy_element(&mut dst.element(*place)[part.clone()], &src[part]);
+            }
         });
         Ok(())
     })
@@ -146,8 +154,16 @@ pub(super) fn scatter(dst: RawMut<'_>, ids: Raw<'_>, src: Raw<'_>, axis: isize) 
 /// Adds along lines. Floats are added in f64: each element adds the sum to its old value and is rounded once.
 fn add_lines(op: &'static str, dst: RawMut<'_>, ids: Raw<'_>, src: Raw<'_>, axis: usize) -> Result<()> {
     let (dtype, bound) = (dst.dtype, dst.layout.dims()[axis]);
-    let words = if dtype.is_float() { bound } else { 0 };
-    fold_lines(op, dst, [ids, src], axis, words, &|dst, places, src, words| {
+    let width = neighbours(&dst.layout, src.dims(), axis, SUMS / size_of::<f64>() / bound.max(1));
+    // Sums of neighbours are of all places: these should be few, and most of them have an index.
+    if width > 1 && bound <= MAX_PLACES && src.dims()[axis] >= bound / 4 {
+        return fold_lines(op, dst, [ids, src], axis, width, &|dst, i, operands, scratches| {
+            add_neighbours(dtype, dst, operands, (i, bound), scratches)
+        });
+    }
+    fold_lines(op, dst, [ids, src], axis, 1, &|dst, i, [ids, src], [a, b, c]| {
+        let (places, src) = (row(&ids, i, a), row(&src, i, b));
+        let words = c.words(if dtype.is_float() { bound } else { 0 });
         let each = |f: &mut dyn FnMut(usize, usize)| each_place(ids.dtype, places, bound, f);
         on_num!(dtype, T => {
             let src = cast_slice::<u8, T>(src);
@@ -155,7 +171,8 @@ fn add_lines(op: &'static str, dst: RawMut<'_>, ids: Raw<'_>, src: Raw<'_>, axis
                 let sums = cast_slice_mut::<u64, f64>(words);
                 each(&mut |_, place| sums[place] = pod_read_unaligned::<T>(dst.element(place)).to_f64());
                 each(&mut |j, place| sums[place] += src[j].to_f64());
-                each(&mut |_, place| put(dst, place, T::from_f64(sums[place])));
+                // The method of f16 itself rounds twice, to f32 first.
+                each(&mut |_, place| put(dst, place, <T as Scalar>::from_f64(sums[place])));
             } else {
                 each(&mut |j, place| {
                     let old = pod_read_unaligned::<T>(dst.element(place));
@@ -171,90 +188,6 @@ fn put<T: Num>(line: &mut Line<'_>, place: usize, value: T) {
     line.element(place).copy_from_slice(bytemuck::bytes_of(&value));
 }
 
-/// The numbers of the indices of each element, in order: those of element `p` are
-/// `numbers[starts[p]..starts[p + 1]]`.
-struct ByPlace {
-    starts: Vec<usize>,
-    numbers: Vec<usize>,
-}
-
-fn zeros(len: usize) -> Result<Vec<usize>> {
-    let mut zeros = reserve(len)?;
-    zeros.resize(len, 0);
-    Ok(zeros)
-}
-
-impl ByPlace {
-    fn new(ids: Raw<'_>, bound: usize) -> Result<Self> {
-        let words = ids.layout.len().saturating_mul(ids.size).div_ceil(8);
-        let mut packed = reserve::<u64>(words)?;
-        packed.resize(words, 0);
-        let bytes = &mut cast_slice_mut::<u64, u8>(&mut packed)[..ids.layout.len() * ids.size];
-        for (to, p) in bytes.chunks_exact_mut(ids.size).zip(ids.layout.positions()) {
-            to.copy_from_slice(ids.element(p));
-        }
-        let mut starts = zeros(bound + 1)?;
-        let mut len = 0;
-        each_place(ids.dtype, bytes, bound, &mut |_, place| {
-            starts[place + 1] += 1;
-            len += 1;
-        });
-        let mut sum = 0;
-        for start in &mut starts {
-            sum += *start;
-            *start = sum;
-        }
-        // Filling advances each start to the next element's, so they are shifted by one afterwards.
-        let mut numbers = zeros(len)?;
-        each_place(ids.dtype, bytes, bound, &mut |j, place| {
-            numbers[starts[place]] = j;
-            starts[place] += 1;
-        });
-        starts.rotate_right(1);
-        starts[0] = 0;
-        Ok(ByPlace { starts, numbers })
-    }
-    fn of(&self, place: usize) -> &[usize] {
-        &self.numbers[self.starts[place]..self.starts[place + 1]]
-    }
-}
-
-/// Adds whole rows of `src`, for an axis that is not the last: each row of `dst` is read and written once.
-fn add_rows(dst: RawMut<'_>, ids: Raw<'_>, src: Raw<'_>, axis: usize) -> Result<()> {
-    let (dtype, dims) = (dst.dtype, dst.layout.dims().to_vec());
-    let (bound, n, last) = (dims[axis], src.dims()[axis], dst.layout.last());
-    let by_place = ByPlace::new(ids, bound)?;
-    // Rows of one element.
-    let below: usize = dims[axis + 1..dims.len() - 1].iter().product();
-    let cost = last.saturating_mul(1 + n / bound.max(1));
-    for_each_row("index_add", dst, cost, &|[gathered, wide, _], i, dst| {
-        let (outer, place, rest) = (i / below / bound, i / below % bound, i % below);
-        let numbers = by_place.of(place);
-        if numbers.is_empty() {
-            return Ok(());
-        }
-        let sums = cast_slice_mut::<u64, f64>(wide.words(last));
-        on_num!(dtype, T => {
-            let dst = cast_slice_mut::<u8, T>(dst);
-            if T::IS_FLOAT {
-                sums.iter_mut().zip(&*dst).for_each(|(sum, v)| *sum = v.to_f64());
-            }
-            for j in numbers {
-                let src = cast_slice::<u8, T>(row(&src, (outer * n + j) * below + rest, gathered));
-                if T::IS_FLOAT {
-                    sums.iter_mut().zip(src).for_each(|(sum, v)| *sum += v.to_f64());
-                } else {
-                    dst.iter_mut().zip(src).for_each(|(sum, v)| *sum = sum.add(*v));
-                }
-            }
-            if T::IS_FLOAT {
-                dst.iter_mut().zip(sums).for_each(|(to, sum)| *to = T::from_f64(*sum));
-            }
-            Ok(())
-        }, else Err(unsupported_dtype(dtype)))
-    })
-}
-
 pub(super) fn scatter_add(dst: RawMut<'_>, ids: Raw<'_>, src: Raw<'_>, axis: isize) -> Result<()> {
     let axis = dst.layout.shape().axis(axis)?;
     check_indices("scatter_add", ids, dst.layout.dims()[axis])?;
@@ -267,7 +200,7 @@ pub(super) fn index_add(dst: RawMut<'_>, ids: Raw<'_>, src: Raw<'_>, axis: isize
     if src.layout.is_empty() || dst.layout.is_empty() {
         return Ok(());
     }
-    if axis + 1 < dst.layout.rank() && dst.layout.last_stride() == 1 {
+    if axis + 1 < dst.layout.rank() && dst.layout.last_stride() == 1 && src.layout.last_stride() == 1 {
         return add_rows(dst, ids, src, axis);
     }
     // The same indices for every line.

@@ -4,8 +4,7 @@
 //! that calls them. Only the few lines that convert a typed operand are generic.
 use crate::Host;
 use ops_core::{
-    AnyMut, AnyRef, BlockInfo, DType, Element, Error, Index, Layout, Result, Scalar, TensorMut, TensorRef,
-    Wide, with_type,
+    AnyMut, AnyRef, BlockInfo, DType, Element, Error, Layout, Result, Scalar, TensorMut, TensorRef, Wide,
 };
 
 /// An operand to read.
@@ -195,23 +194,6 @@ pub(crate) fn block_info(op: &'static str, dtype: DType) -> Result<&'static Bloc
             Err(Error::Device { backend: "cpu", call: op, status: format!("{other} is not a block format") })
         }
     }
-}
-
-/// Checks that every index is below `bound` or selects nothing.
-pub(crate) fn check_indices(op: &'static str, ids: Raw<'_>, bound: usize) -> Result<()> {
-    with_type!(indices, ids.dtype, I => {
-        let indices = ids.slice::<I>();
-        // No branch per index, so that the compiler uses vectors.
-        let good = |part: &[I]| !part.iter().fold(false, |bad, id| bad | Index::resolve(*id, bound).is_err());
-        if ids.contiguous().is_some_and(|bytes| bytemuck::cast_slice(bytes).chunks(4096).all(good)) {
-            return Ok(());
-        }
-        for (position, p) in ids.layout.positions().enumerate() {
-            let wrong = |index| Error::Index { op, operand: "ids", position, index, bound };
-            Index::resolve(indices[p], bound).map_err(wrong)?;
-        }
-        Ok(())
-    }, _ => no_number(ids.dtype))
 }
 
 /// The table row for each of `t` tokens of `b` batch entries: given by `positions[b or 1, t]`, or otherwise
