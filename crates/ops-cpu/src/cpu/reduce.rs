@@ -15,7 +15,7 @@ use ops_core::{Call, DType, Element, Layout, Num, Result, Scalar};
 use ops_simd::{Isa, rows as vector};
 
 /// Number of elements that a task reduces at once, if each output is reduced from few.
-const PART: usize = 4096;
+const PART: usize = 1 << 14;
 /// Number of columns in a task's part: their accumulators stay in the L1 cache.
 const MAX_COLUMNS: usize = 2048;
 const MIN_COLUMNS: usize = 256;
@@ -49,6 +49,11 @@ impl<'a> Source<'a> {
     /// neighbours.
     fn is_columns(&self) -> bool {
         self.kept.last() >= 8 && self.kept.last_stride() == 1 && !(self.n >= 8 && self.stride == 1)
+    }
+    /// Whether each output is reduced from one contiguous row, and the rows of neighbouring outputs follow one another.
+    fn is_rows(&self) -> bool {
+        let follows = usize::try_from(self.kept.last_stride()) == Ok(self.n);
+        self.stride == 1 && follows && self.n == self.count() && self.n > 0
     }
     /// The position of the first element of output `at` of row `row`.
     fn first(&self, row: usize, at: usize) -> usize {
@@ -86,11 +91,11 @@ impl<'a> Source<'a> {
     }
     /// Number of outputs in a task's part of a row.
     fn part(&self) -> usize {
+        let even = self.kept.last().div_ceil(2 * threads::count());
         if self.is_columns() {
-            let even = self.kept.last().div_ceil(2 * threads::count());
             return even.next_multiple_of(64).clamp(MIN_COLUMNS, MAX_COLUMNS);
         }
-        (PART / self.count().max(1)).max(1)
+        (PART / self.count().max(1)).min(even).max(1)
     }
 }
 
@@ -109,6 +114,15 @@ pub(super) fn reduce(f: ReduceFn, x: Raw<'_>, y: RawMut<'_>, axes: Axes) -> Resu
                 let totals = &mut totals[..y.len() / size];
                 vector_columns(f, &source, at, totals)?;
                 store(f, dtype, n, totals, y)
+            }
+            (true, false) if source.is_rows() => {
+                for (i, y) in y.chunks_mut(ROWS * size).enumerate() {
+                    let mut totals = [0f64; ROWS];
+                    let totals = &mut totals[..y.len() / size];
+                    vector_rows(f, &source, at + i * ROWS * source.n, totals)?;
+                    store(f, dtype, n, totals, y)?;
+                }
+                Ok(())
             }
             (true, false) => {
                 for (i, y) in y.chunks_exact_mut(size).enumerate() {
@@ -136,7 +150,8 @@ fn store(f: ReduceFn, dtype: DType, n: usize, totals: &[f64], y: &mut [u8]) -> T
     let n = if f == ReduceFn::Mean { n as f64 } else { 1.0 };
     on_float!(dtype, T => {
         for (y, total) in cast_slice_mut::<u8, T>(y).iter_mut().zip(totals) {
-            *y = T::from_f64(total / n);
+            // The method of f16 itself rounds twice, to f32 first.
+            *y = <T as Scalar>::from_f64(total / n);
         }
         Ok(())
     }, else Err(unsupported_dtype(dtype)))
@@ -158,11 +173,7 @@ fn vector_row(
     source.each_segment(first, scratch, &mut |x| {
         on_vector!(source.x.dtype, T => {
             let (x, mut one) = (cast_slice::<u8, T>(x), [0f32]);
-            match f {
-                ReduceFn::Max => vector::max(isa, x, x.len(), &mut one)?,
-                ReduceFn::Min => vector::min(isa, x, x.len(), &mut one)?,
-                _ => vector::sum(isa, x, x.len(), &mut one)?,
-            }
+            of_rows(f, isa, x, x.len(), &mut one)?;
             let here = f64::from(one[0]);
             total = match f {
                 ReduceFn::Max => Num::maximum(here, total),
@@ -173,6 +184,26 @@ fn vector_row(
         }, else Err(unsupported_dtype(source.x.dtype)))
     })?;
     Ok(total)
+}
+
+fn of_rows<T: ops_simd::Element>(f: ReduceFn, isa: Isa, x: &[T], n: usize, y: &mut [f32]) -> TaskResult {
+    match f {
+        ReduceFn::Max => vector::max(isa, x, n, y)?,
+        ReduceFn::Min => vector::min(isa, x, n, y)?,
+        _ => vector::sum(isa, x, n, y)?,
+    }
+    Ok(())
+}
+
+/// Up to `ROWS` neighbouring outputs, each of a row.
+fn vector_rows(f: ReduceFn, source: &Source<'_>, first: usize, totals: &mut [f64]) -> TaskResult {
+    let mut acc = [0f32; ROWS];
+    let (acc, n) = (&mut acc[..totals.len()], source.n);
+    on_vector!(source.x.dtype, T => {
+        of_rows(f, Isa::best(), &source.x.slice::<T>()[first..][..acc.len() * n], n, acc)?;
+    }, else return Err(unsupported_dtype(source.x.dtype)));
+    totals.iter_mut().zip(acc).for_each(|(total, acc)| *total = f64::from(*acc));
+    Ok(())
 }
 
 /// Neighbouring outputs.
