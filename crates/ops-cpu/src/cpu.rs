@@ -210,7 +210,7 @@ impl CpuBuilder {
     }
 }
 
-host_backend!(Cpu, "cpu");
+host_backend!(Cpu, "cpu", |cpu, bytes| threads::with_pool(cpu.pool.as_ref(), || threads::zero(bytes)));
 execute_kernels!(Cpu, |cpu, kernel| threads::with_pool(cpu.pool.as_ref(), || threads::with_mode(
     cpu.mode(),
     kernel

@@ -51,7 +51,7 @@ impl Reference {
     }
 }
 
-host_backend!(Reference, "reference");
+host_backend!(Reference, "reference", |_, bytes| bytes.fill(0));
 execute_kernels!(Reference, |_reference, kernel| kernel());
 
 /// The positions of one line along an axis, given the position of its first element.

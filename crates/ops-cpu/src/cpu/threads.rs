@@ -303,6 +303,19 @@ pub(super) fn for_each_part<P: Send, E: Send>(
     first.into_result()
 }
 
+/// Writes zeros, on threads if there are many.
+pub(super) fn zero(bytes: &mut [u8]) {
+    let least = MAX_SERIAL_ELEMENTS * size_of::<f32>();
+    if bytes.len() <= least {
+        return bytes.fill(0);
+    }
+    let part = bytes.len().div_ceil(count()).max(least);
+    let Ok(()) = for_each_part(bytes.chunks_mut(part).collect(), &|part: &mut [u8]| {
+        part.fill(0);
+        Ok::<_, core::convert::Infallible>(())
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::vectors::Fault;

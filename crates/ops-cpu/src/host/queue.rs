@@ -2,9 +2,10 @@
 
 /// Implements [`Backend`](ops_core::Backend) for a backend that computes synchronously in [`Host`](crate::Host) memory.
 ///
-/// Usage: `host_backend!(Cpu, "cpu")`. There is no queue, so `synchronize`, `mark` and `wait` do nothing.
+/// Usage: `host_backend!(Cpu, "cpu", zero)`, where `zero` writes zeros to bytes. There is no queue, so `synchronize`, `mark` and
+/// `wait` do nothing.
 macro_rules! host_backend {
-    ($backend:ty, $name:literal) => {
+    ($backend:ty, $name:literal, $zero:expr) => {
         impl ops_core::Backend for $backend {
             type Space = $crate::Host;
             type Event = ();
@@ -58,7 +59,8 @@ macro_rules! host_backend {
                 len: usize,
             ) -> ops_core::Result<$crate::HostBuffer<T>> {
                 let mut buffer = $crate::HostBuffer::new(len, $name)?;
-                buffer.as_mut_slice().fill(T::zeroed());
+                let zero: fn(&$backend, &mut [u8]) = $zero;
+                zero(self, bytemuck::cast_slice_mut(buffer.as_mut_slice()));
                 Ok(buffer)
             }
         }
