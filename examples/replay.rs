@@ -82,7 +82,7 @@ fn run(args: &Args) -> Result<bool> {
             let ranks = args.devices.len().max(1);
             let threads = std::thread::available_parallelism().map_or(1, usize::from) / ranks;
             let cpu = Cpu::builder().determinism(args.determinism).threads(threads.max(1));
-            let queues = (0..ranks).map(|_| cpu.clone().build()).collect::<rocm_ops::Result<_>>()?;
+            let queues = (0..ranks).map(|_| cpu.build()).collect::<rocm_ops::Result<_>>()?;
             measure_on(HostGroup::of(queues)?, &gguf, args)?
         }
         #[cfg(feature = "rocm")]

@@ -66,24 +66,37 @@ template <typename T> struct ConvChannels {
           y(static_cast<T*>(args.y.data) + batch * args.y.stride[3] + channel * args.y.stride[5]),
           state(static_cast<T*>(args.state.data) + batch * args.state.stride[3] + channel * args.state.stride[4]),
           weight(static_cast<const T*>(args.weight.data) + channel * args.weight.stride[4]), channel(channel) {}
-    OPS_METHOD i64 kept() const { return i64(args.w) - 1; }
-    // Input n of channel c, counted from the first of the state.
-    OPS_METHOD T input(i64 n, u32 c = 0) const {
-        return n < kept() ? state[n * args.state.stride[5] + c * args.state.stride[4]]
-                          : x[(n - kept()) * args.x.stride[4] + c * args.x.stride[5]];
+    OPS_METHOD i64 kept() const { return i64(reread(args).w) - 1; }
+    // Where input n is, counted from the first of the state, and the step to that of the next channel.
+    struct Place {
+        const T* at;
+        i64 across;
+        OPS_METHOD T of(u32 c) const { return at[c * across]; }
+    };
+    OPS_METHOD Place input(i64 n) const {
+        const Conv1dUpdateArgs& now = reread(args);
+        i64 later = n - kept();
+        return later < 0 ? Place{state + n * now.state.stride[5], now.state.stride[4]}
+                         : Place{x + later * now.x.stride[4], now.x.stride[5]};
     }
-    OPS_METHOD A tap(i64 j, u32 c = 0) const { return widen(weight[j * args.weight.stride[5] + c * args.weight.stride[4]]); }
+    OPS_METHOD Place tap(i64 j) const {
+        const Conv1dUpdateArgs& now = reread(args);
+        return Place{weight + j * now.weight.stride[5], now.weight.stride[4]};
+    }
     OPS_METHOD A bias(u32 c = 0) const {
-        if (args.bias == nullptr) return A(0);
-        i64 at = (channel + c) * args.bias_step;
-        return args.bias_is_f32 != 0 ? A(static_cast<const f32*>(args.bias)[at])
-                                     : A(widen(static_cast<const T*>(args.bias)[at]));
+        const Conv1dUpdateArgs& now = reread(args);
+        if (now.bias == nullptr) return A(0);
+        i64 at = (channel + c) * now.bias_step;
+        return now.bias_is_f32 != 0 ? A(static_cast<const f32*>(now.bias)[at]) : A(widen(static_cast<const T*>(now.bias)[at]));
     }
-    OPS_METHOD T output(A sum) const { return narrow<T>(args.silu != 0 ? sum * sigmoid(sum) : sum); }
+    OPS_METHOD T output(A sum) const { return narrow<T>(reread(args).silu != 0 ? sum * sigmoid(sum) : sum); }
     // Keeps the last inputs. In this order, an old input is read before its place is written.
     OPS_METHOD void keep(u32 c = 0) const {
+        const Conv1dUpdateArgs& now = reread(args);
         OPS_NO_UNROLL
-        for (i64 n = 0; n < kept(); n++) state[n * args.state.stride[5] + c * args.state.stride[4]] = input(n + i64(args.t), c);
+        for (i64 n = 0; n < kept(); n++) {
+            state[n * now.state.stride[5] + c * now.state.stride[4]] = input(n + i64(now.t)).of(c);
+        }
     }
 };
 
@@ -107,7 +120,7 @@ template <typename T> OPS_DEVICE void conv1d_update(const Conv1dUpdateArgs& args
         for (i64 token = first; token < end; token++) {
             A sum = 0;
             OPS_NO_UNROLL
-            for (i64 j = 0; j <= own.kept(); j++) sum = mad(A(widen(own.input(token + j))), own.tap(j), sum);
+            for (i64 j = 0; j <= own.kept(); j++) sum = mad(A(widen(own.input(token + j).of(0))), A(widen(own.tap(j).of(0))), sum);
             own.y[token * args.y.stride[4]] = own.output(sum + bias);
         }
         if (first == 0) own.keep();
@@ -123,13 +136,15 @@ template <typename T> OPS_DEVICE void conv1d_update_packs(const Conv1dUpdateArgs
         A taps[TAPS][N], inputs[TAPS][N], bias[N];
         i64 absent = i64(TAPS) - i64(args.w);
         OPS_UNROLL
-        for (u32 c = 0; c < N; c++) {
-            bias[c] = own.bias(c);
+        for (u32 c = 0; c < N; c++) bias[c] = own.bias(c);
+        OPS_UNROLL
+        for (u32 j = 0; j < TAPS; j++) {
+            bool is = i64(j) >= absent;
+            typename ConvChannels<T>::Place tap = own.tap(is ? i64(j) - absent : 0), input = own.input(first + i64(j) - absent);
             OPS_UNROLL
-            for (u32 j = 0; j < TAPS; j++) {
-                bool is = i64(j) >= absent;
-                taps[j][c] = is ? own.tap(i64(j) - absent, c) : A(0);
-                inputs[j][c] = is && j + 1 < TAPS ? A(widen(own.input(first + i64(j) - absent, c))) : A(0);
+            for (u32 c = 0; c < N; c++) {
+                taps[j][c] = is ? A(widen(tap.of(c))) : A(0);
+                inputs[j][c] = is && j + 1 < TAPS ? A(widen(input.of(c))) : A(0);
             }
         }
         OPS_NO_UNROLL
@@ -137,11 +152,11 @@ template <typename T> OPS_DEVICE void conv1d_update_packs(const Conv1dUpdateArgs
             Pack<T, N> x[CONV_AHEAD] = {}, y;
             OPS_UNROLL
             for (u32 ahead = 0; ahead < CONV_AHEAD; ahead++) {
-                if (token + ahead < end) x[ahead] = load_pack<N>(own.x + (token + ahead) * args.x.stride[4]);
+                if (token + ahead < end) x[ahead] = load_pack<N>(own.x + (token + ahead) * reread(args).x.stride[4]);
             }
             OPS_UNROLL
             for (u32 ahead = 0; ahead < CONV_AHEAD; ahead++) {
-                if (token + ahead >= end) break;
+                if (token + ahead >= end) continue;
                 OPS_UNROLL
                 for (u32 c = 0; c < N; c++) {
                     A sum = 0;
@@ -152,7 +167,7 @@ template <typename T> OPS_DEVICE void conv1d_update_packs(const Conv1dUpdateArgs
                     for (u32 j = 0; j + 1 < TAPS; j++) inputs[j][c] = inputs[j + 1][c];
                     y.v[c] = own.output(sum + bias[c]);
                 }
-                store_pack<N>(own.y + (token + ahead) * args.y.stride[4], y);
+                store_pack<N>(own.y + (token + ahead) * reread(args).y.stride[4], y);
             }
         }
         if (first != 0) return;
@@ -188,7 +203,8 @@ template <typename T, u32 SLOTS> struct DeltaLoad {
     template <typename F> OPS_METHOD void each(u32 tokens, F f) {
         OPS_UNROLL
         for (u32 i = 0; i < SLOTS; i++) {
-            u32 of = token + (i >> log) * per_pass;
+            // Else the addresses of all elements are computed before the first is loaded, which takes too many registers.
+            u32 of = opaque(token) + (i >> log) * per_pass;
             if (of < tokens) f(i, of, element + (i & ((1u << log) - 1)) * DELTA_BLOCK);
         }
     }
@@ -210,9 +226,10 @@ OPS_DEVICE u32 feature_of(u32 n, u32 lane, u32 lanes) { return (n / 4 * lanes + 
 template <u32 VALUES> OPS_DEVICE void reduce_together(f32 (&values)[VALUES], u32 lanes) {
     OPS_UNROLL
     for (u32 mask = 1; mask < OPS_WAVE; mask *= 2) {
-        if (mask >= lanes) return;
-        OPS_UNROLL
-        for (u32 i = 0; i < VALUES; i++) values[i] += exchange(values[i], mask);
+        if (mask < lanes) {
+            OPS_UNROLL
+            for (u32 i = 0; i < VALUES; i++) values[i] += exchange(values[i], mask);
+        }
     }
 }
 
@@ -220,15 +237,15 @@ template <u32 VALUES> OPS_DEVICE void reduce_together(f32 (&values)[VALUES], u32
 template <typename T, u32 COLUMNS> struct DeltaColumns {
     const GatedDeltaArgs& arguments;
     DeltaStage stage;
-    u32 lanes, lane, width, columns, first;  // `first` of this group's columns, within the block's
+    u32 lanes, lane, columns, first;  // `first` of this group's columns, within the block's
     u64 column;                              // the block's first
     i64 batch, head;
     f32 matrix[COLUMNS][DELTA_HELD];
     T* out;  // of the next token, for the column whose output this lane writes
-    bool writes;
+    u32 writes;  // 1 if it does
 
     OPS_METHOD DeltaColumns(const GatedDeltaArgs& args, DeltaStage stage)
-        : arguments(args), stage(stage), lanes(u32(args.lanes)), lane(thread_x() & (lanes - 1)), width(DELTA_HELD * lanes),
+        : arguments(args), stage(stage), lanes(u32(args.lanes)), lane(thread_x() & (lanes - 1)),
           columns(DELTA_BLOCK / lanes * COLUMNS), first(thread_x() / lanes * COLUMNS) {}
     // Turns to the block's columns of a head.
     OPS_METHOD void turn_to(u64 unit, u64 tile) {
@@ -240,8 +257,9 @@ template <typename T, u32 COLUMNS> struct DeltaColumns {
         for (u32 n = 0; n < COLUMNS * DELTA_HELD; n++) matrix[n / DELTA_HELD][n % DELTA_HELD] = 0;  // features after d
         move_state<false>();
         out = static_cast<T*>(args.o.data) + row(args.o, 0) + i64(column + first + lane) * args.o.stride[5];
-        writes = lane < COLUMNS && live(lane);
+        writes = opaque(lane < COLUMNS && live(lane) ? 1 : 0);
     }
+    OPS_METHOD u32 width() const { return DELTA_HELD * lanes; }
     OPS_METHOD bool live(u32 c) const { return column + first + c < reread(arguments).dv; }
     OPS_METHOD i64 row(const Operand& operand, u64 token) const {
         return batch * operand.stride[2] + i64(token) * operand.stride[3] + head * operand.stride[4];
@@ -278,8 +296,8 @@ template <typename T, u32 COLUMNS> struct DeltaColumns {
         OPS_NO_UNROLL
         for (u32 token = wave_id(); token < tokens; token += DELTA_BLOCK / OPS_WAVE) {
             f32 sum = 0;
-            for (u32 e = lane_id(); e < width; e += OPS_WAVE) {
-                sum = mad(stage.keys[token * width + e], stage.queries[token * width + e], sum);
+            for (u32 e = lane_id(); e < width(); e += OPS_WAVE) {
+                sum = mad(stage.keys[token * width() + e], stage.queries[token * width() + e], sum);
             }
             sum = reduce_lanes(sum, OPS_WAVE, Sum());
             if (lane_id() == 0) stage.gates[token * 4 + 2] = sum;
@@ -287,15 +305,13 @@ template <typename T, u32 COLUMNS> struct DeltaColumns {
     }
     // One token. The output does not wait for the new state: q (kept S + k m) = kept (q S) + (q k) m.
     OPS_METHOD void step(u32 token) {
-        f32 key[DELTA_HELD];
         f32 sums[2 * COLUMNS] = {};  // of the key times each column, and of the query
         OPS_UNROLL
         for (u32 n = 0; n < DELTA_HELD; n += 4) {
-            Pack<f32, 4> k = load_pack<4>(stage.keys + token * width + feature_of(n, lane, lanes));
-            Pack<f32, 4> q = load_pack<4>(stage.queries + token * width + feature_of(n, lane, lanes));
+            Pack<f32, 4> k = load_pack<4>(stage.keys + token * width() + feature_of(n, lane, lanes));
+            Pack<f32, 4> q = load_pack<4>(stage.queries + token * width() + feature_of(n, lane, lanes));
             OPS_UNROLL
             for (u32 i = 0; i < 4; i++) {
-                key[n + i] = k.v[i];
                 OPS_UNROLL
                 for (u32 c = 0; c < COLUMNS; c++) {
                     sums[c] = mad(k.v[i], matrix[c][n + i], sums[c]);
@@ -306,16 +322,25 @@ template <typename T, u32 COLUMNS> struct DeltaColumns {
         reduce_together(sums, lanes);
         Pack<f32, 4> gates = load_pack<4>(stage.gates + token * 4);
         Pack<f32, COLUMNS> values = load_pack<COLUMNS>(stage.values + token * columns + first);
-        f32 kept = gates.v[0], given = 0;
+        f32 kept = gates.v[0], given = 0, missing[COLUMNS];
         OPS_UNROLL
         for (u32 c = 0; c < COLUMNS; c++) {
-            f32 missing = gates.v[1] * (values.v[c] - kept * sums[c]);
+            missing[c] = gates.v[1] * (values.v[c] - kept * sums[c]);
+            if (lane == c) given = mad(gates.v[2], missing[c], kept * sums[COLUMNS + c]);
+        }
+        // The key is read again, because there are not enough registers to keep it.
+        const f32* key = stage.keys + opaque(token) * width();
+        OPS_UNROLL
+        for (u32 n = 0; n < DELTA_HELD; n += 4) {
+            Pack<f32, 4> k = load_pack<4>(key + feature_of(n, lane, lanes));
             OPS_UNROLL
-            for (u32 n = 0; n < DELTA_HELD; n++) matrix[c][n] = mad(key[n], missing, kept * matrix[c][n]);
-            if (lane == c) given = mad(gates.v[2], missing, kept * sums[COLUMNS + c]);
+            for (u32 i = 0; i < 4; i++) {
+                OPS_UNROLL
+                for (u32 c = 0; c < COLUMNS; c++) matrix[c][n + i] = mad(k.v[i], missing[c], kept * matrix[c][n + i]);
+            }
         }
         const GatedDeltaArgs& args = reread(arguments);
-        if (writes) *out = narrow<T>(f32(args.scale) * given);
+        if (writes != 0) *out = narrow<T>(f32(args.scale) * given);
         out += args.o.stride[3];
     }
 };
@@ -326,30 +351,38 @@ template <u32 COLUMNS, typename T> OPS_DEVICE void gated_delta_rule(const GatedD
     OPS_LDS(f32, values, DELTA_VALUES);
     OPS_LDS(f32, gates, 4 * DELTA_TOKENS);
     DeltaColumns<T, COLUMNS> mine(all_args, DeltaStage{keys, queries, values, gates});
-    u32 most = DELTA_STAGE / mine.width < DELTA_TOKENS ? DELTA_STAGE / mine.width : DELTA_TOKENS;
+    u32 most = DELTA_STAGE / mine.width() < DELTA_TOKENS ? DELTA_STAGE / mine.width() : DELTA_TOKENS;
     OPS_NO_UNROLL
     for (u64 block = block_x();; block += grid_x()) {
         const GatedDeltaArgs& args = reread(all_args);
         u64 unit = block / args.tiles;
         if (unit >= args.batch * args.heads) break;
         mine.turn_to(unit, block - unit * args.tiles);
-        DeltaLoad<T, DELTA_STAGE / DELTA_BLOCK> k(mine.width), q(mine.width);
+        DeltaLoad<T, DELTA_STAGE / DELTA_BLOCK> k(mine.width()), q(mine.width());
         DeltaLoad<T, DELTA_VALUES / DELTA_BLOCK> v(mine.columns);
         f32 decay = 0, beta = 0;
         auto load = [&](u64 first) OPS_INLINE {
-            const GatedDeltaArgs& now = reread(all_args);
-            u32 tokens = now.t - first < most ? u32(now.t - first) : most;
-            auto at = [&](const Operand& operand) OPS_INLINE { return static_cast<const T*>(operand.data) + mine.row(operand, first); };
-            k.load(at(now.k), now.k.stride[3], now.k.stride[5], tokens, now.d);
-            q.load(at(now.q), now.q.stride[3], now.q.stride[5], tokens, now.d);
-            v.load(at(now.v) + i64(mine.column) * now.v.stride[5], now.v.stride[3], now.v.stride[5], tokens, now.dv - mine.column);
+            u64 left = reread(all_args).t - first;
+            u32 tokens = left < most ? u32(left) : most;
+            // Read again for each operand: there are not enough scalar registers for the strides of all.
+            auto rows = [&](auto& to, auto operand, u64 column, auto end) OPS_INLINE {
+                const GatedDeltaArgs& now = reread(all_args);
+                const Operand& of = operand(now);
+                const T* at = static_cast<const T*>(of.data) + mine.row(of, first) + i64(column) * of.stride[5];
+                to.load(at, of.stride[3], of.stride[5], tokens, end(now));
+            };
+            auto features = [](const GatedDeltaArgs& now) OPS_INLINE { return now.d; };
+            rows(k, [](const GatedDeltaArgs& now) OPS_INLINE -> const Operand& { return now.k; }, 0, features);
+            rows(q, [](const GatedDeltaArgs& now) OPS_INLINE -> const Operand& { return now.q; }, 0, features);
+            rows(v, [](const GatedDeltaArgs& now) OPS_INLINE -> const Operand& { return now.v; }, mine.column,
+                 [&](const GatedDeltaArgs& now) OPS_INLINE { return now.dv - mine.column; });
             if (thread_x() >= tokens) return;
             auto gate = [&](const Operand& operand) OPS_INLINE {
                 i64 place = mine.batch * operand.stride[3] + i64(first + thread_x()) * operand.stride[4] + mine.head * operand.stride[5];
                 return static_cast<const f32*>(operand.data)[place];
             };
-            decay = gate(now.decay);
-            beta = gate(now.beta);
+            decay = gate(reread(all_args).decay);
+            beta = gate(reread(all_args).beta);
         };
         load(0);
         OPS_NO_UNROLL
