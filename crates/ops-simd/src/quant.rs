@@ -1,7 +1,8 @@
 //! Products with weights in blocks of small integers: GGUF's q8_0 and q4_0, the super-blocks q4_k, q5_k, q6_k and iq4_xs,
 //! and iq4_nl and mxfp4, whose codes stand for levels in a table.
 //!
-//! Activations are quantized once per call to 8 bits, with one scale per 32 values. Integer products are exact in i32, and
+//! Activations are quantized once per call to 8 bits, with one scale per 32 values. Outliers may be set aside ([`Outliers`]); every
+//! product adds theirs in f32. Integer products are exact in i32, and
 //! each block's sum is scaled in f32. [`multiply`] chooses the kernel. With few rows of activations, [`multiply_rows`] reads the
 //! weights in place, in file order. With many, the weights are repacked into tiles of sixteen rows, so that a vector holds the same
 //! four columns of sixteen rows ([`multiply_tiles`]). Rows of any other format are first turned into q8_0 blocks ([`requantize()`]),
@@ -37,6 +38,8 @@ mod one_row_avx2;
 #[cfg(target_arch = "x86_64")]
 mod one_row_avx512;
 mod one_row_portable;
+mod outliers;
+mod quantize;
 pub mod reference;
 mod requantize;
 mod rows;
@@ -48,15 +51,18 @@ mod rows_avx512;
 mod rows_neon;
 mod rows_portable;
 mod super_blocks;
+mod tile_outliers;
 mod tile_products;
 mod tiles;
 
-pub use activations::{Activations, ActivationsPart};
+pub use activations::Activations;
 pub use blocks::{BLOCK, TILE_ROWS};
 pub use codes::multiply_codes;
 pub use formats::{Format, InPlace, LookupFormat, SUPER_BLOCK, SuperFormat, TileFormat};
 pub use lookup::multiply_lookup_rows;
-pub use multiply::{Sums, Weight, multiply, rounds_activations};
+pub use multiply::{Sums, Weight, multiply, outliers_for, rounds_activations};
+pub use outliers::Outliers;
+pub use quantize::ActivationsPart;
 pub use requantize::requantize;
 pub use rows::{multiply_rows, multiply_rows_by_row};
 pub use super_blocks::multiply_super_rows;

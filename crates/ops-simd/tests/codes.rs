@@ -252,10 +252,14 @@ fn what_is_not_finite_reaches_the_result() {
     });
 }
 
-/// Rows of activations, of a length that is not a multiple of the columns that are unpacked at a time.
+/// Rows of activations, of a length that is not a multiple of the columns that are unpacked at a time. Most have outliers.
 fn many_rows(m: usize, k: usize) -> Vec<f32> {
     let mut random = Random::new(7);
-    (0..m * k).map(|_| random.next()).collect()
+    let mut x: Vec<f32> = (0..m * k).map(|_| random.next()).collect();
+    for (i, x) in x.chunks_mut(k).enumerate() {
+        (0..i % 4).for_each(|o| x[(i * 31 + o * 1000) % k] = 9.0 + o as f32);
+    }
+    x
 }
 
 #[test]

@@ -7,8 +7,8 @@ use half::f16;
 use ops_simd::Isa;
 use ops_simd::gemm::MatMut;
 use ops_simd::quant::{
-    Activations, BLOCK, Format, TILE_ROWS, TileFormat, Tiles, multiply_codes, multiply_rows, multiply_tiles,
-    reference, requantize,
+    Activations, BLOCK, Format, Outliers, TILE_ROWS, TileFormat, Tiles, multiply_codes, multiply_rows,
+    multiply_tiles, reference, requantize,
 };
 
 /// Rows of blocks with random weights, including the extremes.
@@ -42,7 +42,9 @@ fn activations(isa: Isa, m: usize, k: usize) -> Activations {
 fn gathered_rows_are_those_quantized_alone() {
     let (k, n) = (96, 17);
     let raw = weights(TileFormat::Q8_0, n, k);
-    let x: Vec<f32> = Random::new(3).vec(21 * k);
+    let mut x: Vec<f32> = Random::new(3).vec(21 * k);
+    // Outliers.
+    [0, 7, 8, 11, 12, 19, 20].into_iter().for_each(|row| x[row * k + 3 * row] = 60.0);
     each_isa(|isa| {
         let all = Activations::new(isa, &x, k).unwrap();
         let mut gathered = activations(isa, 9, 32);
@@ -176,7 +178,9 @@ fn rows_quantized_in_parts_are_those_quantized_together() {
         .collect();
     for m in [1, 7, 8, 15, 23, 40] {
         let mut random = Random::new(m as u64);
-        let numbers: Vec<f32> = (0..m * k).map(|_| random.next()).collect();
+        let mut numbers: Vec<f32> = (0..m * k).map(|_| random.next()).collect();
+        // Outliers in some rows.
+        (0..m).step_by(3).for_each(|row| numbers[row * k + row] = 30.0);
         let product = |x: &Activations| {
             let mut y = vec![0f32; m * n];
             multiply_codes(isa, Format::Q4_1, &raw, x, MatMut::new(&mut y, m, n, n).unwrap()).unwrap();
@@ -188,12 +192,15 @@ fn rows_quantized_in_parts_are_those_quantized_together() {
             let parts = x.parts(m, k, each).unwrap();
             assert_eq!(parts.len(), m.div_ceil(each.clamp(1, 1000).next_multiple_of(8)));
             // The order does not matter.
-            parts.into_iter().rev().for_each(|part| part.quantize(isa, &numbers).unwrap());
+            parts
+                .into_iter()
+                .rev()
+                .for_each(|part| part.quantize(isa, &numbers, Outliers::SetAside).unwrap());
             assert_eq!(product(&x), whole, "{m} rows in parts of {each}");
         }
         let mut x = Activations::default();
         let part = x.parts(m, k, m).unwrap().pop().unwrap();
-        let error = part.quantize(isa, &numbers[1..]).unwrap_err();
+        let error = part.quantize(isa, &numbers[1..], Outliers::SetAside).unwrap_err();
         assert_eq!(error.to_string(), format!("x has {} elements, wanted {}", m * k - 1, m * k));
     }
     let mut x = Activations::default();

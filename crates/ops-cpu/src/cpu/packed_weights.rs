@@ -129,7 +129,9 @@ fn multiply_panels<T: Input<Acc = f32>, W: Input<Acc = f32>>(
 /// Like [`multiply_panels`], for a weight in tiles.
 fn multiply_tiles(x: &Raw<'_>, weight: &Tiles<'_>, y: &mut [f32]) -> Result<()> {
     let n = weight.rows();
-    Inputs::all(*x).quantized(|x| {
+    let format = Some(weight.format().format());
+    let outliers = quant::outliers_for(Isa::best(), format, y.len() / n, blocks::sums());
+    Inputs::all(*x).quantized(outliers, |x| {
         let y = MatMut::new(y, x.rows(), n, n)?;
         let parts = split_columns(y, x.rows().saturating_mul(x.k()), TILE_ROWS, 4);
         threads::for_each_part(parts, &|(first, y): (usize, MatMut<'_, f32>)| {

@@ -154,6 +154,12 @@ impl<'a, T> MatMut<'a, T> {
         Ok(Self { data: data.as_mut_ptr(), rows, cols, row_stride, life: PhantomData })
     }
 
+    /// One row.
+    pub(crate) fn of_row(row: &'a mut [T]) -> Self {
+        let cols = row.len();
+        Self { data: row.as_mut_ptr(), rows: 1, cols, row_stride: cols, life: PhantomData }
+    }
+
     /// Splits before `row`, which is clamped to the number of rows.
     pub fn split_at_row(self, row: usize) -> (Self, Self) {
         let row = row.min(self.rows);

@@ -1,13 +1,16 @@
 //! Activations quantized to 8 bits.
 
+use std::sync::OnceLock;
+
 use super::blocks::BLOCK;
-use crate::element::{Element, View};
+use super::outliers::{ByRow, Outlier, Outliers};
+use super::quantize::ActivationsPart;
+use crate::element::Element;
 use crate::error::{Error, rows};
 use crate::isa::Isa;
-use crate::simd::{Simd, VectorFn};
 
 /// Rows of activations. Each block of 32 is stored as signed bytes from −127 to 127 with an f32 scale. A block that contains
-/// a number that is not finite has a NaN scale.
+/// a number that is not finite has a NaN scale. Outliers may be set aside ([`Outliers::SetAside`]).
 ///
 /// Rows are grouped in panels of eight; the last rows form panels of four, two and one. Within a panel, the blocks of all
 /// rows at one position come before those at the next.
@@ -21,12 +24,16 @@ pub struct Activations {
     /// The sum of a block's quants.
     sums: Vec<i32>,
     offsets: Vec<Offsets>,
+    /// The outliers of each part, in the order of rows and columns.
+    outliers: Vec<Vec<Outlier>>,
+    /// The same, once a product has asked for them.
+    by_row: OnceLock<ByRow>,
 }
 
 /// The quants of two blocks, in a cache line: no block crosses a line.
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 #[repr(C, align(64))]
-struct Line([[i32; WORDS]; 2]);
+pub(super) struct Line([[i32; WORDS]; 2]);
 
 /// Takes the offsets of a weight's codes off the sum of a block's products.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,6 +54,19 @@ pub(super) struct Offsets {
         allow(dead_code, reason = "only AVX2 multiplies pairs of 16 bits")
     )]
     pub(super) minus_sums: [i16; 2],
+}
+
+impl Offsets {
+    /// Of a block with this scale and these sums of its halves.
+    pub(super) fn new(scale: f32, sums: [i32; 2]) -> Self {
+        let minus = |sum: i32| -(scale * sum as f32);
+        Self {
+            wide: -128 * (sums[0] + sums[1]),
+            minus: minus(sums[0] + sums[1]),
+            halves: sums.map(minus),
+            minus_sums: sums.map(|sum| -sum as i16),
+        }
+    }
 }
 
 /// Words per block.
@@ -100,6 +120,26 @@ impl<'a, const M: usize> Panel<'a, M> {
     }
 }
 
+/// A block of zeros with a single 1, as a panel.
+pub(super) struct Unit {
+    quants: [[[i32; WORDS]; 1]; 1],
+    offsets: [[Offsets; 1]; 1],
+}
+
+impl Unit {
+    /// With the 1 in this column.
+    pub(super) fn new(column: usize) -> Self {
+        let mut bytes = [0i8; BLOCK];
+        bytes[column] = 1;
+        let halves = if column < BLOCK / 2 { [1, 0] } else { [0, 1] };
+        Self { quants: [[bytemuck::cast(bytes)]], offsets: [[Offsets::new(1.0, halves)]] }
+    }
+
+    pub(super) fn panel(&self) -> Panel<'_, 1> {
+        Panel { quants: &self.quants, scales: &[[1.0]], sums: &[[1]], offsets: &self.offsets }
+    }
+}
+
 /// Rows of the panel that starts at row `i` of `m`.
 pub(super) fn panel_rows(i: usize, m: usize) -> usize {
     match m - i {
@@ -111,7 +151,7 @@ pub(super) fn panel_rows(i: usize, m: usize) -> usize {
 }
 
 impl Activations {
-    /// Quantizes rows of length `k`.
+    /// Quantizes rows of length `k` and sets their outliers aside.
     ///
     /// # Errors
     /// As [`Activations::quantize`].
@@ -121,14 +161,27 @@ impl Activations {
         Ok(activations)
     }
 
-    /// Quantizes rows of length `k`, reusing the memory of the previous contents.
+    /// Quantizes rows of length `k` and sets their outliers aside, reusing the memory of the previous contents.
     ///
     /// # Errors
     /// [`Error::Multiple`] if `k` is not a multiple of 32 or `x` does not consist of whole rows.
     pub fn quantize<T: Element>(&mut self, isa: Isa, x: &[T], k: usize) -> Result<(), Error> {
         rows("x", x.len(), k)?;
         let count = x.len().checked_div(k).unwrap_or(0);
-        self.parts(count, k, count)?.into_iter().try_for_each(|part| part.quantize(isa, x))
+        self.parts(count, k, count)?
+            .into_iter()
+            .try_for_each(|part| part.quantize(isa, x, Outliers::SetAside))
+    }
+
+    /// A row of zeros with a single 1, whose code and scale are 1, in this column, which must exist.
+    pub(super) fn unit(k: usize, column: usize) -> Self {
+        let (mut activations, unit) = (Self::default(), Unit::new(column % BLOCK));
+        activations.resize(1, k);
+        let at = activations.index(0, column / BLOCK);
+        activations.quants_mut()[at] = unit.quants[0][0];
+        (activations.scales[at], activations.sums[at], activations.offsets[at]) =
+            (1.0, 1, unit.offsets[0][0]);
+        activations
     }
 
     /// Makes room for `rows` rows of length `k`, reusing the memory of the previous contents, and hands it
@@ -149,14 +202,16 @@ impl Activations {
         let each = each.clamp(1, rows.max(1)).next_multiple_of(8);
         let blocks = k / BLOCK;
         let size = each * blocks;
+        self.outliers.resize_with(rows.div_ceil(each), Vec::new);
         let lines = self.lines.chunks_mut(size.div_ceil(2));
         let numbers =
             self.scales.chunks_mut(size).zip(self.sums.chunks_mut(size)).zip(self.offsets.chunks_mut(size));
-        let part = |(i, (lines, ((scales, sums), offsets)))| {
+        let part = |(i, ((lines, outliers), ((scales, sums), offsets)))| {
             let first = i * each;
-            ActivationsPart { first, rows: each.min(rows - first), blocks, lines, scales, sums, offsets }
+            let rows = each.min(rows - first);
+            ActivationsPart { first, rows, blocks, lines, scales, sums, offsets, outliers }
         };
-        Ok(lines.zip(numbers).enumerate().map(part).collect())
+        Ok(lines.zip(&mut self.outliers).zip(numbers).enumerate().map(part).collect())
     }
 
     /// Copies these rows of `from`, in this order, reusing the memory of the previous contents, so that rows
@@ -170,6 +225,7 @@ impl Activations {
             return Err(Error::Range { operand: "rows", start: missing, end, len: from.rows });
         }
         self.resize(picked.len(), from.k);
+        let mut outliers = self.outliers.pop().unwrap_or_default();
         for (i, &row) in picked.iter().enumerate() {
             let (to, to_step) = self.place(i);
             let (at, step) = from.place(row);
@@ -180,13 +236,18 @@ impl Activations {
                 self.sums[to] = from.sums[at];
                 self.offsets[to] = from.offsets[at];
             }
+            let own = from.outliers().of_row(row);
+            outliers.extend(own.map(|(column, value)| Outlier { row: i, column, value }));
         }
+        self.outliers = vec![outliers];
         Ok(())
     }
 
     fn resize(&mut self, rows: usize, k: usize) {
         let blocks = rows.saturating_mul(k / BLOCK);
         (self.k, self.rows) = (k, rows);
+        self.outliers.iter_mut().for_each(Vec::clear);
+        self.by_row = OnceLock::new();
         self.lines.resize(blocks.div_ceil(2), Line([[0; WORDS]; 2]));
         self.scales.resize(blocks, 0.0);
         self.sums.resize(blocks, 0);
@@ -205,6 +266,11 @@ impl Activations {
     /// Length of a row.
     pub fn k(&self) -> usize {
         self.k
+    }
+
+    /// What was set aside.
+    pub(super) fn outliers(&self) -> &ByRow {
+        self.by_row.get_or_init(|| ByRow::new(self.outliers.iter().flatten(), self.k))
     }
 
     /// Number of rows.
@@ -260,109 +326,10 @@ impl Activations {
 }
 
 /// Index of the first block of row `i` of `rows`, and the distance between its blocks.
-fn place(i: usize, rows: usize, blocks: usize) -> (usize, usize) {
+pub(super) fn place(i: usize, rows: usize, blocks: usize) -> (usize, usize) {
     let mut start = i / 8 * 8;
     while start + panel_rows(start, rows) <= i {
         start += panel_rows(start, rows);
     }
     (start * blocks + i - start, panel_rows(start, rows))
-}
-
-/// Some rows of [`Activations`], to be quantized.
-pub struct ActivationsPart<'a> {
-    /// The first of these rows.
-    first: usize,
-    rows: usize,
-    /// Blocks of a row.
-    blocks: usize,
-    lines: &'a mut [Line],
-    scales: &'a mut [f32],
-    sums: &'a mut [i32],
-    offsets: &'a mut [Offsets],
-}
-
-impl ActivationsPart<'_> {
-    /// Quantizes its rows of `x`, which has all rows.
-    ///
-    /// # Errors
-    /// [`Error::Length`] if `x` has fewer rows than the part ends with.
-    pub fn quantize<T: Element>(self, isa: Isa, x: &[T]) -> Result<(), Error> {
-        let k = self.blocks * BLOCK;
-        let end = (self.first + self.rows) * k;
-        let Some(x) = x.get(self.first * k..end) else {
-            return Err(Error::Length { operand: "x", got: x.len(), want: end });
-        };
-        quantize_view(isa, T::view(x), self);
-        Ok(())
-    }
-}
-
-fn quantize_view(isa: Isa, x: View<'_>, out: ActivationsPart<'_>) {
-    match x {
-        View::F32(x) => isa.run(Quantize { x, out }),
-        View::F16(x) => isa.run(Quantize { x, out }),
-        View::Bf16(x) => isa.run(Quantize { x, out }),
-    }
-}
-
-struct Quantize<'a, T> {
-    x: &'a [T],
-    out: ActivationsPart<'a>,
-}
-
-impl<T: Element> VectorFn for Quantize<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
-        let Quantize { x, out } = self;
-        let quants: &mut [[i32; WORDS]] = bytemuck::cast_slice_mut(out.lines);
-        for (i, x) in x.chunks_exact(out.blocks * BLOCK).enumerate() {
-            let (mut at, step) = place(i, out.rows, out.blocks);
-            for x in x.chunks_exact(BLOCK) {
-                let (scale, halves) = quantize_block(s, x, bytemuck::cast_slice_mut(&mut quants[at]));
-                let sum = halves[0] + halves[1];
-                (out.scales[at], out.sums[at]) = (scale, sum);
-                let minus = |sum: i32| -(scale * sum as f32);
-                out.offsets[at] = Offsets {
-                    wide: -128 * sum,
-                    minus: minus(sum),
-                    halves: halves.map(minus),
-                    minus_sums: halves.map(|sum| -sum as i16),
-                };
-                at += step;
-            }
-        }
-    }
-}
-
-/// Stores the quants of a block; returns its scale and the sums of its halves.
-#[inline(always)]
-fn quantize_block<S: Simd, T: Element>(s: S, x: &[T], quants: &mut [i8]) -> (f32, [i32; 2]) {
-    let mut wide = [0.0f32; BLOCK];
-    for (x, wide) in x.chunks_exact(S::LANES).zip(wide.chunks_exact_mut(S::LANES)) {
-        s.store(wide, s.abs(T::load(s, x)));
-    }
-    // Compared as integers, magnitudes sort as numbers do, and every NaN sorts after infinity.
-    let largest = f32::from_bits(wide.iter().fold(0, |most, x| most.max(x.to_bits())));
-    if !largest.is_finite() {
-        quants.fill(1);
-        return (f32::NAN, [BLOCK as i32 / 2; 2]);
-    }
-    let scale = largest / 127.0;
-    // The reciprocal of a subnormal scale may overflow. All quants are then 0; the block is far below f32's precision.
-    let inverse = if largest > 127.0 * f32::MIN_POSITIVE { 127.0 / largest } else { 0.0 };
-    for (x, wide) in x.chunks_exact(S::LANES).zip(wide.chunks_exact_mut(S::LANES)) {
-        // Store the integers as bits of f32.
-        s.store(wide, s.from_bits(s.to_i32(s.mul(T::load(s, x), s.splat(inverse)))));
-    }
-    let mut sums = [0; 2];
-    let halves = quants.chunks_exact_mut(BLOCK / 2).zip(wide.chunks_exact(BLOCK / 2));
-    for (sum, (quants, wide)) in sums.iter_mut().zip(halves) {
-        for (quant, q) in quants.iter_mut().zip(wide) {
-            *quant = q.to_bits() as i8;
-            *sum += q.to_bits() as i32;
-        }
-    }
-    (scale, sums)
 }

@@ -70,6 +70,19 @@ impl Format {
         }
     }
 
+    /// How codes become weights, if all of them are unsigned bytes that have no integer scales of groups beside them.
+    fn plain_codes(self, isa: Isa) -> Option<Kind> {
+        match isa.level() {
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx2 | Level::Avx512 if self.group_bits().is_some() => None,
+            #[cfg(target_arch = "aarch64")]
+            Level::Neon | Level::NeonDotProd | Level::NeonI8mm => None,
+            #[cfg(target_arch = "x86_64")]
+            Level::Avx512Vnni => Some(self.kind(true)),
+            _ => Some(self.kind(false)),
+        }
+    }
+
     /// The offset of the codes of a format without minima. Bytes get one of 128.
     const fn offset(self) -> u8 {
         match self {

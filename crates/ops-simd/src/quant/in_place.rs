@@ -1,17 +1,17 @@
 //! Products with rows of blocks that are read in place, whatever the format.
 
 use super::activations::{Activations, Panel, panel_rows};
+use super::outliers::Columns;
 use crate::error::{Error, same_len};
 use crate::gemm::MatMut;
 use crate::isa::Isa;
+use crate::simd::MAX_LANES;
 
 /// Rows of weights that a panel of activations is multiplied by before the next panel.
 const ROWS: usize = 4;
 
 /// A format whose rows are multiplied in file order.
 pub(super) trait RowFormat: Copy {
-    /// Weights and bytes of a block.
-    fn block(self) -> (usize, usize);
     /// The products of a row of weights with `M` rows of activations.
     fn dot<const M: usize>(self, isa: Isa, row: &[u8], x: Panel<'_, M>) -> [f32; M];
 }
@@ -24,7 +24,7 @@ pub(super) trait PairFormat: Copy {
     fn products<const R: usize>(self, isa: Isa, rows: [&[u8]; R], x: &[Self::Prepared]) -> [f32; R];
 }
 
-/// y = x·Wᵀ for rows of `row_bytes`, which are not empty; `prepared` has all rows of x, of the same length, one after the other.
+/// y = x·Wᵀ but for outliers, for rows of `row_bytes`, which are not empty; `prepared` has all rows of x, of the same length, one after the other.
 pub(super) fn multiply_pairs<F: PairFormat>(
     isa: Isa,
     format: F,
@@ -46,36 +46,28 @@ pub(super) fn multiply_pairs<F: PairFormat>(
     }
 }
 
-/// y = x·Wᵀ; `raw` has as many rows as y has columns.
-///
-/// # Errors
-/// [`Error::Length`] or [`Error::Multiple`] if the lengths do not match.
+/// y = x·Wᵀ but for outliers, for as many rows of `row_bytes` as y has columns, which are not empty.
 pub(super) fn multiply<F: RowFormat>(
     isa: Isa,
     format: F,
-    raw: &[u8],
+    (raw, row_bytes): (&[u8], usize),
     x: &Activations,
-    mut y: MatMut<'_, f32>,
-) -> Result<(), Error> {
-    let row_bytes = checked_row(format.block(), raw, x, &mut y)?;
-    if row_bytes == 0 {
-        return Ok(());
-    }
+    y: &mut MatMut<'_, f32>,
+) {
     for (g, rows) in raw.chunks(ROWS * row_bytes).enumerate() {
         let rows = || rows.chunks_exact(row_bytes);
         let mut i = 0;
         while i < x.rows() {
             let at = (i, g * ROWS);
             match panel_rows(i, x.rows()) {
-                8 => part::<8, F>(isa, format, rows(), x.panel(i), at, &mut y),
-                4 => part::<4, F>(isa, format, rows(), x.panel(i), at, &mut y),
-                2 => part::<2, F>(isa, format, rows(), x.panel(i), at, &mut y),
-                _ => part::<1, F>(isa, format, rows(), x.panel(i), at, &mut y),
+                8 => part::<8, F>(isa, format, rows(), x.panel(i), at, y),
+                4 => part::<4, F>(isa, format, rows(), x.panel(i), at, y),
+                2 => part::<2, F>(isa, format, rows(), x.panel(i), at, y),
+                _ => part::<1, F>(isa, format, rows(), x.panel(i), at, y),
             }
             i += panel_rows(i, x.rows());
         }
     }
-    Ok(())
 }
 
 /// Multiplies rows of weights by `M` rows of activations, into y from the row and column `at` on.
@@ -92,6 +84,33 @@ fn part<'r, const M: usize, F: RowFormat>(
             y.row_mut(i + m)[j + r] = sum;
         }
     }
+}
+
+/// Adds the products of outliers to y. `multiply` computes products with rows of one block, of this many weights and bytes. A column
+/// is what a row of zeros with a single 1 is multiplied by. This takes long: see [`outliers_for`](super::outliers_for).
+pub(super) fn add_outliers(
+    isa: Isa,
+    (weights, bytes): (usize, usize),
+    (raw, row_bytes): (&[u8], usize),
+    x: &Activations,
+    y: &mut MatMut<'_, f32>,
+    multiply: impl Fn(&[u8], &Activations, MatMut<'_, f32>) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let (outliers, n) = (x.outliers(), y.cols());
+    if outliers.is_empty() {
+        return Ok(());
+    }
+    let mut columns = Columns::new(outliers, n.next_multiple_of(MAX_LANES));
+    let mut blocks = Vec::with_capacity(n * bytes);
+    for (index, column) in outliers.within(0..x.k()) {
+        let at = column / weights * bytes;
+        blocks.clear();
+        raw.chunks_exact(row_bytes).for_each(|row| blocks.extend_from_slice(&row[at..at + bytes]));
+        let unit = Activations::unit(weights, column % weights);
+        multiply(&blocks, &unit, MatMut::of_row(&mut columns.column(index)[..n]))?;
+    }
+    outliers.add(isa, &columns, y, 0);
+    Ok(())
 }
 
 /// Checks the lengths, for blocks of this many weights and bytes. Returns the bytes of a row; if there are no weights, sets y to 0

@@ -7,9 +7,9 @@ use super::blocks::BLOCK;
 use super::formats::LookupFormat;
 #[cfg(target_arch = "x86_64")]
 use super::formats::marker;
-use super::in_place::{self, RowFormat};
+use super::in_place::{self, RowFormat, checked_row};
 #[cfg(target_arch = "x86_64")]
-use super::in_place::{PairFormat, checked_row, multiply_pairs};
+use super::in_place::{PairFormat, multiply_pairs};
 #[cfg(target_arch = "x86_64")]
 use super::lookup_avx512::{Prepared, prepare, products};
 use super::lookup_portable;
@@ -20,10 +20,6 @@ use crate::isa::Isa;
 use crate::isa::Level;
 
 impl RowFormat for LookupFormat {
-    fn block(self) -> (usize, usize) {
-        (BLOCK, self.block_bytes())
-    }
-
     fn dot<const M: usize>(self, isa: Isa, row: &[u8], x: Panel<'_, M>) -> [f32; M] {
         match isa.level() {
             // SAFETY: these levels exist only after AVX2, FMA and F16C were detected.
@@ -67,16 +63,23 @@ pub fn multiply_lookup_rows(
     format: LookupFormat,
     raw: &[u8],
     x: &Activations,
-    y: MatMut<'_, f32>,
+    mut y: MatMut<'_, f32>,
 ) -> Result<(), Error> {
-    #[cfg(target_arch = "x86_64")]
-    if isa.level() == Level::Avx512Vnni {
-        let mut y = y;
-        let row_bytes = checked_row(format.block(), raw, x, &mut y)?;
-        if row_bytes > 0 {
-            multiply_pairs(isa, Vnni(format), (raw, row_bytes), &prepare(format, x), &mut y);
-        }
+    let block = (BLOCK, format.block_bytes());
+    let row_bytes = checked_row(block, raw, x, &mut y)?;
+    if row_bytes == 0 {
         return Ok(());
     }
-    in_place::multiply(isa, format, raw, x, y)
+    let add_outliers = |y: &mut MatMut<'_, f32>| {
+        in_place::add_outliers(isa, block, (raw, row_bytes), x, y, |raw, unit, y| {
+            multiply_lookup_rows(isa, format, raw, unit, y)
+        })
+    };
+    #[cfg(target_arch = "x86_64")]
+    if isa.level() == Level::Avx512Vnni {
+        multiply_pairs(isa, Vnni(format), (raw, row_bytes), &prepare(format, x), &mut y);
+        return add_outliers(&mut y);
+    }
+    in_place::multiply(isa, format, (raw, row_bytes), x, &mut y);
+    add_outliers(&mut y)
 }

@@ -8,6 +8,7 @@ use super::codes::{self, multiply_codes};
 use super::formats::marker::Q8_0;
 use super::formats::{Format, InPlace, Marker, TileFormat};
 use super::lookup::multiply_lookup_rows;
+use super::outliers::Outliers;
 use super::requantize::requantize;
 use super::rows::{multiply_rows, multiply_rows_by_row};
 use super::super_blocks::multiply_super_rows;
@@ -74,6 +75,20 @@ pub fn rounds_activations(format: Option<Format>, rows: usize, columns: usize, s
     }
 }
 
+/// What [`multiply`] and, for tiles, [`multiply_tiles`] want to become of outliers, if there are `rows` rows of activations. They are
+/// set aside where the weight becomes codes or tiles, of which columns are quickly read. Where it is read in place, that would cost
+/// more than 2 % of the product's time.
+pub fn outliers_for(isa: Isa, format: Option<Format>, rows: usize, sums: Sums) -> Outliers {
+    let in_place = format.and_then(|format| Some((format, format.in_place()?)));
+    let rounded = match in_place {
+        // Rows that are multiplied in place get the same bits as more rows.
+        Some((_, InPlace::Tiled(_))) => sums == Sums::ByRow || rows <= MAX_ROWS_IN_PLACE,
+        Some((format, _)) => beside_codes(isa, format, rows, sums),
+        None => false,
+    };
+    if rounded { Outliers::Rounded } else { Outliers::SetAside }
+}
+
 /// y = x·Wᵀ for a weight of as many rows as y has columns. With few rows of activations, the blocks of formats that have kernels for
 /// this are multiplied in place, at memory bandwidth. Otherwise a few rows at a time become tiles or codes in the thread's cache, by
 /// which all activations are multiplied. Rows of formats without kernels are rounded to q8_0.
@@ -89,16 +104,21 @@ pub fn multiply(
 ) -> Result<(), Error> {
     let (raw, rows) = (weight.raw, x.rows());
     let Some(format) = weight.format else { return multiply_rounded(isa, weight, x, y) };
-    // If a row's bits may not depend on the others, one kernel must serve any number of rows: codes, unless they are rounded.
-    let few = match sums {
-        Sums::Any => rows <= MAX_ROWS_BESIDE_CODES,
-        Sums::ByRow => format.rounds(isa),
-    };
+    let few = beside_codes(isa, format, rows, sums);
     match format.in_place() {
         Some(InPlace::Tiled(tiled)) => multiply_tiled(isa, tiled, raw, x, sums, &mut y),
         Some(InPlace::Super(own)) if few => multiply_super_rows(isa, own, raw, x, y),
         Some(InPlace::Lookup(own)) if few => multiply_lookup_rows(isa, own, raw, x, y),
         _ => multiply_codes(isa, format, raw, x, y),
+    }
+}
+
+/// Whether a format that does not pack into tiles is multiplied in place, if it can be.
+fn beside_codes(isa: Isa, format: Format, rows: usize, sums: Sums) -> bool {
+    // If a row's bits may not depend on the others, one kernel must serve any number of rows: codes, unless they are rounded.
+    match sums {
+        Sums::Any => rows <= MAX_ROWS_BESIDE_CODES,
+        Sums::ByRow => format.rounds(isa),
     }
 }
 

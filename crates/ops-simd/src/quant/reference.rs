@@ -55,5 +55,9 @@ pub fn dot(format: TileFormat, row: &[u8], x: &Activations, i: usize) -> Result<
         let sum: i32 = quants.iter().zip(x_quants).map(|(w, x)| i32::from(*w) * i32::from(*x)).sum();
         total += f64::from(sum) * f64::from(scale) * f64::from(x_scale);
     }
+    for (column, value) in x.outliers().of_row(i) {
+        let (quants, scale) = unpack(format, &row[column / BLOCK * format.block_bytes()..]);
+        total += f64::from(quants[column % BLOCK]) * f64::from(scale) * f64::from(value);
+    }
     Ok(total)
 }

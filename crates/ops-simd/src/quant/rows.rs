@@ -3,6 +3,7 @@
 use super::activations::{Activations, Panel, panel_rows};
 use super::blocks::check;
 use super::formats::{Marker, TileFormat, marker};
+use super::in_place::add_outliers;
 use super::rows_portable;
 use crate::error::{Error, same_len};
 use crate::gemm::MatMut;
@@ -60,6 +61,21 @@ fn multiply_in_order(
         return Ok(());
     }
     let row_bytes = blocks * format.block_bytes();
+    multiply_others(isa, format, (raw, row_bytes), x, &mut y, by_row);
+    add_outliers(isa, format.format().block(), (raw, row_bytes), x, &mut y, |raw, unit, y| {
+        multiply_in_order(isa, format, raw, unit, y, by_row)
+    })
+}
+
+/// The product of the numbers that are not outliers.
+fn multiply_others(
+    isa: Isa,
+    format: TileFormat,
+    (raw, row_bytes): (&[u8], usize),
+    x: &Activations,
+    y: &mut MatMut<'_, f32>,
+    by_row: bool,
+) {
     // Other kernels sum every row in the same order.
     #[cfg(not(target_arch = "x86_64"))]
     let _ = by_row;
@@ -68,26 +84,25 @@ fn multiply_in_order(
         // SAFETY: this level exists only after AVX-512 F, BW, DQ, VL and VNNI were detected.
         unsafe {
             match format {
-                TileFormat::Q8_0 => vnni::multiply::<marker::Q8_0>(raw, row_bytes, x, &mut y, by_row),
-                TileFormat::Q4_0 => vnni::multiply::<marker::Q4_0>(raw, row_bytes, x, &mut y, by_row),
+                TileFormat::Q8_0 => vnni::multiply::<marker::Q8_0>(raw, row_bytes, x, y, by_row),
+                TileFormat::Q4_0 => vnni::multiply::<marker::Q4_0>(raw, row_bytes, x, y, by_row),
             }
         }
-        return Ok(());
+        return;
     }
     for (g, rows) in raw.chunks(ROWS * row_bytes).enumerate() {
         let mut i = 0;
         while i < x.rows() {
             let (rows, at) = (rows.chunks_exact(row_bytes), (i, g * ROWS));
             match panel_rows(i, x.rows()) {
-                8 => multiply_part::<8, ROWS_BY_EIGHT>(isa, format, rows, x.panel(i), at, &mut y),
-                4 => multiply_part::<4, 4>(isa, format, rows, x.panel(i), at, &mut y),
-                2 => multiply_part::<2, 4>(isa, format, rows, x.panel(i), at, &mut y),
-                _ => multiply_part::<1, 4>(isa, format, rows, x.panel(i), at, &mut y),
+                8 => multiply_part::<8, ROWS_BY_EIGHT>(isa, format, rows, x.panel(i), at, y),
+                4 => multiply_part::<4, 4>(isa, format, rows, x.panel(i), at, y),
+                2 => multiply_part::<2, 4>(isa, format, rows, x.panel(i), at, y),
+                _ => multiply_part::<1, 4>(isa, format, rows, x.panel(i), at, y),
             }
             i += panel_rows(i, x.rows());
         }
     }
-    Ok(())
 }
 
 /// Multiplies rows of weights, `R` at a time, by `M` rows of activations, into y from the row and column `at` on.

@@ -11,7 +11,7 @@ use super::activations::Activations;
 #[cfg(target_arch = "x86_64")]
 use super::formats::marker;
 use super::formats::{SUPER_BLOCK, SuperFormat};
-use super::in_place::{PairFormat, checked_row, multiply_pairs};
+use super::in_place::{PairFormat, add_outliers, checked_row, multiply_pairs};
 use super::one_row::{Prepared, prepare};
 use super::one_row_portable;
 use crate::error::Error;
@@ -32,11 +32,15 @@ pub fn multiply_super_rows(
     x: &Activations,
     mut y: MatMut<'_, f32>,
 ) -> Result<(), Error> {
-    let row_bytes = checked_row((SUPER_BLOCK, format.block_bytes()), raw, x, &mut y)?;
-    if row_bytes > 0 {
-        multiply_pairs(isa, format, (raw, row_bytes), &prepare(format, x), &mut y);
+    let block = (SUPER_BLOCK, format.block_bytes());
+    let row_bytes = checked_row(block, raw, x, &mut y)?;
+    if row_bytes == 0 {
+        return Ok(());
     }
-    Ok(())
+    multiply_pairs(isa, format, (raw, row_bytes), &prepare(format, x), &mut y);
+    add_outliers(isa, block, (raw, row_bytes), x, &mut y, |raw, unit, y| {
+        multiply_super_rows(isa, format, raw, unit, y)
+    })
 }
 
 impl PairFormat for SuperFormat {

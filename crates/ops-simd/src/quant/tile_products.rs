@@ -6,9 +6,9 @@ use super::activations::{Activations, Panel, panel_rows};
 use super::blocks::TILE_ROWS;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::codes;
-use super::dot_portable;
 use super::formats::TileFormat;
 use super::tiles::{Tile, Tiles};
+use super::{dot_portable, tile_outliers};
 use crate::error::{Error, same_len};
 use crate::gemm::MatMut;
 use crate::isa::{Isa, Level};
@@ -53,6 +53,7 @@ pub fn multiply_tiles(
             i += panel_rows(i, x.rows());
         }
     }
+    tile_outliers::add(isa, weights.format(), |t| weights.tile(start + t), x, &mut y);
     Ok(())
 }
 

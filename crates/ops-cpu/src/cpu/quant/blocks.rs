@@ -1,6 +1,6 @@
 //! Integer products with weights in blocks, split over threads.
 //!
-//! Activations are quantized to 8 bits once per call (`inputs.rs`). The weight keeps its file layout. `ops-simd` chooses the kernel.
+//! Activations are quantized to 8 bits once per call, but for their outliers (`inputs.rs`). The weight keeps its file layout. `ops-simd` chooses the kernel.
 use super::super::product::split_columns;
 use super::super::rows::row;
 use super::super::threads;
@@ -14,7 +14,7 @@ use ops_simd::quant::{self, Sums, TILE_ROWS, Weight};
 use std::borrow::Cow;
 
 /// What the backend requires of sums.
-fn sums() -> Sums {
+pub(in crate::cpu) fn sums() -> Sums {
     if threads::by_row() { Sums::ByRow } else { Sums::Any }
 }
 
@@ -47,7 +47,8 @@ pub(super) fn multiply(decoder: Decoder<'_>, x: &Inputs<'_>, weight: &Raw<'_>, y
     let (raw, sums) = (bytes(weight), sums());
     let row_bytes = raw.len() / n;
     let decode = |row: &[u8], y: &mut [f32]| decoder.row(row, y);
-    x.quantized(|x| {
+    let outliers = quant::outliers_for(Isa::best(), decoder.simd(), y.len() / n, sums);
+    x.quantized(outliers, |x| {
         let parts = split_columns(MatMut::new(y, x.rows(), n, n)?, x.rows().saturating_mul(k), TILE_ROWS, 4);
         threads::for_each_part(parts, &|(first, y): (usize, MatMut<'_, f32>)| {
             let raw = &raw[first * row_bytes..][..y.cols() * row_bytes];

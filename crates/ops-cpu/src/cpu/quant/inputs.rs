@@ -4,7 +4,7 @@ use super::super::threads;
 use super::super::vectors::{on_vector, report, unsupported_dtype};
 use crate::host::raw::Raw;
 use ops_core::{Layout, Result};
-use ops_simd::quant::Activations;
+use ops_simd::quant::{Activations, Outliers};
 use ops_simd::{Element, Error, Isa};
 use std::borrow::Cow;
 use std::cell::{OnceCell, RefCell};
@@ -17,7 +17,12 @@ pub(in crate::cpu) struct Inputs<'a> {
 }
 
 /// All rows of an operand, quantized to 8 bits when the first of several products needs them.
-pub(in crate::cpu) type Quantized = OnceCell<Activations>;
+#[derive(Default)]
+pub(in crate::cpu) struct Quantized {
+    rounded: OnceCell<Activations>,
+    /// With their outliers set aside.
+    set_aside: OnceCell<Activations>,
+}
 
 /// Up to this many elements, one thread quantizes faster than several.
 const MIN_SPLIT_ELEMENTS: usize = 1 << 15;
@@ -53,22 +58,28 @@ impl<'a> Inputs<'a> {
     /// Calls `product` with the rows quantized to 8 bits.
     pub(in crate::cpu) fn quantized(
         &self,
+        outliers: Outliers,
         product: impl FnOnce(&Activations) -> core::result::Result<(), Error>,
     ) -> Result<()> {
         // Taken, not borrowed: while this thread waits, it may run a job of another caller that also needs them.
         let mut activations = ACTIVATIONS.take();
-        let done = self.fill(&mut activations).and_then(|()| report("qlinear", product(&activations)));
+        let done =
+            self.fill(outliers, &mut activations).and_then(|()| report("qlinear", product(&activations)));
         ACTIVATIONS.set(activations);
         done
     }
 
-    fn fill(&self, activations: &mut Activations) -> Result<()> {
-        let Some((rows, all)) = self.picked else { return quantize(&self.x, activations) };
+    fn fill(&self, outliers: Outliers, activations: &mut Activations) -> Result<()> {
+        let Some((rows, all)) = self.picked else { return quantize(&self.x, outliers, activations) };
+        let all = match outliers {
+            Outliers::Rounded => &all.rounded,
+            Outliers::SetAside => &all.set_aside,
+        };
         let all = match all.get() {
             Some(all) => all,
             None => {
                 let mut first = Activations::default();
-                quantize(&self.x, &mut first)?;
+                quantize(&self.x, outliers, &mut first)?;
                 all.get_or_init(|| first)
             }
         };
@@ -76,16 +87,22 @@ impl<'a> Inputs<'a> {
     }
 }
 
-fn quantize(x: &Raw<'_>, to: &mut Activations) -> Result<()> {
+fn quantize(x: &Raw<'_>, outliers: Outliers, to: &mut Activations) -> Result<()> {
     on_vector!(x.dtype, T => {
         let rows = packed::<T>(x)?;
-        report("qlinear", split_rows(&rows, x.layout.last(), to))
+        report("qlinear", split_rows(&rows, x.layout.last(), outliers, to))
     }, else report("qlinear", Err(unsupported_dtype(x.dtype))))
 }
 
 /// Quantizes rows of length `k`, on threads if there are many.
-fn split_rows<T: Element>(x: &[T], k: usize, to: &mut Activations) -> core::result::Result<(), Error> {
+fn split_rows<T: Element>(
+    x: &[T],
+    k: usize,
+    outliers: Outliers,
+    to: &mut Activations,
+) -> core::result::Result<(), Error> {
     let count = x.len().checked_div(k).unwrap_or(0);
     let tasks = if x.len() > MIN_SPLIT_ELEMENTS { threads::tasks() } else { 1 };
-    threads::for_each_part(to.parts(count, k, count.div_ceil(tasks))?, &|part| part.quantize(Isa::best(), x))
+    let parts = to.parts(count, k, count.div_ceil(tasks))?;
+    threads::for_each_part(parts, &|part| part.quantize(Isa::best(), x, outliers))
 }

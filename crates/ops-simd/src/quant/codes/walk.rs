@@ -2,19 +2,21 @@
 
 use std::ops::Range;
 
-use super::super::activations::{Activations, Panel, panel_rows};
+use super::super::activations::{Activations, Panel, Unit, panel_rows};
 use super::super::blocks::{BLOCK, TILE_ROWS};
+use super::super::outliers::{ByRow, Columns};
 #[cfg(target_arch = "aarch64")]
 use super::neon;
 use super::words::Lanes;
-use super::{Format, PAIR, Step, plain};
+use super::{Format, Kind, PAIR, Step, plain};
 #[cfg(target_arch = "x86_64")]
-use super::{Kind, amx, avx_vnni, avx2_dot, avx512};
+use super::{amx, avx_vnni, avx2_dot, avx512};
 use crate::gemm::MatMut;
 use crate::isa::Isa;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use crate::isa::Level;
 use crate::scratch::{Aligned, Scratch};
+use crate::simd::{Simd, VectorFn};
 
 /// Columns that are unpacked at a time.
 const COLUMNS: usize = 2048;
@@ -52,7 +54,7 @@ pub(super) fn multiply_in_vectors(
     y: &mut MatMut<'_, f32>,
     unpack: impl FnMut(usize, Range<usize>, &mut [Step]),
 ) {
-    each_columns(tiles, x, unpack, |tiles, first, j| {
+    each_columns((isa, format), tiles, x, y, unpack, |tiles, first, y, j| {
         multiply_columns(isa, format, tiles, x, 0, first, y, j);
     });
 }
@@ -70,7 +72,7 @@ pub(super) fn multiply_on<U: amx::Unit>(
 ) {
     assert_eq!(isa.level(), Level::Avx512Vnni);
     let (kind, mut ring) = (format.kind(true), amx::EMPTY);
-    each_columns(tiles, x, unpack, |tiles, first, j| {
+    each_columns((isa, format), tiles, x, y, unpack, |tiles, first, y, j| {
         multiply_columns(isa, format, tiles, x, x.rows() / amx::ROWS * amx::ROWS, first, y, j);
         // SAFETY: this level exists only after AVX-512 F, BW, DQ, VL and VNNI were detected.
         unsafe {
@@ -82,17 +84,22 @@ pub(super) fn multiply_on<U: amx::Unit>(
     });
 }
 
-/// Calls `multiply` with some columns of some tiles, the first of their blocks, and the first of their columns of y.
+/// Calls `multiply` with some columns of some tiles, the first of their blocks, y, and the first of their columns of y. Adds the products
+/// of outliers last.
 fn each_columns(
+    (isa, format): (Isa, Format),
     tiles: usize,
     x: &Activations,
+    y: &mut MatMut<'_, f32>,
     mut unpack: impl FnMut(usize, Range<usize>, &mut [Step]),
-    mut multiply: impl FnMut(&mut [&mut [Step]], usize, usize),
+    mut multiply: impl FnMut(&mut [&mut [Step]], usize, &mut MatMut<'_, f32>, usize),
 ) {
     let blocks = x.k() / BLOCK;
     let each = blocks.clamp(1, COLUMNS / BLOCK);
     let together = if x.rows() > FEW_ROWS { MANY_TILES } else { FEW_TILES };
     let mut steps = Scratch::<Step>::new(together * each);
+    let outliers = x.outliers();
+    let mut columns = Columns::new(outliers, together * TILE_ROWS);
     for tile in (0..tiles).step_by(together) {
         let count = together.min(tiles - tile);
         for first in (0..blocks).step_by(each) {
@@ -104,9 +111,85 @@ fn each_columns(
                 *ready = &mut steps[..part.len()];
                 unpack(tile + t, part.clone(), ready);
             }
-            multiply(&mut ready[..count], first, tile * TILE_ROWS);
+            read_columns(isa, format, &mut ready[..count], part, outliers, &mut columns);
+            multiply(&mut ready[..count], first, y, tile * TILE_ROWS);
+        }
+        outliers.add(isa, &columns, y, tile * TILE_ROWS);
+    }
+}
+
+/// Reads the columns that have outliers from these blocks of some tiles.
+fn read_columns(
+    isa: Isa,
+    format: Format,
+    tiles: &mut [&mut [Step]],
+    blocks: Range<usize>,
+    outliers: &ByRow,
+    columns: &mut Columns,
+) {
+    if outliers.is_empty() {
+        return;
+    }
+    if let Some(kind) = format.plain_codes(isa) {
+        return isa.run(Read { kind, tiles, blocks, outliers, columns });
+    }
+    // Products with a row of zeros with a single 1.
+    for (at, column) in outliers.within(blocks.start * BLOCK..blocks.end * BLOCK) {
+        let (unit, b) = (Unit::new(column % BLOCK), column / BLOCK - blocks.start);
+        let pairs = columns.column(at).chunks_mut(PAIR * TILE_ROWS);
+        for (tiles, weights) in tiles.chunks_mut(PAIR).zip(pairs) {
+            let (mut pair, count) = (<[&mut [Step]; PAIR]>::default(), tiles.len());
+            pair.iter_mut().zip(tiles).for_each(|(step, tile)| *step = &mut tile[b..=b]);
+            add(isa, format, &pair[..count], unit.panel(), true, &mut MatMut::of_row(weights), (0, 0));
         }
     }
+}
+
+/// Reads columns of codes that become weights in the same way.
+struct Read<'a, 't> {
+    kind: Kind,
+    tiles: &'a [&'t mut [Step]],
+    blocks: Range<usize>,
+    outliers: &'a ByRow,
+    columns: &'a mut Columns,
+}
+
+impl VectorFn for Read<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let Read { kind, tiles, blocks, outliers, columns } = self;
+        for (at, column) in outliers.within(blocks.start * BLOCK..blocks.end * BLOCK) {
+            let (b, c) = (column / BLOCK - blocks.start, column % BLOCK);
+            for (weights, steps) in columns.column(at).chunks_exact_mut(TILE_ROWS).zip(tiles) {
+                let step = &steps[b];
+                let (offset, minima) = match kind {
+                    Kind::Offset(offset) => (f32::from(offset), &[0.0; TILE_ROWS]),
+                    Kind::Minimum => (0.0, &step.minima[0]),
+                    Kind::TwoMinima => (0.0, &step.minima[c / (BLOCK / 2)]),
+                };
+                let codes: &Lanes = bytemuck::cast_ref(&step.codes[c / 4].0);
+                for r in (0..TILE_ROWS).step_by(S::LANES) {
+                    let codes = s.from_i32(byte(s, s.to_bits(s.load(&codes[r..])), c % 4));
+                    let scaled = s.mul(s.sub(codes, s.splat(offset)), s.load(&step.scale[r..]));
+                    s.store(&mut weights[r..], s.sub(scaled, s.load(&minima[r..])));
+                }
+            }
+        }
+    }
+}
+
+/// Byte `j` of each word.
+#[inline(always)]
+fn byte<S: Simd>(s: S, words: S::I, j: usize) -> S::I {
+    let shifted = match j {
+        0 => words,
+        1 => s.shr_arith::<8>(words),
+        2 => s.shr_arith::<16>(words),
+        _ => s.shr_arith::<24>(words),
+    };
+    s.and_i(shifted, s.splat_i(255))
 }
 
 /// Multiplies these columns of some tiles, from block `first` on, by the activations from row `i` on. Adds to the columns of y from
