@@ -72,8 +72,8 @@ pub struct Cpu {
 /// What [`Cpu`] multiplies quantized weights by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Activations {
-    /// Activations rounded to 8 bits, with one scale for each 32 values, as in llama.cpp. In most products, those above eight times
-    /// the root mean square of their row are not rounded (docs/formats.md). Where two tokens are almost equally
+    /// Activations rounded to 8 bits, with one scale for each 32 values, as in llama.cpp. In most products of three rows or
+    /// more, those above eight times the root mean square of their row are not rounded (docs/formats.md). Where two tokens are almost equally
     /// likely, this can change which is generated.
     #[default]
     Rounded,

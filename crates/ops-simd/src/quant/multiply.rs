@@ -76,15 +76,18 @@ pub fn rounds_activations(format: Option<Format>, rows: usize, columns: usize, s
 }
 
 /// What [`multiply`] and, for tiles, [`multiply_tiles`] want to become of outliers, if there are `rows` rows of activations. They are
-/// set aside where the weight becomes codes or tiles, of which columns are quickly read. Where it is read in place, that would cost
-/// more than 2 % of the product's time.
+/// set aside for three rows or more, where the weight becomes codes or tiles, of which columns are quickly read. Elsewhere, that
+/// would cost more than 2 % of a step of one token.
 pub fn outliers_for(isa: Isa, format: Option<Format>, rows: usize, sums: Sums) -> Outliers {
     let in_place = format.and_then(|format| Some((format, format.in_place()?)));
-    let rounded = match in_place {
-        // Rows that are multiplied in place get the same bits as more rows.
-        Some((_, InPlace::Tiled(_))) => sums == Sums::ByRow || rows <= MAX_ROWS_IN_PLACE,
-        Some((format, _)) => beside_codes(isa, format, rows, sums),
-        None => false,
+    let rounded = match (sums, in_place) {
+        (Sums::Any, _) if rows <= MAX_ROWS_BESIDE_CODES => true,
+        (Sums::Any, Some((_, InPlace::Tiled(_)))) => rows <= MAX_ROWS_IN_PLACE,
+        (Sums::Any, _) => false,
+        // The same for any number of rows.
+        (Sums::ByRow, Some((_, InPlace::Tiled(_)))) => true,
+        (Sums::ByRow, Some((format, _))) => beside_codes(isa, format, rows, sums),
+        (Sums::ByRow, None) => false,
     };
     if rounded { Outliers::Rounded } else { Outliers::SetAside }
 }

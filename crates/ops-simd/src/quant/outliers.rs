@@ -93,6 +93,9 @@ pub(super) struct ByRow {
 impl ByRow {
     /// Of outliers in the order of rows and, within a row, of columns, which are below `k`.
     pub(super) fn new<'a>(outliers: impl Iterator<Item = &'a Outlier> + Clone, k: usize) -> Self {
+        if outliers.clone().next().is_none() {
+            return Self::default();
+        }
         // A bit for each column, and how many are set in the words before.
         let mut words = vec![(0u64, 0usize); k.div_ceil(64)];
         outliers.clone().for_each(|outlier| words[outlier.column / 64].0 |= 1 << (outlier.column % 64));
@@ -145,23 +148,29 @@ impl ByRow {
     }
 }
 
-/// Adds the products of a row's outliers to as many vectors of y. Returns what follows of the weights and of y.
+/// Adds the products of a row's outliers to `V` vectors of y, which are in the columns of y from `at` on.
 #[inline(always)]
-fn add_vectors<'w, 'y, S: Simd, const V: usize>(
+fn add_vectors<S: Simd, const V: usize>(
     s: S,
     outliers: &[(usize, f32)],
-    weights: &'w [f32],
-    stride: usize,
-    y: &'y mut [f32],
-) -> (&'w [f32], &'y mut [f32]) {
-    let (now, after) = y.split_at_mut(V * S::LANES);
-    let mut sums: [S::F; V] = std::array::from_fn(|v| s.load(&now[v * S::LANES..]));
-    for &(column, value) in outliers {
-        let (value, weights) = (s.splat(value), &weights[column * stride..][..V * S::LANES]);
-        sums = std::array::from_fn(|v| s.mul_add(value, s.load(&weights[v * S::LANES..]), sums[v]));
+    (weights, rows, at): (&[f32], usize, usize),
+    y: &mut [f32],
+) {
+    let y = &mut y[..V * S::LANES];
+    let mut sums = [s.splat(0.0); V];
+    for (sum, y) in sums.iter_mut().zip(y.chunks_exact(S::LANES)) {
+        *sum = s.load(y);
     }
-    sums.iter().zip(now.chunks_exact_mut(S::LANES)).for_each(|(sum, y)| s.store(y, *sum));
-    (weights.get(V * S::LANES..).unwrap_or_default(), after)
+    for &(column, value) in outliers {
+        let weights = &weights[column * rows + at..][..V * S::LANES];
+        let value = s.splat(value);
+        for (sum, weights) in sums.iter_mut().zip(weights.chunks_exact(S::LANES)) {
+            *sum = s.mul_add(value, s.load(weights), *sum);
+        }
+    }
+    for (sum, y) in sums.iter().zip(y.chunks_exact_mut(S::LANES)) {
+        s.store(y, *sum);
+    }
 }
 
 /// Rows of a weight, of which only the columns that have outliers are known.
@@ -197,25 +206,26 @@ impl VectorFn for Add<'_, '_> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         let Add { outliers, weights, y, j } = self;
+        let (rows, weights) = (weights.rows, &*weights.weights);
         for (row, own) in &outliers.rows {
-            let (own, stride) = (&outliers.values[own.clone()], weights.rows);
-            let (mut weights, mut y) = (&*weights.weights, &mut y.row_mut(*row)[j..]);
-            let count = y.len().min(stride);
-            y = &mut y[..count];
-            while y.len() >= 8 * S::LANES {
-                (weights, y) = add_vectors::<S, 8>(s, own, weights, stride, y);
+            let own = &outliers.values[own.clone()];
+            let y = &mut y.row_mut(*row)[j..];
+            let (count, mut at) = (y.len().min(rows), 0);
+            while at + 8 * S::LANES <= count {
+                add_vectors::<S, 8>(s, own, (weights, rows, at), &mut y[at..]);
+                at += 8 * S::LANES;
             }
-            while y.len() >= 2 * S::LANES {
-                (weights, y) = add_vectors::<S, 2>(s, own, weights, stride, y);
+            while at + 2 * S::LANES <= count {
+                add_vectors::<S, 2>(s, own, (weights, rows, at), &mut y[at..]);
+                at += 2 * S::LANES;
             }
-            while y.len() >= S::LANES {
-                (weights, y) = add_vectors::<S, 1>(s, own, weights, stride, y);
-            }
-            if !y.is_empty() {
+            while at < count {
+                let y = &mut y[at..count.min(at + S::LANES)];
                 let mut last = [0.0; MAX_LANES];
                 last[..y.len()].copy_from_slice(y);
-                add_vectors::<S, 1>(s, own, weights, stride, &mut last);
+                add_vectors::<S, 1>(s, own, (weights, rows, at), &mut last);
                 y.copy_from_slice(&last[..y.len()]);
+                at += S::LANES;
             }
         }
     }

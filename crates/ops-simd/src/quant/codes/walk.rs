@@ -98,8 +98,10 @@ fn each_columns(
     let each = blocks.clamp(1, COLUMNS / BLOCK);
     let together = if x.rows() > FEW_ROWS { MANY_TILES } else { FEW_TILES };
     let mut steps = Scratch::<Step>::new(together * each);
+    // The products of outliers are added to as many tiles at a time. For few rows, all at the end cost least.
+    let group = if x.rows() > FEW_ROWS { together } else { tiles.max(1) };
     let outliers = x.outliers();
-    let mut columns = Columns::new(outliers, together * TILE_ROWS);
+    let mut columns = Columns::new(outliers, group * TILE_ROWS);
     for tile in (0..tiles).step_by(together) {
         let count = together.min(tiles - tile);
         for first in (0..blocks).step_by(each) {
@@ -111,18 +113,21 @@ fn each_columns(
                 *ready = &mut steps[..part.len()];
                 unpack(tile + t, part.clone(), ready);
             }
-            read_columns(isa, format, &mut ready[..count], part, outliers, &mut columns);
+            read_columns(isa, format, (&mut ready[..count], tile % group), part, outliers, &mut columns);
             multiply(&mut ready[..count], first, y, tile * TILE_ROWS);
         }
-        outliers.add(isa, &columns, y, tile * TILE_ROWS);
+        let end = tile + count;
+        if end == tiles || end.is_multiple_of(group) {
+            outliers.add(isa, &columns, y, tile / group * group * TILE_ROWS);
+        }
     }
 }
 
-/// Reads the columns that have outliers from these blocks of some tiles.
+/// Reads the columns that have outliers from these blocks of some tiles, the first of which has this index among those of `columns`.
 fn read_columns(
     isa: Isa,
     format: Format,
-    tiles: &mut [&mut [Step]],
+    (tiles, first): (&mut [&mut [Step]], usize),
     blocks: Range<usize>,
     outliers: &ByRow,
     columns: &mut Columns,
@@ -131,12 +136,12 @@ fn read_columns(
         return;
     }
     if let Some(kind) = format.plain_codes(isa) {
-        return isa.run(Read { kind, tiles, blocks, outliers, columns });
+        return isa.run(Read { kind, tiles, first, blocks, outliers, columns });
     }
     // Products with a row of zeros with a single 1.
     for (at, column) in outliers.within(blocks.start * BLOCK..blocks.end * BLOCK) {
         let (unit, b) = (Unit::new(column % BLOCK), column / BLOCK - blocks.start);
-        let pairs = columns.column(at).chunks_mut(PAIR * TILE_ROWS);
+        let pairs = columns.column(at)[first * TILE_ROWS..].chunks_mut(PAIR * TILE_ROWS);
         for (tiles, weights) in tiles.chunks_mut(PAIR).zip(pairs) {
             let (mut pair, count) = (<[&mut [Step]; PAIR]>::default(), tiles.len());
             pair.iter_mut().zip(tiles).for_each(|(step, tile)| *step = &mut tile[b..=b]);
@@ -149,6 +154,7 @@ fn read_columns(
 struct Read<'a, 't> {
     kind: Kind,
     tiles: &'a [&'t mut [Step]],
+    first: usize,
     blocks: Range<usize>,
     outliers: &'a ByRow,
     columns: &'a mut Columns,
@@ -159,10 +165,11 @@ impl VectorFn for Read<'_, '_> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let Read { kind, tiles, blocks, outliers, columns } = self;
+        let Read { kind, tiles, first, blocks, outliers, columns } = self;
         for (at, column) in outliers.within(blocks.start * BLOCK..blocks.end * BLOCK) {
             let (b, c) = (column / BLOCK - blocks.start, column % BLOCK);
-            for (weights, steps) in columns.column(at).chunks_exact_mut(TILE_ROWS).zip(tiles) {
+            let weights = &mut columns.column(at)[first * TILE_ROWS..];
+            for (weights, steps) in weights.as_chunks_mut::<TILE_ROWS>().0.iter_mut().zip(tiles) {
                 let step = &steps[b];
                 let (offset, minima) = match kind {
                     Kind::Offset(offset) => (f32::from(offset), &[0.0; TILE_ROWS]),
