@@ -13,4 +13,5 @@ mod names;
 mod packed;
 mod printing;
 mod properties;
+mod rounding;
 mod untyped;

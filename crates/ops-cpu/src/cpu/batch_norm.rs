@@ -54,7 +54,7 @@ impl Channels {
         on_vector!(dtype, T => {
             let (x, y) = (cast_slice::<u8, T>(x), cast_slice_mut::<u8, T>(y));
             for (i, (y, x)) in y.iter_mut().zip(x).enumerate() {
-                *y = T::from_f64(self.in_f64(c + i, Scalar::to_f64(*x)));
+                *y = <T as Scalar>::from_f64(self.in_f64(c + i, Scalar::to_f64(*x)));
             }
             Ok(())
         }, else {

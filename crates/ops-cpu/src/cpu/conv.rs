@@ -204,7 +204,7 @@ fn direct(
         let (b, o) = (image / channels, image % channels);
         on_float!(dtype, T => {
             for (j, y) in bytemuck::cast_slice_mut::<u8, T>(row).iter_mut().enumerate() {
-                *y = T::from_f64(element(b, o, [line, j]));
+                *y = <T as Scalar>::from_f64(element(b, o, [line, j]));
             }
             Ok(())
         }, else Err(unsupported_dtype(dtype)))

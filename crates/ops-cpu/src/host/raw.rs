@@ -182,7 +182,7 @@ impl<'a> RawMut<'a> {
     }
     /// `v` rounded to this operand's element type.
     pub(crate) fn rounded(&self, v: f64) -> f64 {
-        on_scalar!(self.dtype, T => T::from_f64(v).to_f64(), else no_number(self.dtype))
+        on_scalar!(self.dtype, T => Scalar::to_f64(<T as Scalar>::from_f64(v)), else no_number(self.dtype))
     }
 }
 

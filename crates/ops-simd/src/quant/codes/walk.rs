@@ -28,6 +28,8 @@ const MANY_TILES: usize = 8;
 const FEW_TILES: usize = 2;
 /// See [`MANY_TILES`].
 const FEW_ROWS: usize = 64;
+/// Tiles whose columns of outliers are kept at a time, for few activations: those of wide weights would take megabytes.
+const OUTLIER_TILES: usize = 64;
 
 /// y = x·Wᵀ, where W has this many tiles. `unpack` makes steps of these blocks of a tile.
 pub(super) fn multiply(
@@ -98,10 +100,10 @@ fn each_columns(
     let each = blocks.clamp(1, COLUMNS / BLOCK);
     let together = if x.rows() > FEW_ROWS { MANY_TILES } else { FEW_TILES };
     let mut steps = Scratch::<Step>::new(together * each);
-    // The products of outliers are added to as many tiles at a time. For few rows, all at the end cost least.
-    let group = if x.rows() > FEW_ROWS { together } else { tiles.max(1) };
+    // The products of outliers are added to as many tiles at a time. For few rows, many at a time cost least.
+    let group = if x.rows() > FEW_ROWS { together } else { OUTLIER_TILES };
     let outliers = x.outliers();
-    let mut columns = Columns::new(outliers, group * TILE_ROWS);
+    let mut columns = Columns::new(outliers, group.min(tiles.next_multiple_of(together)) * TILE_ROWS);
     for tile in (0..tiles).step_by(together) {
         let count = together.min(tiles - tile);
         for first in (0..blocks).step_by(each) {
