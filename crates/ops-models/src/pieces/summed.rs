@@ -42,18 +42,33 @@ impl<B: Backend> Summed<B> {
         match self.undivided() {
             Some(all) => all.apply_onto(b, x, onto),
             None => match (onto, &self.parts[..]) {
-                (Some(onto), [Some((columns, own))]) if !self.share.in_order() => {
-                    let x = x.narrow(1, columns.start, columns.len())?;
-                    let mut y = match self.share.rank() {
-                        0 => own.apply_onto(b, x, Some(onto))?.with(b, onto)?,
-                        _ => own.apply(b, x)?,
-                    };
+                (Some(onto), [own]) if !self.share.in_order() => {
+                    let mut y = self.share_onto(b, x, own.as_ref(), onto)?;
                     self.share.all_reduce(&mut y)?;
                     Ok(Output::Added(y))
                 }
                 _ => Ok(Output::Alone(self.apply(b, x)?)),
             },
         }
+    }
+
+    /// This rank's share of the product; on the first rank with `onto` added.
+    fn share_onto<T: Float>(
+        &self,
+        b: &B,
+        x: Ref<'_, B, T>,
+        own: Option<&(Range<usize>, Linear<B>)>,
+        onto: &TensorOf<B, T>,
+    ) -> Result<TensorOf<B, T>>
+    where
+        B: Transformer<T>,
+    {
+        let first = self.share.rank() == 0;
+        let Some((columns, own)) = own else {
+            return Ok(if first { b.copy_of(onto)? } else { b.zeros(&[x.dims()[0], self.rows])? });
+        };
+        let x = x.narrow(1, columns.start, columns.len())?;
+        if first { own.apply_onto(b, x, Some(onto))?.with(b, onto) } else { own.apply(b, x) }
     }
 
     /// The product with all columns. `x[t, k]` has those of this rank.
