@@ -247,7 +247,7 @@ template <typename T, typename C> OPS_DEVICE void rope_cache_write(const RopeCac
     });
 }
 
-// The same, if heads are read in packs.
+// The same for heads whose rows, sizes and numbers of pairs are multiples of a pack.
 template <typename T, typename C> OPS_DEVICE void rope_cache_write_packs(const RopeCacheArgs& all_args) {
     using A = acc_t<T>;
     constexpr u32 N = HeadPacks<T>::N;

@@ -1,6 +1,6 @@
 // Linear attention. conv1d_update: a thread has a channel and a run of tokens. gated_delta_rule: a group of lanes has two columns of
-// a head's matrix (for few tokens, one), in registers, for all tokens; columns are independent of each other. A block loads the next 8 tokens while it
-// computes these. (arXiv:2412.06464)
+// a head's matrix (for few tokens, one), in registers, for all tokens; columns are independent of each other. While a block
+// computes up to 8 tokens, it loads the next ones. (Gated DeltaNet, arXiv:2412.06464)
 #include "ops_lanes.h"
 #include "ops_math.h"
 #include "ops_row.h"
@@ -164,7 +164,10 @@ template <typename T> OPS_DEVICE void conv1d_update_packs(const Conv1dUpdateArgs
                     OPS_UNROLL
                     for (u32 j = 0; j < TAPS; j++) sum = mad(inputs[j][c], taps[j][c], sum);
                     OPS_UNROLL
-                    for (u32 j = 0; j + 1 < TAPS; j++) inputs[j][c] = inputs[j + 1][c];
+                    for (u32 j = 0; j + 1 < TAPS; j++) {
+                        // An absent input stays 0: an infinite one times its tap, which is 0, would be NaN.
+                        inputs[j][c] = i64(j) >= absent ? inputs[j + 1][c] : A(0);
+                    }
                     y.v[c] = own.output(sum + bias[c]);
                 }
                 store_pack<N>(own.y + (token + ahead) * reread(args).y.stride[4], y);

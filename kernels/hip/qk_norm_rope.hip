@@ -110,7 +110,7 @@ template <typename T> OPS_DEVICE void qk_norm_rope(const QkNormRopeArgs& all_arg
     });
 }
 
-// The same, if a head is read in packs.
+// The same for heads whose rows, sizes and numbers of pairs are multiples of a pack.
 template <typename T> OPS_DEVICE void qk_norm_rope_packs(const QkNormRopeArgs& all_args) {
     using A = acc_t<T>;
     u32 width = u32(all_args.lanes);

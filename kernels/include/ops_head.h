@@ -11,7 +11,7 @@ template <typename T> OPS_DEVICE acc_t<T> read_either(const void* data, u64 is_f
     return acc_t<T>(widen(static_cast<const T*>(data)[at]));
 }
 
-// N of them, of which each 16 bytes are aligned.
+// N such elements; each part of 16 bytes is aligned.
 template <typename T, u32 N> OPS_DEVICE Pack<acc_t<T>, N> read_pack_of_either(const void* data, u64 is_f32, i64 at) {
     if (is_f32 == 0) return widen_pack<T, N>(load_pack<N>(static_cast<const T*>(data) + at));
     constexpr u32 PART = PACK_BYTES / sizeof(f32);
@@ -30,8 +30,8 @@ template <typename T> struct HeadPacks {
     static constexpr u32 N = PACK_BYTES / sizeof(T);
     using A = acc_t<T>;
     u64 lane;
-    u64 first;   // the first feature of `a`, and of `b`
-    u64 second;
+    u64 first;   // the first feature of `a`
+    u64 second;  // the first feature of `b`
     bool interleaved;  // pairs (2 i, 2 i + 1), and not (i, i + half)
     bool present;
     bool rotated;

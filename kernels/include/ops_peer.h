@@ -30,8 +30,9 @@ OPS_DEVICE void acquire_from_system() {
 #endif
 }
 
-// The same for a thread's block: one thread stores after a barrier what the others have written before it. CUDA's fences include what
-// others did before a barrier (PTX ISA, "causality order"); AMD documents no such thing for memory of other devices.
+// The same for a whole block: after a barrier, one thread stores a flag that publishes what all threads of the block wrote before it. CUDA's
+// fences are cumulative over barriers (PTX ISA, "causality order"), so that thread's fence suffices there. AMD documents no such rule for
+// memory of other devices.
 OPS_DEVICE void release_before_barrier() {
 #if !defined(OPS_CUDA)
     release_to_system();

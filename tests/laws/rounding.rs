@@ -2,8 +2,8 @@
 use super::printing::sources;
 use std::path::Path;
 
-/// Macros that name a type `T` for an element type make `T::from_f64` the method of `f16` itself, which rounds to f32 first on
-/// processors with F16C. In generic code, it is the method of `Scalar`.
+/// In a macro that substitutes a concrete type for `T`, `T::from_f64` is `f16`'s own method, which rounds to f32 first on processors
+/// with F16C. In generic code, it is `Scalar::from_f64`, which rounds once.
 #[test]
 fn macros_over_types_call_the_conversion_that_rounds_once() {
     let (root, mut files, mut found) =

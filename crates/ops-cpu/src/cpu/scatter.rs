@@ -155,7 +155,7 @@ pub(super) fn scatter(dst: RawMut<'_>, ids: Raw<'_>, src: Raw<'_>, axis: isize) 
 fn add_lines(op: &'static str, dst: RawMut<'_>, ids: Raw<'_>, src: Raw<'_>, axis: usize) -> Result<()> {
     let (dtype, bound) = (dst.dtype, dst.layout.dims()[axis]);
     let width = neighbours(&dst.layout, src.dims(), axis, SUMS / size_of::<f64>() / bound.max(1));
-    // Sums of neighbours are of all places: these should be few, and most of them have an index.
+    // Every place has a sum, so there must not be many places, and there must be at least a quarter as many indices.
     if width > 1 && bound <= MAX_PLACES && src.dims()[axis] >= bound / 4 {
         return fold_lines(op, dst, [ids, src], axis, width, &|dst, i, operands, scratches| {
             add_neighbours(dtype, dst, operands, (i, bound), scratches)

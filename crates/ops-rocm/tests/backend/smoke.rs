@@ -182,3 +182,24 @@ fn a_newer_target_is_not_named_to_an_older_hiprtc() {
         assert_eq!(standin.count("hiprtcCompileProgram"), 0);
     });
 }
+
+#[test]
+fn an_infinite_input_reaches_only_the_outputs_of_its_window() {
+    with_standin("smoke::an_infinite_input_reaches_only_the_outputs_of_its_window", &[], |_| {
+        const TOKENS: usize = 16;
+        const CHANNELS: usize = 8;
+        let b = Rocm::builder().build().unwrap();
+        let mut x = values::<f32>(TOKENS * CHANNELS);
+        x[3 * CHANNELS..4 * CHANNELS].fill(f32::INFINITY);
+        let x = b.tensor(&[1, TOKENS, CHANNELS], &x).unwrap();
+        for w in 1..=5 {
+            let weight = b.tensor(&[CHANNELS, w], &values::<f32>(CHANNELS * w)).unwrap();
+            let mut state = b.zeros::<f32>(&[1, CHANNELS, w - 1]).unwrap();
+            let y = b.conv1d_update(&x, &weight, None, &mut state, Conv1dUpdate::plain()).unwrap();
+            for (at, y) in y.to_vec(&b).unwrap().iter().enumerate() {
+                let token = at / CHANNELS;
+                assert_eq!(y.is_finite(), !(3..3 + w).contains(&token), "{y} at token {token}, {w} taps");
+            }
+        }
+    });
+}

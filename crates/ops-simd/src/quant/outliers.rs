@@ -35,7 +35,8 @@ pub(super) struct Outlier {
     pub(super) value: f32,
 }
 
-/// The magnitude above which a number of this row is an outlier. Infinite if a number is not finite.
+/// The magnitude above which a number of this row is an outlier. Infinite, so that none is, if a number or the sum of squares is not
+/// finite, or the mean is below [`MIN_MEAN`].
 #[inline(always)]
 pub(super) fn limit<S: Simd, T: Element>(s: S, row: &[T]) -> f32 {
     // Several sums, so that they need not wait for each other.
@@ -121,7 +122,11 @@ impl ByRow {
         all
     }
 
-    /// Whether there are none.
+    /// The number of columns that have outliers.
+    pub(super) fn columns(&self) -> usize {
+        self.columns.len()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
@@ -177,7 +182,6 @@ fn add_vectors<S: Simd, const V: usize>(
 pub(super) struct Columns {
     /// For each column, the weights of all rows.
     weights: Scratch<f32>,
-    /// The number of rows.
     rows: usize,
 }
 

@@ -1,6 +1,6 @@
 //! Integer products with weights in blocks, split over threads.
 //!
-//! Activations are quantized to 8 bits once per call, some of them without outliers (`inputs.rs`). The weight keeps its file layout.
+//! Activations are quantized to 8 bits once per call; where `outliers_for` says so, outliers are set aside (`inputs.rs`). The weight keeps its file layout.
 //! `ops-simd` chooses the kernel.
 use super::super::product::split_columns;
 use super::super::rows::row;

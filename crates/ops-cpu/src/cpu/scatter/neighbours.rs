@@ -1,4 +1,4 @@
-//! Neighbouring lines, which are processed together: row by row, so that each line of the cache is read once. Each element of
+//! Neighbouring lines, which are processed together, one index position at a time, so that each line of the cache is read once. Each element of
 //! the output still meets its indices in their order.
 use super::indices::{NONE, resolve_row};
 use crate::cpu::reduce_loops::Wider;
@@ -21,7 +21,8 @@ pub(super) const SUMS: usize = 512 << 10;
 /// With more places than this, a thread would need over 8 MiB for sums.
 pub(super) const MAX_PLACES: usize = 1 << 16;
 
-/// Number of lines along `axis` that are processed together, at most `most` or a line of the cache: 1 if they are not neighbours.
+/// Number of lines along `axis` that are processed together: at most `most`, in whole lines of the cache, but at least one of these and
+/// at most `COLUMNS`; 1 if the lines are not neighbours.
 pub(super) fn neighbours(dst: &Layout, src: &[usize], axis: usize, most: usize) -> usize {
     let columns = src.last().copied().unwrap_or(1);
     if axis + 1 == dst.rank() || dst.last_stride() != 1 || columns < NEIGHBOURS / 2 {
@@ -77,7 +78,7 @@ struct Add<'a, 's, T: Wider> {
     operands: [Raw<'a>; 2],
     /// The number of the first line.
     i: usize,
-    /// Of each place, those of its lines.
+    /// That of line `l` of a place is `sums[place * width + l]`.
     sums: &'a mut [T::In],
     scratches: &'a mut [Scratch; 3],
 }

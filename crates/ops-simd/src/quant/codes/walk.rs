@@ -28,8 +28,11 @@ const MANY_TILES: usize = 8;
 const FEW_TILES: usize = 2;
 /// See [`MANY_TILES`].
 const FEW_ROWS: usize = 64;
-/// Tiles whose columns of outliers are kept at a time, for few activations: those of wide weights would take megabytes.
+/// With few activations, the columns of this many tiles are kept before products are added: all columns of a wide weight would take
+/// megabytes.
 const OUTLIER_TILES: usize = 64;
+/// With more columns than this, only those of the tiles that are multiplied together are kept.
+const OUTLIER_COLUMNS: usize = 256;
 
 /// y = x·Wᵀ, where W has this many tiles. `unpack` makes steps of these blocks of a tile.
 pub(super) fn multiply(
@@ -101,8 +104,9 @@ fn each_columns(
     let together = if x.rows() > FEW_ROWS { MANY_TILES } else { FEW_TILES };
     let mut steps = Scratch::<Step>::new(together * each);
     // The products of outliers are added to as many tiles at a time. For few rows, many at a time cost least.
-    let group = if x.rows() > FEW_ROWS { together } else { OUTLIER_TILES };
     let outliers = x.outliers();
+    let few = x.rows() <= FEW_ROWS && outliers.columns() <= OUTLIER_COLUMNS;
+    let group = if few { OUTLIER_TILES } else { together };
     let mut columns = Columns::new(outliers, group.min(tiles.next_multiple_of(together)) * TILE_ROWS);
     for tile in (0..tiles).step_by(together) {
         let count = together.min(tiles - tile);
@@ -125,7 +129,7 @@ fn each_columns(
     }
 }
 
-/// Reads the columns that have outliers from these blocks of some tiles, the first of which has this index among those of `columns`.
+/// Copies the columns that have outliers out of these blocks of `tiles`; `first` is the first tile's index in `columns`.
 fn read_columns(
     isa: Isa,
     format: Format,
@@ -152,7 +156,7 @@ fn read_columns(
     }
 }
 
-/// Reads columns of codes that become weights in the same way.
+/// Reads columns by decoding their codes, for formats whose codes all decode by one formula.
 struct Read<'a, 't> {
     kind: Kind,
     tiles: &'a [&'t mut [Step]],
