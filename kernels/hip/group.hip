@@ -244,6 +244,8 @@ template <typename Make, typename T> OPS_DEVICE void group_call(const GroupArgs&
     barrier();
     bool meets = live && thread < ranks && thread != rank;
     if (meets) store_to_system(flag_in(args, thread, share.half, rank, block), u64(call) << 32 | args.call);
+    // All flags are set before a thread waits, also where threads run one after the other.
+    barrier();
     if (meets && !wait_for(args, thread, call, block)) *shared = FAILED;
     barrier();
     acquire_after_barrier();
