@@ -39,6 +39,7 @@ mod one_row_avx2;
 mod one_row_avx512;
 mod one_row_portable;
 mod outliers;
+mod panels;
 mod quantize;
 pub mod reference;
 mod requantize;

@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use super::blocks::BLOCK;
 use super::outliers::{ByRow, Outlier, Outliers};
+use super::panels::{Line, Offsets, WORDS, place};
 use super::quantize::ActivationsPart;
 use crate::element::Element;
 use crate::error::{Error, rows};
@@ -29,48 +30,6 @@ pub struct Activations {
     /// The same, once a product has asked for them.
     by_row: OnceLock<ByRow>,
 }
-
-/// The quants of two blocks, in a cache line: no block crosses a line.
-#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
-#[repr(C, align(64))]
-pub(super) struct Line([[i32; WORDS]; 2]);
-
-/// Takes the offsets of a weight's codes off the sum of a block's products.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Offsets {
-    /// −128 times the sum of the quants.
-    #[cfg_attr(
-        not(target_arch = "x86_64"),
-        allow(dead_code, reason = "only VNNI multiplies codes with an offset")
-    )]
-    pub(super) wide: i32,
-    /// The sum of the numbers, negative.
-    pub(super) minus: f32,
-    /// The same for each half of the block.
-    pub(super) halves: [f32; 2],
-    /// Minus the sum of each half's quants.
-    #[cfg_attr(
-        not(target_arch = "x86_64"),
-        allow(dead_code, reason = "only AVX2 multiplies pairs of 16 bits")
-    )]
-    pub(super) minus_sums: [i16; 2],
-}
-
-impl Offsets {
-    /// Of a block with this scale and these sums of its halves.
-    pub(super) fn new(scale: f32, sums: [i32; 2]) -> Self {
-        let minus = |sum: i32| -(scale * sum as f32);
-        Self {
-            wide: -128 * (sums[0] + sums[1]),
-            minus: minus(sums[0] + sums[1]),
-            halves: sums.map(minus),
-            minus_sums: sums.map(|sum| -sum as i16),
-        }
-    }
-}
-
-/// Words per block.
-pub(super) const WORDS: usize = BLOCK / 4;
 
 /// `M` rows of activations: for each block position, the blocks of all rows.
 #[derive(Clone, Copy, Debug)]
@@ -137,16 +96,6 @@ impl Unit {
 
     pub(super) fn panel(&self) -> Panel<'_, 1> {
         Panel { quants: &self.quants, scales: &[[1.0]], sums: &[[1]], offsets: &self.offsets }
-    }
-}
-
-/// Rows of the panel that starts at row `i` of `m`.
-pub(super) fn panel_rows(i: usize, m: usize) -> usize {
-    match m - i {
-        8.. => 8,
-        4.. => 4,
-        2.. => 2,
-        rest => rest,
     }
 }
 
@@ -248,7 +197,7 @@ impl Activations {
         (self.k, self.rows) = (k, rows);
         self.outliers.iter_mut().for_each(Vec::clear);
         self.by_row = OnceLock::new();
-        self.lines.resize(blocks.div_ceil(2), Line([[0; WORDS]; 2]));
+        self.lines.resize(blocks.div_ceil(2), Line::default());
         self.scales.resize(blocks, 0.0);
         self.sums.resize(blocks, 0);
         self.offsets.resize(blocks, Offsets::default());
@@ -323,13 +272,4 @@ impl Activations {
     fn place(&self, i: usize) -> (usize, usize) {
         place(i, self.rows, self.k / BLOCK)
     }
-}
-
-/// Index of the first block of row `i` of `rows`, and the distance between its blocks.
-pub(super) fn place(i: usize, rows: usize, blocks: usize) -> (usize, usize) {
-    let mut start = i / 8 * 8;
-    while start + panel_rows(start, rows) <= i {
-        start += panel_rows(start, rows);
-    }
-    (start * blocks + i - start, panel_rows(start, rows))
 }

@@ -1,7 +1,8 @@
 //! Products with rows of blocks that are read in place, whatever the format.
 
-use super::activations::{Activations, Panel, panel_rows};
+use super::activations::{Activations, Panel};
 use super::outliers::Columns;
+use super::panels::panel_rows;
 use crate::error::{Error, same_len};
 use crate::gemm::MatMut;
 use crate::isa::Isa;

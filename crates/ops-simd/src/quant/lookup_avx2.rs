@@ -2,9 +2,10 @@
 
 use core::arch::x86_64::*;
 
-use super::activations::{Panel, WORDS};
+use super::activations::Panel;
 use super::formats::{LookupFormat, Marker, marker};
 use super::one_row_avx2::lanes;
+use super::panels::WORDS;
 use crate::x86::prefetch;
 
 /// The distance in bytes from a block to the lines that are prefetched.

@@ -4,9 +4,10 @@
 use core::arch::x86_64::*;
 use core::marker::PhantomData;
 
-use super::activations::{Activations, WORDS};
+use super::activations::Activations;
 use super::blocks::BLOCK;
 use super::formats::{LookupFormat, Marker};
+use super::panels::WORDS;
 use crate::scratch::Scratch;
 use crate::x86::prefetch;
 

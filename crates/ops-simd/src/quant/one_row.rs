@@ -1,7 +1,8 @@
 //! One row of activations, arranged for super-blocks in file order.
 
-use super::activations::{Activations, WORDS};
+use super::activations::Activations;
 use super::formats::{STEPS, SUPER_BLOCK, SuperFormat};
+use super::panels::WORDS;
 use crate::scratch::Scratch;
 
 /// The activations that one super-block of weights is multiplied by.

@@ -1,8 +1,8 @@
 //! Rows of numbers quantized to 8 bits.
 
-use super::activations::{Line, Offsets, WORDS, place};
 use super::blocks::BLOCK;
 use super::outliers::{Outlier, Outliers, limit, set_aside};
+use super::panels::{Line, Offsets, WORDS, place};
 use crate::element::{Element, View};
 use crate::error::Error;
 use crate::isa::Isa;

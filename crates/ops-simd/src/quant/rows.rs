@@ -1,9 +1,10 @@
 //! Products with rows of blocks in file order, for few rows of activations.
 
-use super::activations::{Activations, Panel, panel_rows};
+use super::activations::{Activations, Panel};
 use super::blocks::check;
 use super::formats::{Marker, TileFormat, marker};
 use super::in_place::add_outliers;
+use super::panels::panel_rows;
 use super::rows_portable;
 use crate::error::{Error, same_len};
 use crate::gemm::MatMut;
@@ -168,10 +169,11 @@ fn dot_of<const M: usize, const R: usize, F: Marker<TileFormat>>(
 /// The AVX-512 VNNI kernels: four rows of weights at a time for one row of activations, sixteen for more.
 #[cfg(target_arch = "x86_64")]
 mod vnni {
-    use super::super::activations::{Activations, panel_rows};
+    use super::super::activations::Activations;
     use super::super::blocks::TILE_ROWS;
     use super::super::formats::{Marker, TileFormat};
     use super::super::matvec_avx512::{self, PreparedActivations};
+    use super::super::panels::panel_rows;
     use super::super::rows_avx512;
     use super::ROWS;
     use crate::gemm::MatMut;

@@ -2,9 +2,10 @@
 
 use core::arch::x86_64::*;
 
-use super::activations::{Panel, WORDS};
+use super::activations::Panel;
 use super::blocks::scale_bits;
 use super::formats::{Marker, TileFormat};
+use super::panels::WORDS;
 use crate::x86::prefetch;
 
 /// Σ over blocks of scale · scale · Σ quant · quant, for `R` rows of blocks and `M` rows of activations.

@@ -3,10 +3,11 @@
 
 use core::arch::aarch64::*;
 
-use super::activations::{Panel, WORDS};
+use super::activations::Panel;
 use super::blocks::scale_bits;
 use super::formats::{Marker, TileFormat};
 use super::neon::{Dot, Dots, Matrices, Pairs, halves, to_f32};
+use super::panels::WORDS;
 use crate::isa::Level;
 
 /// A step of four rows, or a row of activations: 32 signed bytes.

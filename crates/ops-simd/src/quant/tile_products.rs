@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 
-use super::activations::{Activations, Panel, panel_rows};
+use super::activations::{Activations, Panel};
 use super::blocks::TILE_ROWS;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::codes;
 use super::formats::TileFormat;
+use super::panels::panel_rows;
 use super::tiles::{Tile, Tiles};
 use super::{dot_portable, tile_outliers};
 use crate::error::{Error, same_len};

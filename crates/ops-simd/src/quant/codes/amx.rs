@@ -11,8 +11,9 @@ use core::arch::asm;
 use core::arch::x86_64::*;
 use std::marker::PhantomData;
 
-use super::super::activations::{Activations, Panel, WORDS};
+use super::super::activations::{Activations, Panel};
 use super::super::blocks::{BLOCK, TILE_ROWS};
+use super::super::panels::WORDS;
 use super::avx512::lanes;
 use super::words::Words;
 use super::{Kind, PAIR, Step};

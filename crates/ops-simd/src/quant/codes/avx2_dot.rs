@@ -2,7 +2,8 @@
 
 use core::arch::x86_64::*;
 
-use super::super::activations::{Block, Offsets, Panel, WORDS};
+use super::super::activations::{Block, Panel};
+use super::super::panels::{Offsets, WORDS};
 use super::words::{Lanes, Words};
 use super::{Format, Kind, Step};
 

@@ -2,9 +2,10 @@
 
 use core::arch::aarch64::*;
 
-use super::super::activations::{Block, Panel, WORDS};
+use super::super::activations::{Block, Panel};
 use super::super::blocks::TILE_ROWS;
 use super::super::neon::{Dot, Dots, Matrices, halves};
+use super::super::panels::WORDS;
 use super::words::{Lanes, Words};
 use super::{Format, Kind, Step};
 use crate::gemm::MatMut;

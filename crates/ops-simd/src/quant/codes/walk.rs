@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
-use super::super::activations::{Activations, Panel, Unit, panel_rows};
+use super::super::activations::{Activations, Panel, Unit};
 use super::super::blocks::{BLOCK, TILE_ROWS};
 use super::super::outliers::{ByRow, Columns};
+use super::super::panels::panel_rows;
 #[cfg(target_arch = "aarch64")]
 use super::neon;
 use super::words::Lanes;
