@@ -12,7 +12,7 @@ constexpr u32 CONV_TAPS = 4;  // at most
 constexpr u32 CONV_AHEAD = 4;  // tokens that are loaded together
 constexpr u32 DELTA_BLOCK = 128;
 constexpr u32 DELTA_HELD = 16;     // features of a column per lane
-constexpr u32 DELTA_TOKENS = 8;    // at most so many are staged
+constexpr u32 DELTA_TOKENS = 8;    // the most tokens that are staged
 constexpr u32 DELTA_STAGE = 1024;  // features of all tokens that are staged
 constexpr u32 DELTA_VALUES = 512;  // of all columns of a block and of all tokens that are staged
 

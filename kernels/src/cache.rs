@@ -2,7 +2,8 @@
 use crate::index::{Report, kind_of};
 use crate::instances::{Table, arguments};
 use crate::launch::need;
-use crate::qk_norm_rope::{in_packs_of_16_bytes, lanes_of_packs};
+use crate::qk_norm_rope::lanes_of_packs;
+use crate::shape::per_pack;
 use crate::{
     Device, Divider, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise,
 };
@@ -213,10 +214,10 @@ impl RopeCacheWrite<'_> {
     /// How many lanes share a head, if all operands can be read and written in packs.
     fn lanes_of_packs(&self, device: &Device) -> Option<u64> {
         let [_, _, d, dv] = self.dims;
-        let n = 16 / self.k.dtype.bytes() as u64;
+        let n = per_pack(self.k.dtype);
         let of_queries = self.queries.map_or([None; 3], |of| [Some(of.q), Some(of.y), of.norm]);
         let read = [Some(self.cos), Some(self.sin), self.norm, Some(self.k), Some(self.v)];
-        let aligned = read.into_iter().chain(of_queries).flatten().all(in_packs_of_16_bytes);
+        let aligned = read.into_iter().chain(of_queries).flatten().all(|view| view.in_full_packs());
         let whole = dv.is_multiple_of(n) && aligned && self.k_cache.in_packs(n) && self.v_cache.in_packs(n);
         lanes_of_packs(self.k.dtype, d, self.tables[1], device).filter(|_| whole)
     }

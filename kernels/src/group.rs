@@ -5,7 +5,7 @@ use crate::{ElementType, Family, Launch, Refused};
 
 /// Threads per block; `GROUP_BLOCK` in the source.
 const BLOCK: u32 = 256;
-/// Bytes of a block, if there are not too many.
+/// Bytes of a block's share, unless that takes more than [`BLOCKS`].
 const MIN_BYTES: u64 = 8 << 10;
 /// The most ranks; `GROUP_RANKS` in the source.
 pub const RANKS: usize = 8;
@@ -113,6 +113,6 @@ pub fn prepare(
             args.ranks
         )));
     }
-    // One block needs no order of blocks, which is an access to memory at its beginning and at its end.
+    // A small message is left to one block, which needs no number from a counter in memory.
     Ok((Launch::over(instance, bytes, MIN_BYTES, BLOCKS), args))
 }

@@ -3,7 +3,7 @@ use crate::index::{Report, kind_of};
 use crate::instances::{Table, arguments};
 use crate::launch::need;
 use crate::rope::Positions;
-use crate::shape::list;
+use crate::shape::{list, per_pack};
 use crate::{Device, ElementType, Family, Launch, OperandView, Refused, Shape, StridedPointer, elementwise};
 
 const BLOCK: u32 = 256;
@@ -56,15 +56,10 @@ pub(crate) fn declare(table: &mut Table) {
 /// How many lanes share a head that is read in packs of 16 bytes: one for each two packs that are rotated together, and one for each
 /// other pack. `None` if it cannot be read so, or if a wave does not suffice.
 pub(crate) fn lanes_of_packs(t: ElementType, d: u64, half: u64, device: &Device) -> Option<u64> {
-    let n = 16 / t.bytes() as u64;
+    let n = per_pack(t);
     let whole = t != ElementType::F64 && d.is_multiple_of(n) && half.is_multiple_of(n);
     let lanes = (d / n).checked_sub(half / n)?.max(1).next_power_of_two();
     (whole && lanes <= u64::from(device.wave)).then_some(lanes)
-}
-
-/// Whether a weight or a row of a table can be read 16 bytes at a time.
-pub(crate) fn in_packs_of_16_bytes(view: OperandView<'_>) -> bool {
-    view.in_packs(16 / view.dtype.bytes() as u64)
 }
 
 /// Operands of qk_norm_rope. `x` and `y` have the shape `dims` = \[b, t, h, d\]; the tables have the same
@@ -114,7 +109,8 @@ pub fn prepare(
     let (shape, [x, y, cos, sin, positions, place]) = elementwise(heads, of_heads)?;
     let rows = if d == 0 { 0 } else { shape.count() };
     let at = &call.positions;
-    let aligned = [call.x, call.y, call.cos, call.sin, call.weight].into_iter().all(in_packs_of_16_bytes);
+    let aligned =
+        [call.x, call.y, call.cos, call.sin, call.weight].into_iter().all(|view| view.in_full_packs());
     let (variant, lanes) = match lanes_of_packs(t, d, call.half, device) {
         Some(lanes) if aligned && at.rows_in_packs(call.cos.dtype) => ("packs", lanes),
         // About two pairs per lane.

@@ -2,7 +2,7 @@
 use crate::index::{Report, kind_of};
 use crate::instances::{Table, arguments};
 use crate::launch::need;
-use crate::shape::{List, list};
+use crate::shape::{List, list, per_pack};
 use crate::{
     Device, ElementType, Family, Launch, MAX_RANK, OperandView, Refused, Shape, StridedPointer, elementwise,
 };
@@ -193,8 +193,7 @@ pub struct Positions<'a> {
 impl Positions<'_> {
     /// Whether the rows of tables of type `table` can be read 16 bytes at a time.
     pub(crate) fn rows_in_packs(&self, table: ElementType) -> bool {
-        !self.given
-            || self.rows.iter().all(|step| step.unsigned_abs().is_multiple_of(16 / table.bytes() as u64))
+        !self.given || self.rows.iter().all(|step| step.unsigned_abs().is_multiple_of(per_pack(table)))
     }
     /// No positions, for an x of up to [`MAX_RANK`] dimensions.
     pub fn none(rank: usize) -> Positions<'static> {

@@ -160,6 +160,15 @@ impl OperandView<'_> {
         let aligned = self.data.is_multiple_of(n * self.dtype.bytes() as u64);
         aligned && outer.iter().all(|step| step.unsigned_abs().is_multiple_of(n))
     }
+    /// The same for accesses of [`PACK_BYTES`].
+    pub(crate) fn in_full_packs(&self) -> bool {
+        self.in_packs(per_pack(self.dtype))
+    }
+}
+
+/// How many elements are in [`PACK_BYTES`].
+pub(crate) fn per_pack(dtype: ElementType) -> u64 {
+    PACK_BYTES / dtype.bytes() as u64
 }
 
 /// A divisor with its magic number, for division without a division instruction.

@@ -97,18 +97,18 @@ def main(path, shape="1b", layers=None):
     header = b"GGUF" + struct.pack("<IQQ", 3, len(all_tensors), len(fields)) + b"".join(fields)
     offset, sizes = 0, []
     for name, dims in all_tensors:
-        of_norm = len(dims) == 1
-        size = math.prod(dims) * (4 if of_norm else 2)
+        is_norm = len(dims) == 1
+        size = math.prod(dims) * (4 if is_norm else 2)
         header += string(name) + struct.pack("<I", len(dims)) + struct.pack(f"<{len(dims)}Q", *reversed(dims))
-        header += struct.pack("<IQ", F32_TENSOR if of_norm else F16_TENSOR, offset)
-        sizes.append((of_norm, size))
+        header += struct.pack("<IQ", F32_TENSOR if is_norm else F16_TENSOR, offset)
+        sizes.append((is_norm, size))
         offset += size + -size % 32
     weights, at = pool(), 0
     with open(path, "wb") as out:
         out.write(header + bytes(-len(header) % 32))
         # All sizes are multiples of 32, so there is no padding between tensors.
-        for of_norm, size in sizes:
-            if of_norm:
+        for is_norm, size in sizes:
+            if is_norm:
                 out.write(struct.pack("<f", 1.0) * (size // 4))
                 continue
             while size:
