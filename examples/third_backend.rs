@@ -6,7 +6,7 @@ use core::marker::PhantomData;
 use ops_command::stdout;
 use rocm_ops::backend::{Call, Execute, Op, Operands, Space, range};
 use rocm_ops::model::Transformer;
-use rocm_ops::{Backend, Cpu, DType, Element, Error, Fallback, Reason, Reference, Result, ops::*};
+use rocm_ops::{Backend, Cpu, DType, Element, Error, Fallback, Reason, Reference, Replay, Result, ops::*};
 
 // Step 1: where the bytes live. A real device has a pointer and a length here.
 /// Memory for elements. It consists of whole words, so it is aligned for every type; tensors may be converted
@@ -91,6 +91,11 @@ impl Space for ToyMemory {
 // Step 2: the handle to a queue. This one is synchronous, so there is nothing to wait for.
 #[derive(Clone, Debug)]
 struct Toy;
+
+/// Recording is optional: without a graph, the provided methods refuse.
+impl Replay for Toy {
+    type Graph = core::convert::Infallible;
+}
 
 impl Backend for Toy {
     type Space = ToyMemory;

@@ -1,6 +1,6 @@
 //! A device for tests: it has its own memory, and can be made to decline calls or to return wrong results.
 use rocm_ops::backend::{Call, Execute, NamedTensors, Op, Operands, Space, range};
-use rocm_ops::{AnyMut, AnyTensor, Backend, Element, Error, Host, Reason, Reference, Result};
+use rocm_ops::{AnyMut, AnyTensor, Backend, Element, Error, Host, Reason, Reference, Replay, Result};
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -129,6 +129,9 @@ impl Device {
     }
 }
 
+impl Replay for Device {
+    type Graph = std::convert::Infallible;
+}
 impl Backend for Device {
     type Space = DeviceMemory;
     type Event = ();

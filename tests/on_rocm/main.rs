@@ -7,6 +7,7 @@ mod messages;
 mod nan;
 mod normal;
 mod ranks;
+mod recorded;
 
 use ops_tests::{determinism, encoders, families, largest, model, pages};
 use rocm_ops::combine::Timed;

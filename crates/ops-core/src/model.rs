@@ -1,11 +1,11 @@
 //! Building blocks of decoder models: a trait bound, weights of any type, caches of keys and values, and rope
 //! tables.
-use crate::Float;
 use crate::ops::{
     ActivationOps, AttentionOps, CacheOps, CastOps, CopyOps, ElementwiseOps, EmbeddingOps, ExpertOps,
     FillOps, FusedOps, GatedOps, HeadOps, IndexOps, LinearAttentionOps, LinearOps, MatMulOps, NormOps,
     RaggedAttentionOps, ReduceOps, RopeOps, RoutingOps, SamplingOps, SoftmaxOps, SortOps,
 };
+use crate::{Float, Replay};
 
 mod blocks;
 mod cache_rotation;
@@ -30,8 +30,11 @@ pub use window_cache::WindowCache;
 /// Weights, tables, masks and indices may have any type that the ops accept, so the bound names only `T`, and
 /// f32 for the gates and the memory of linear attention. Ops that no model needs, such as
 /// [`RandomOps`](crate::ops::RandomOps) and [`ConvOps`](crate::ops::ConvOps), are not in it: add them to your bounds.
+///
+/// A step of one token per text is the same calls again and again, so a backend can record it ([`Replay`]), or refuse to.
 pub trait Transformer<T: Float>:
-    NormOps<T>
+    Replay
+    + NormOps<T>
     + RopeOps<T>
     + SoftmaxOps<T>
     + AttentionOps<T>
@@ -63,7 +66,8 @@ pub trait Transformer<T: Float>:
 {
 }
 impl<T: Float, B> Transformer<T> for B where
-    B: NormOps<T>
+    B: Replay
+        + NormOps<T>
         + RopeOps<T>
         + SoftmaxOps<T>
         + AttentionOps<T>

@@ -22,8 +22,8 @@ use crate::{Backend, Error, Reason, Result};
 ///   that the backend computes on the host, or with a library that it does not record, is
 ///   [`Error::Unsupported`].
 ///
-/// A backend without graphs refuses [`capture`](Replay::capture) with [`Error::Unsupported`], so that a
-/// program can fall back to running its calls one by one:
+/// A backend without graphs only names a type, such as [`Infallible`](core::convert::Infallible), and leaves the methods as they are. They
+/// refuse [`capture`](Replay::capture) with [`Error::Unsupported`], so that a program can fall back to running its calls one by one:
 ///
 /// ```
 /// use rocm_ops::{Backend, Error, Replay, ops::*};
@@ -66,15 +66,27 @@ pub trait Replay: Backend {
     /// # Errors
     /// [`Error::Unsupported`] if this backend, or one of the calls, cannot be recorded; what `calls` returns; a failure of the
     /// device. The queue is usable afterwards.
-    fn capture<R, E: From<Error>>(&self, calls: impl FnOnce() -> Result<R, E>)
-    -> Result<(Self::Graph, R), E>;
+    fn capture<R, E: From<Error>>(
+        &self,
+        _calls: impl FnOnce() -> Result<R, E>,
+    ) -> Result<(Self::Graph, R), E> {
+        let why = "this backend has no graphs; make the calls again instead";
+        Err(not_recorded(CAPTURE, self.name(), why).into())
+    }
+
+    /// Whether [`capture`](Replay::capture) records at all; calls that cannot be recorded are refused all the same.
+    fn can_record(&self) -> bool {
+        false
+    }
 
     /// Enqueues the recorded calls once more. The graph must have been recorded on this queue.
     ///
     /// # Errors
     /// A graph of another queue, or a failure of the device. As usual, errors of the recorded calls
     /// themselves, such as an index out of range, are reported by the next wait.
-    fn replay(&self, graph: &Self::Graph) -> Result<()>;
+    fn replay(&self, _graph: &Self::Graph) -> Result<()> {
+        Err(not_recorded(REPLAY, self.name(), "this backend has no graphs"))
+    }
 }
 
 /// The error for a call that cannot be recorded.

@@ -2,7 +2,7 @@
 use crate::{Cpu, Host, HostBuffer, Reference};
 use ops_core::{
     AnyTensor, Backend, Call, Determinism, Element, Execute, HostMemory, Op, Operands, Packing, Reason,
-    Result,
+    Replay, Result,
 };
 
 /// [`Cpu`] or [`Reference`], chosen at run time.
@@ -64,6 +64,10 @@ impl Backend for EitherHost {
     fn wait(&self, event: &()) -> Result<()> {
         Cpu::new().wait(event)
     }
+}
+
+impl Replay for EitherHost {
+    type Graph = core::convert::Infallible;
 }
 
 impl<O: Op> Execute<O> for EitherHost

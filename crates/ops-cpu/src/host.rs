@@ -12,7 +12,7 @@ pub(crate) mod sequences;
 pub(crate) mod types;
 
 pub use buffer::HostBuffer;
-pub(crate) use queue::{host_backend, no_graph};
+pub(crate) use queue::host_backend;
 pub(crate) use recycle::trim;
 
 /// The memory of this process.

@@ -22,6 +22,7 @@ pub(crate) mod load;
 mod logits;
 mod pages;
 mod recurrent;
+mod repeated;
 mod state;
 
 pub use continuation::{Continuation, Continues};
@@ -29,6 +30,7 @@ pub(crate) use drawn::Draw;
 pub use drawn::{Drawn, most_likely};
 pub use further::FurtherState;
 pub use pages::{PagedRow, PagedStep, Pages};
+pub(crate) use repeated::Repeated;
 pub use state::{Row, Snapshot, State};
 
 /// The matrices of attention, and the norms of heads.

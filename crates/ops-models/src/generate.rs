@@ -36,6 +36,7 @@ pub use text::{Finish, Token};
 pub struct TextModel<T: Float, B: Backend> {
     decoder: Decoder<T, B>,
     tokenizer: Option<Tokenizer>,
+    records: bool,
 }
 
 /// A text to continue: a string, whose special tokens count as plain text, or token ids, which are used exactly as they are.
@@ -88,7 +89,14 @@ impl<T: Float, B: Transformer<T>> TextModel<T, B> {
     /// A decoder that was loaded otherwise, with its tokenizer. Without one, prompts are ids, and generated tokens have no text and do
     /// not end it.
     pub fn new(decoder: Decoder<T, B>, tokenizer: Option<Tokenizer>) -> Self {
-        TextModel { decoder, tokenizer }
+        TextModel { decoder, tokenizer, records: true }
+    }
+
+    /// Whether steps that repeat are recorded and replayed ([`Replay`](ops_core::Replay)), on a backend that can. Default: yes. A
+    /// [`Timed`](ops_core::combine::Timed) backend counts the calls of a step only if it is not replayed.
+    pub fn record_steps(mut self, records: bool) -> Self {
+        self.records = records;
+        self
     }
 
     /// The decoder, for its logits.

@@ -2,7 +2,9 @@
 use crate::{Error, Result};
 use ops_core::group::{Collective, Group, Reduction};
 use ops_core::ops::{CastMethods, CastOps, CopyMethods, CopyOps, ElementwiseMethods, ElementwiseOps};
-use ops_core::{AnyMut, AnyRef, AsViewMut, Backend, Determinism, Element, Float, Ref, Space, TensorOf};
+use ops_core::{
+    AnyMut, AnyRef, AsViewMut, Backend, Determinism, Element, Float, Ref, Replay, Space, TensorOf,
+};
 use std::ops::Range;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
@@ -156,10 +158,38 @@ impl<S: Space> Share<S> {
         run().inspect_err(|why| self.leave(why))
     }
 
+    /// Records these calls of a step on all ranks, or says why it cannot be recorded.
+    ///
     /// # Errors
-    /// The error after which this rank has left the group.
-    pub(crate) fn check(&self) -> Result<()> {
-        Ok(self.with_group(|_| Ok(()))?)
+    /// Those of the calls; [`Error::Option`] if only some of the ranks can record, since one that replays and one that does not would wait
+    /// for each other.
+    pub(crate) fn record<B: Replay<Space = S>, R>(
+        &self,
+        b: &B,
+        calls: impl FnOnce() -> Result<R>,
+    ) -> Result<ops_core::Result<(B::Graph, R)>> {
+        let recorded = match b.capture(calls) {
+            Ok(recorded) => Ok(recorded),
+            Err(Error::Op(why @ ops_core::Error::Unsupported { .. })) => Err(why),
+            Err(error) => return Err(error),
+        };
+        let is_graph = u32::from(recorded.is_ok());
+        if self.ranks() > 1
+            && self.gathered(b, b.tensor([1], &[is_graph])?.as_ref())?.to_vec(b)?.contains(&(1 - is_graph))
+        {
+            let (got, wanted) = ("only some of which can record this step", "ranks with the same policy");
+            return Err(Error::Option { name: "ranks", got: got.to_owned(), wanted: wanted.to_owned() });
+        }
+        Ok(recorded)
+    }
+
+    /// Replays a step. Recorded collectives do not ask whether this rank has left its group, so this does.
+    ///
+    /// # Errors
+    /// The error after which this rank has left the group; those of the backend.
+    pub(crate) fn replay<B: Replay<Space = S>>(&self, b: &B, graph: &B::Graph) -> Result<()> {
+        self.with_group(|_| Ok(()))?;
+        Ok(b.replay(graph)?)
     }
 
     fn leave(&self, why: &Error) {

@@ -40,6 +40,10 @@ impl Replay for Rocm {
         Ok((graph, done))
     }
 
+    fn can_record(&self) -> bool {
+        true
+    }
+
     fn replay(&self, graph: &Graph) -> Result<()> {
         if graph.stream() != self.stream() {
             let why = "the graph belongs to another queue; replay it on the queue that recorded it, or a clone of that";

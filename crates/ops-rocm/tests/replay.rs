@@ -336,7 +336,7 @@ fn combinators_do_what_they_say() {
             let text = done.unwrap_err().to_string();
             assert!(text.contains(want), "{text}");
         };
-        says(right.capture(|| Ok::<_, Error>(())).map(drop), "no queue to record");
+        says(right.capture(|| Ok::<_, Error>(())).map(drop), "has no graphs");
         let checked = Checked::new(b.clone(), Reference::new());
         says(checked.capture(|| Ok::<_, Error>(())).map(drop), "compared with the reference");
         let recorded = Traced::new(b.clone(), Arc::new(Nothing));

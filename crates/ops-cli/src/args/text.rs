@@ -89,6 +89,10 @@ pub(crate) struct SamplingArgs {
     /// are. Rounded is faster. Where two tokens are almost equally likely, it can change which is generated.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) activations: Rounding,
+    /// Prepare every step on the host. Without this option, a backend that can (rocm) records the calls of a step of one token per text,
+    /// and replays them for the steps after it. With --stats, no step is recorded, because its table counts calls.
+    #[arg(long)]
+    pub(crate) no_recording: bool,
 }
 
 impl SamplingArgs {

@@ -1,7 +1,7 @@
 //! A backend that remembers the candidates for the last call it was asked about.
 use crate::problem::{Candidate, Explain};
 use ops_core::combine::{Intercept, Wrapper};
-use ops_core::{Backend, Call, Execute, Op, Operands, Reason, Result};
+use ops_core::{Backend, Call, Execute, Op, Operands, Reason, Replay, Result};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A backend that can list its candidates for an op, in the order in which they are asked.
@@ -44,6 +44,11 @@ impl<B: Backend> Wrapper for Observed<B> {
     fn around(&self, inner: B) -> Self {
         Observed::new(inner)
     }
+}
+
+/// Every call is asked about, so none is recorded.
+impl<B: Backend> Replay for Observed<B> {
+    type Graph = std::convert::Infallible;
 }
 
 impl<O: Op, B: Candidates<O>> Intercept<O> for Observed<B> {

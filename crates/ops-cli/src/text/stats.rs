@@ -22,6 +22,13 @@ pub(super) fn print(times: &[OpTime], providers: &[(String, String)]) {
     }
 }
 
+/// Writes why steps that repeat were prepared by the host each time.
+pub(crate) fn report_refusal(why: Option<&ops_core::Error>) {
+    if let Some(why) = why {
+        writeln!(stderr(), "each step is prepared by the host, because it cannot be recorded: {why}");
+    }
+}
+
 /// Peak device memory, then each kind of problem on an AMD GPU and its provider.
 pub(super) fn providers(rocm: &Rocm) -> Vec<(String, String)> {
     let memory = rocm.memory_stats().peak_in_use as f64 / f64::from(1 << 20);

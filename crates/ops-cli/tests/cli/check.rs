@@ -126,7 +126,7 @@ fn a_kernel_that_faults_or_hangs_is_a_result_and_the_next_op_runs() {
     ];
     let Some((run, report, _)) = checked("fault", &options, &fault) else { return };
     assert_eq!((run.code, steps(&report)), (1, vec![("survey", "ok"), ("neg", "died"), ("abs", "ok")]));
-    let options = [&options[..5], &["8"]].concat();
+    let options = [&options[..5], &["14"]].concat();
     let hang =
         [("HIP_STANDIN_REPLACE", "return -x; }=>for (;;) asm volatile(\"\"); }"), ("OPS_ROCM_CACHE", "")];
     let (run, report, _) = checked("hang", &options, &hang).unwrap();

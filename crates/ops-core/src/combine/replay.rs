@@ -14,6 +14,9 @@ impl<P: Replay, S: Backend> Replay for Fallback<P, S> {
     ) -> Result<(Self::Graph, R), E> {
         self.primary().capture(calls)
     }
+    fn can_record(&self) -> bool {
+        self.primary().can_record()
+    }
     fn replay(&self, graph: &Self::Graph) -> Result<()> {
         self.primary().replay(graph)
     }
@@ -46,6 +49,12 @@ impl<L: Replay, R: Replay> Replay for Either<L, R> {
             Either::Right(b) => b.capture(calls).map(|(graph, done)| (Either::Right(graph), done)),
         }
     }
+    fn can_record(&self) -> bool {
+        match self {
+            Either::Left(b) => b.can_record(),
+            Either::Right(b) => b.can_record(),
+        }
+    }
     fn replay(&self, graph: &Self::Graph) -> Result<()> {
         match (self, graph) {
             (Either::Left(b), Either::Left(graph)) => b.replay(graph),
@@ -64,6 +73,9 @@ impl<B: Replay> Replay for Timed<B> {
         calls: impl FnOnce() -> Result<R, E>,
     ) -> Result<(Self::Graph, R), E> {
         self.inside().capture(calls)
+    }
+    fn can_record(&self) -> bool {
+        self.inside().can_record()
     }
     fn replay(&self, graph: &Self::Graph) -> Result<()> {
         if !self.is_on() {
@@ -89,6 +101,9 @@ impl<B: Replay> Replay for Traced<B> {
             return Err(not_recorded(CAPTURE, self.name(), why).into());
         }
         self.inside().capture(calls)
+    }
+    fn can_record(&self) -> bool {
+        !self.is_on() && self.inside().can_record()
     }
     fn replay(&self, graph: &Self::Graph) -> Result<()> {
         if self.is_on() {

@@ -65,27 +65,10 @@ macro_rules! host_backend {
             }
         }
 
-        /// Refuses to record: the caller should make the calls again instead.
+        /// Calls run immediately on borrowed operands, so there is nothing to record.
         impl ops_core::Replay for $backend {
-            /// There are no graphs.
             type Graph = core::convert::Infallible;
-
-            fn capture<R, E: From<ops_core::Error>>(
-                &self,
-                _: impl FnOnce() -> Result<R, E>,
-            ) -> Result<(Self::Graph, R), E> {
-                Err($crate::host::no_graph($name).into())
-            }
-            fn replay(&self, graph: &Self::Graph) -> ops_core::Result<()> {
-                match *graph {}
-            }
         }
     };
 }
 pub(crate) use host_backend;
-
-/// Why nothing is recorded: a call borrows its operands, and skipping it would save nothing.
-pub(crate) fn no_graph(backend: &'static str) -> ops_core::Error {
-    let why = "calls run immediately on borrowed operands, so there is no queue to record; make the calls again instead";
-    ops_core::replay::not_recorded(ops_core::replay::CAPTURE, backend, why)
-}

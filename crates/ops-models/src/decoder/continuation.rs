@@ -5,12 +5,12 @@ use crate::pieces::most;
 use crate::{Error, Result};
 use ops_core::model::{Sequence, Transformer};
 use ops_core::ops::*;
-use ops_core::{Float, Replay, Space, Tensor};
+use ops_core::{Float, Space, Tensor};
 
 /// A backend on which texts can be continued. It counts the steps, so that positions and lengths do not come
 /// from the host.
-pub trait Continues<T: Float>: Transformer<T> + Replay + ElementwiseOps<u32> {}
-impl<T: Float, B: Transformer<T> + Replay + ElementwiseOps<u32>> Continues<T> for B {}
+pub trait Continues<T: Float>: Transformer<T> + ElementwiseOps<u32> {}
+impl<T: Float, B: Transformer<T> + ElementwiseOps<u32>> Continues<T> for B {}
 
 /// Continues texts in [`Pages`] token by token, with one recorded step.
 ///
@@ -167,11 +167,7 @@ impl<'s, T: Float, B: Continues<T>> Continuation<'s, T, B> {
         let share = self.model.share.clone();
         let tokens = share.step(|| {
             match &self.recorded {
-                // Recorded collectives do not ask whether this rank has left its group.
-                Recorded::Graph(graph, _) => {
-                    share.check()?;
-                    self.backend.replay(graph)?;
-                }
+                Recorded::Graph(graph, _) => share.replay(&self.backend, graph)?,
                 _ => self.make_step()?,
             }
             let Texts { all, taken, .. } = &self.texts;
@@ -184,22 +180,10 @@ impl<'s, T: Float, B: Continues<T>> Continuation<'s, T, B> {
 
     fn record(&mut self) -> Result<Recorded<T, B>> {
         let (b, share) = (self.backend.clone(), self.model.share.clone());
-        let recorded = match b.capture(|| self.make_step()) {
+        Ok(match share.record(&b, || self.make_step())? {
             Ok((graph, ())) => Recorded::Graph(graph, core::marker::PhantomData),
-            Err(Error::Op(why @ ops_core::Error::Unsupported { .. })) => Recorded::Refused(why),
-            Err(error) => return Err(error),
-        };
-        if share.ranks() == 1 {
-            return Ok(recorded);
-        }
-        // A rank that replays and one that does not would wait for each other.
-        let is_graph = u32::from(matches!(recorded, Recorded::Graph(..)));
-        let all = share.all_gather(&b, b.tensor([1], &[is_graph])?)?.to_vec(&b)?;
-        if all.iter().any(|other| *other != is_graph) {
-            let (got, wanted) = ("only some of which can record this step", "ranks with the same policy");
-            return Err(Error::Option { name: "ranks", got: got.to_owned(), wanted: wanted.to_owned() });
-        }
-        Ok(recorded)
+            Err(why) => Recorded::Refused(why),
+        })
     }
 
     /// The calls of a step: computes the logits, draws tokens from them, and sets everything else for the

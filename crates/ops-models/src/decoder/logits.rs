@@ -7,6 +7,12 @@ use ops_core::model::Transformer;
 use ops_core::ops::*;
 use ops_core::{Float, Ref, TensorOf};
 
+/// How many of the largest logits suffice for all of these draws; `None` if all logits are needed.
+pub(super) fn most_of(draws: &[Draw<'_>]) -> Option<usize> {
+    let changed = draws.iter().any(|draw| draw.change.is_some());
+    most(draws.iter().map(|draw| draw.op)).filter(|_| !changed)
+}
+
 impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     /// The token drawn after each row of the last layer's output. `positions` are those of the tokens before them.
     pub(super) fn drawn(
@@ -20,34 +26,50 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     }
 
     fn draw(&self, b: &B, h: &TensorOf<B, T>, draws: &[Draw<'_>], positions: &[usize]) -> Result<Vec<Drawn>> {
-        let changed = draws.iter().any(|draw| draw.change.is_some());
-        let most = most(draws.iter().map(|draw| draw.op)).filter(|_| !changed);
-        let mut candidates = self.candidates(b, h.as_ref(), most)?;
-        if changed {
-            let mut host = candidates.logits.to_vec(b)?;
-            for (row, draw) in host.chunks_mut(self.vocabulary().max(1)).zip(draws) {
-                if let Some(change) = &draw.change {
-                    change(row);
-                }
-            }
-            candidates = b.tensor(candidates.logits.dims(), &host)?.into();
-        }
+        let candidates = self.candidates(b, h.as_ref(), most_of(draws))?;
+        self.draw_among(b, &candidates, draws, positions)
+    }
+
+    /// The token drawn among each row of candidates, which suffice for these draws.
+    pub(super) fn draw_among(
+        &self,
+        b: &B,
+        candidates: &Candidates<B::Space>,
+        draws: &[Draw<'_>],
+        positions: &[usize],
+    ) -> Result<Vec<Drawn>> {
+        let changed = self.changed(b, candidates, draws)?;
+        let candidates = changed.as_ref().unwrap_or(candidates);
         let (mut all, mut start) = (Vec::with_capacity(draws.len()), 0);
         // Usually one call: all texts are drawn alike.
         for alike in draws.chunk_by(|one, other| one.op == other.op) {
             let counters: Vec<i64> = alike.iter().map(|draw| draw.counter).collect();
             let mut drawn = Draws::new(b, alike.len())?;
-            drawn.draw(
-                b,
-                (&candidates, start),
-                b.tensor(&[alike.len()], &counters)?.as_ref(),
-                alike[0].op,
-            )?;
+            drawn.draw(b, (candidates, start), b.tensor(&[alike.len()], &counters)?.as_ref(), alike[0].op)?;
             drawn.agree(b, &self.share)?;
             all.extend(drawn.read(b, positions.iter().copied().skip(start))?);
             start += alike.len();
         }
         Ok(all)
+    }
+
+    /// All logits, changed on the host; `None` if no draw changes them.
+    fn changed(
+        &self,
+        b: &B,
+        candidates: &Candidates<B::Space>,
+        draws: &[Draw<'_>],
+    ) -> Result<Option<Candidates<B::Space>>> {
+        if draws.iter().all(|draw| draw.change.is_none()) {
+            return Ok(None);
+        }
+        let mut host = candidates.logits.to_vec(b)?;
+        for (row, draw) in host.chunks_mut(self.vocabulary().max(1)).zip(draws) {
+            if let Some(change) = &draw.change {
+                change(row);
+            }
+        }
+        Ok(Some(b.tensor(candidates.logits.dims(), &host)?.into()))
     }
 
     /// The logits with the softcap.

@@ -71,16 +71,19 @@ impl<S: Space> PagedStep<S> {
         Paging { block_table: &self.block_table, lengths: &self.lengths, cu_q: &self.cu_q }
     }
     /// Uploads the inputs of a step. Each row is a sequence that already includes the step's tokens, and
-    /// these tokens.
-    fn new<B: Backend<Space = S>>(backend: &B, rows: &[PagedRow<'_>], slots: &[u32]) -> Result<Self> {
-        let width = rows.iter().map(|(text, _)| text.blocks().len()).max().unwrap_or(0);
-        let (mut ids, mut positions, mut table) = (Vec::new(), Vec::new(), Vec::new());
+    /// these tokens. The table has room for `width` blocks of each text, at least.
+    pub(super) fn new<B: Backend<Space = S>>(
+        backend: &B,
+        rows: &[PagedRow<'_>],
+        slots: &[u32],
+        width: usize,
+    ) -> Result<Self> {
+        let width = rows.iter().map(|(text, _)| text.blocks().len()).fold(width, usize::max);
+        let (mut ids, mut positions) = (Vec::new(), Vec::new());
         let (mut lengths, mut cu_q, mut last) = (Vec::new(), vec![0], Vec::new());
         for (text, tokens) in rows {
             ids.extend_from_slice(tokens);
             positions.extend((text.len() - tokens.len()..text.len()).map(|at| at as u32));
-            table.extend_from_slice(text.blocks());
-            table.resize(table.len() + width - text.blocks().len(), u32::MAX);
             lengths.push(text.len() as u32);
             cu_q.push(ids.len() as u32);
             last.push((ids.len() as u32).saturating_sub(1));
@@ -89,7 +92,7 @@ impl<S: Space> PagedStep<S> {
             ids: backend.tensor(&[ids.len()], &ids)?,
             positions: backend.tensor(&[ids.len()], &positions)?,
             slots: backend.tensor(&[slots.len()], slots)?,
-            block_table: backend.tensor(&[rows.len(), width], &table)?,
+            block_table: backend.tensor(&[rows.len(), width], &table(rows, width))?,
             lengths: backend.tensor(&[rows.len()], &lengths)?,
             cu_q: backend.tensor(&[cu_q.len()], &cu_q)?,
             last: backend.tensor(&[rows.len()], &last)?,
@@ -99,6 +102,12 @@ impl<S: Space> PagedStep<S> {
             )?,
         })
     }
+}
+
+/// The blocks of each text, in rows of `width`.
+pub(super) fn table(rows: &[PagedRow<'_>], width: usize) -> Vec<u32> {
+    let none = std::iter::repeat(&u32::MAX);
+    rows.iter().flat_map(|(text, _)| text.blocks().iter().chain(none.clone()).take(width)).copied().collect()
 }
 
 /// What the layers of a step remember of its texts.
@@ -323,9 +332,23 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         rows: &mut [PagedRow<'_>],
         run: impl FnOnce(&mut Pages<B::Space, T>, &PagedStep<B::Space>) -> Result<R>,
     ) -> Result<R> {
+        self.with_tokens(b, pages, rows, |pages, rows, slots| {
+            let step = PagedStep::new(b, rows, slots, 0)?;
+            self.share.step(|| run(pages, &step))
+        })
+    }
+
+    /// Appends the tokens to their texts, passes on their slots, and removes the tokens after an error.
+    pub(super) fn with_tokens<R>(
+        &self,
+        b: &B,
+        pages: &mut Pages<B::Space, T>,
+        rows: &mut [PagedRow<'_>],
+        run: impl FnOnce(&mut Pages<B::Space, T>, &[PagedRow<'_>], &[u32]) -> Result<R>,
+    ) -> Result<R> {
         let before: Vec<usize> = rows.iter().map(|(text, _)| text.len()).collect();
-        let step = self.paged_step(b, pages, rows);
-        let result = step.and_then(|step| self.share.step(|| run(pages, &step)));
+        let slots = self.append(b, pages, rows);
+        let result = slots.and_then(|slots| run(pages, rows, &slots));
         if result.is_err() {
             rows.iter_mut().zip(before).for_each(|((text, _), len)| text.truncate(len));
         }
@@ -344,6 +367,12 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         pages: &mut Pages<B::Space, T>,
         rows: &mut [PagedRow<'_>],
     ) -> Result<PagedStep<B::Space>> {
+        let slots = self.append(b, pages, rows)?;
+        PagedStep::new(b, rows, &slots, 0)
+    }
+
+    /// Appends tokens to texts in `pages`, and returns their slots.
+    fn append(&self, b: &B, pages: &mut Pages<B::Space, T>, rows: &mut [PagedRow<'_>]) -> Result<Vec<u32>> {
         self.check_pages(pages)?;
         for (text, tokens) in rows.iter() {
             let (got, before) = (tokens.len(), text.len());
@@ -364,7 +393,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
             let ids = b.tensor(&[new.len()], &new)?;
             memories.iter_mut().try_for_each(|memory| memory.clear_texts(b, ids.as_ref()))?;
         }
-        PagedStep::new(b, rows, &slots)
+        Ok(slots)
     }
 
     fn check_pages(&self, pages: &Pages<B::Space, T>) -> Result<()> {

@@ -2,10 +2,10 @@
 use super::schedule::{Event, Job, Limits, Running, Schedule};
 use super::text::Text;
 use super::{BatchStats, Finish, GenerateOptions, Overflow, Prompt, TextModel, Token};
-use crate::decoder::Draw;
+use crate::decoder::{Draw, Repeated};
 use crate::{Decoder, Drawn, Error, PagedRow, Pages, Result};
 use ops_core::model::{Blocks, Sequence, Transformer};
-use ops_core::{Backend, Float};
+use ops_core::{Float, Replay};
 use std::time::Instant;
 
 /// The size of a [`Batch`].
@@ -96,10 +96,11 @@ pub enum BatchEvent {
 /// }
 /// # Ok::<(), rocm_ops::models::Error>(())
 /// ```
-pub struct Batch<'m, T: Float, B: Backend> {
+pub struct Batch<'m, T: Float, B: Replay> {
     model: &'m TextModel<T, B>,
     backend: &'m B,
     pages: Pages<B::Space, T>,
+    repeated: Repeated<B>,
     schedule: Schedule<Text<'m>>,
     /// Maximum number of tokens in a text.
     context: usize,
@@ -134,7 +135,8 @@ impl<'m, T: Float, B: Transformer<T>> Batch<'m, T, B> {
         let sharing = sharing && model.decoder.config().recurrent.is_none();
         let schedule = Schedule::new(pages.blocks().clone(), Limits { batch: max_batch, prefill, sharing });
         let context = model.decoder.context().min(blocks.saturating_mul(block_size));
-        Ok(Batch { model, backend, pages, schedule, context, added: 0, stats: BatchStats::default() })
+        let (repeated, stats) = (Repeated::new(model.records), BatchStats::default());
+        Ok(Batch { model, backend, pages, repeated, schedule, context, added: 0, stats })
     }
 
     /// Adds a prompt to continue, and returns the number of its text, counted from 1.
@@ -180,6 +182,11 @@ impl<'m, T: Float, B: Transformer<T>> Batch<'m, T, B> {
         self.pages.blocks()
     }
 
+    /// Why the last steps could not be recorded ([`TextModel::record_steps`]); `None` if they are, or need not be.
+    pub fn refusal(&self) -> Option<&ops_core::Error> {
+        self.repeated.refusal()
+    }
+
     /// What all steps have done.
     pub fn stats(&self) -> &BatchStats {
         &self.stats
@@ -204,7 +211,7 @@ impl<'m, T: Float, B: Transformer<T>> Batch<'m, T, B> {
         }
         let counts: Vec<usize> = rows.iter().map(|row| row.tokens.len() - row.text.len()).collect();
         let step = (&self.model.decoder, self.backend);
-        let next = next_of_each(step, &mut self.pages, &mut rows, &draws);
+        let next = next_of_each(step, (&mut self.pages, &mut self.repeated), &mut rows, &draws);
         drop(draws);
         self.stats.step(&counts, self.pages.blocks(), begin.elapsed());
         for (number, drawn) in numbers.into_iter().zip(next) {
@@ -265,22 +272,22 @@ impl<'m, T: Float, B: Transformer<T>> Batch<'m, T, B> {
 /// The token after each text, or an error. If a step fails, it is repeated with each text alone. Recurrent layers then read the texts
 /// from the beginning.
 fn next_of_each<T: Float, B: Transformer<T>>(
-    step: (&Decoder<T, B>, &B),
-    pages: &mut Pages<B::Space, T>,
+    (decoder, backend): (&Decoder<T, B>, &B),
+    (pages, repeated): (&mut Pages<B::Space, T>, &mut Repeated<B>),
     rows: &mut [Row<'_>],
     draws: &[Draw<'_>],
 ) -> Vec<Result<Drawn>> {
-    let (decoder, backend) = step;
     let mut paged: Vec<PagedRow<'_>> = rows.iter_mut().map(Row::fresh).collect();
-    match decoder.next_paged(backend, pages, &mut paged, draws) {
+    match decoder.next_repeated(backend, pages, &mut paged, draws, repeated) {
         Ok(tokens) => tokens.into_iter().map(Ok).collect(),
         Err(error) if rows.len() == 1 => vec![Err(error)],
         Err(_) => {
             if decoder.config().recurrent.is_some() {
                 rows.iter_mut().for_each(|row| row.text.truncate(0));
             }
-            let each = rows.chunks_mut(1).zip(draws.chunks(1));
-            each.flat_map(|(row, draw)| next_of_each(step, pages, row, draw)).collect()
+            let each = rows.iter_mut().zip(draws.chunks(1));
+            let next = each.map(|(row, draw)| decoder.next_paged(backend, pages, &mut [row.fresh()], draw));
+            next.map(|drawn| Ok(drawn?[0])).collect()
         }
     }
 }

@@ -1,9 +1,10 @@
 //! A text that grows, as an iterator over its tokens.
 use super::text::Text;
 use super::{Finish, GenerateOptions, TextModel, Token};
-use crate::{Error, Result, Row, State};
-use ops_core::model::Transformer;
-use ops_core::{Backend, Float};
+use crate::decoder::Repeated;
+use crate::{Drawn, Error, Pages, Result, Row, State};
+use ops_core::model::{Sequence, Transformer};
+use ops_core::{Float, Replay};
 
 /// The tokens that continue a prompt, from [`TextModel::generate`].
 ///
@@ -17,17 +18,68 @@ use ops_core::{Backend, Float};
 /// let text: String = text.map(|token| Ok(token?.text)).collect::<rocm_ops::models::Result<_>>()?;
 /// # Ok::<(), rocm_ops::models::Error>(())
 /// ```
-pub struct Generation<'m, T: Float, B: Backend> {
+pub struct Generation<'m, T: Float, B: Replay> {
     model: &'m TextModel<T, B>,
     backend: &'m B,
-    state: State<B::Space, T>,
-    /// The tokens in the state, and those of the next step.
+    /// Absent before the first step.
+    past: Option<Past<T, B>>,
+    /// Maximum number of tokens in it.
+    room: usize,
+    /// The tokens of the past, and those of the next step.
     tokens: Vec<u32>,
     text: Text<'m>,
     finish: Option<Finish>,
     /// Whether there is no next token, because the text has ended or one of its steps has failed.
     ended: bool,
     dropped: usize,
+}
+
+/// What the model remembers of a text.
+enum Past<T: Float, B: Replay> {
+    /// That of a text on a backend that does not record, or of one that is continued together with others.
+    State(State<B::Space, T>),
+    /// That of a text on its own: positions and lengths are in the memory of the backend, so that its steps can be recorded.
+    Pages(Box<Alone<T, B>>),
+}
+
+struct Alone<T: Float, B: Replay> {
+    pages: Pages<B::Space, T>,
+    text: Sequence,
+    repeated: Repeated<B>,
+}
+
+/// Tokens per block of a text on its own.
+const BLOCK: usize = 16;
+
+impl<T: Float, B: Transformer<T>> Past<T, B> {
+    fn state(model: &TextModel<T, B>, b: &B, room: usize) -> Result<Self> {
+        Ok(Past::State(model.decoder.state(b, room)?))
+    }
+
+    /// Without tokens.
+    fn new(model: &TextModel<T, B>, b: &B, room: usize) -> Result<Self> {
+        if !(model.records && b.can_record()) {
+            return Self::state(model, b, room);
+        }
+        let pages = model.decoder.pages_for(b, room.div_ceil(BLOCK).max(1), BLOCK, 1)?;
+        let (text, repeated) = (pages.blocks().sequence(), Repeated::new(true));
+        Ok(Past::Pages(Box::new(Alone { pages, text, repeated })))
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Past::State(state) => state.len(),
+            Past::Pages(alone) => alone.text.len(),
+        }
+    }
+
+    fn clear(&mut self) -> Result<()> {
+        match self {
+            Past::State(state) => state.truncate(0)?,
+            Past::Pages(alone) => alone.text.truncate(0),
+        }
+        Ok(())
+    }
 }
 
 impl<'m, T: Float, B: Transformer<T>> Generation<'m, T, B> {
@@ -38,17 +90,19 @@ impl<'m, T: Float, B: Transformer<T>> Generation<'m, T, B> {
         options: GenerateOptions,
     ) -> Result<Self> {
         options.check(model.decoder.vocabulary())?;
-        // The last token is never fed back, so the state needs no room for it.
+        // The last token is never fed back, so no room is needed for it.
         let room = tokens.len().saturating_add(options.max_tokens).min(model.decoder.context());
-        let state = model.decoder.state(backend, room)?;
         let ended = options.max_tokens == 0;
         let finish = ended.then_some(Finish::Length);
         let text = Text::new(model.tokenizer(), &tokens, options)?;
-        Ok(Generation { model, backend, state, tokens, text, finish, ended, dropped: 0 })
+        Ok(Generation { model, backend, past: None, room, tokens, text, finish, ended, dropped: 0 })
     }
 
     /// The next token of each of several texts of one model, in one pass through its weights. `None` for a text that has ended, and
     /// an error for one whose next token cannot be drawn ([`Error::Nan`]), which ends it.
+    ///
+    /// On a backend that records steps ([`TextModel::record_steps`]), those of a text on its own are recorded. Those of several texts are
+    /// not; for many texts, a [`Batch`](crate::Batch) records them. A text on its own that joins others here is read again.
     ///
     /// ```no_run
     /// # use rocm_ops::models::{GenerateOptions, Generation, TextModel};
@@ -76,15 +130,10 @@ impl<'m, T: Float, B: Transformer<T>> Generation<'m, T, B> {
             let (got, wanted) = ("those of several models".to_owned(), "texts of one model".to_owned());
             return Err(Error::Option { name: "texts", got, wanted });
         }
-        let growing = texts.iter_mut().filter(|text| !text.ended);
-        let parts = growing.map(|Generation { state, tokens, text, .. }| {
-            let tokens = tokens.as_slice();
-            let fresh = &tokens[state.len()..];
-            ((state, fresh), text.draw(tokens))
-        });
-        let (mut rows, draws): (Vec<Row<'_, _, _>>, Vec<_>) = parts.unzip();
-        let drawn = model.decoder.next_batch(backend, &mut rows, &draws);
-        drop(draws);
+        let drawn = match texts.iter_mut().filter(|text| !text.ended).collect::<Vec<_>>().as_mut_slice() {
+            [text] => text.next_alone(),
+            growing => Self::next_together(model, backend, growing),
+        };
         let drawn = drawn.inspect_err(|_| texts.iter_mut().for_each(|text| text.ended = true))?;
         let mut drawn = drawn.into_iter();
         let next = texts.iter_mut().map(|text| match text.ended {
@@ -94,10 +143,44 @@ impl<'m, T: Float, B: Transformer<T>> Generation<'m, T, B> {
         Ok(next.collect())
     }
 
+    /// Draws the next token of a text on its own.
+    fn next_alone(&mut self) -> Result<Vec<Drawn>> {
+        let Generation { model, backend, past, room, tokens, text, .. } = self;
+        let past = match past {
+            Some(past) => past,
+            None => past.insert(Past::new(model, backend, *room)?),
+        };
+        let (fresh, draw) = (&tokens[past.len()..], [text.draw(tokens)]);
+        match past {
+            Past::State(state) => model.decoder.next_batch(backend, &mut [(state, fresh)], &draw),
+            Past::Pages(alone) => {
+                let Alone { pages, text, repeated } = &mut **alone;
+                model.decoder.next_repeated(backend, pages, &mut [(text, fresh)], &draw, repeated)
+            }
+        }
+    }
+
+    /// Draws the next token of each of several texts. One that was on its own is read again.
+    fn next_together(model: &TextModel<T, B>, backend: &B, texts: &mut [&mut Self]) -> Result<Vec<Drawn>> {
+        for text in texts.iter_mut().filter(|text| !matches!(text.past, Some(Past::State(_)))) {
+            text.past = None; // frees its memory first
+            text.past = Some(Past::state(model, backend, text.room)?);
+        }
+        let (mut rows, mut draws): (Vec<Row<'_, _, _>>, _) = (Vec::new(), Vec::new());
+        for Generation { past, tokens, text, .. } in texts {
+            if let Some(Past::State(state)) = past {
+                let fresh = &tokens[state.len()..];
+                rows.push((state, fresh));
+                draws.push(text.draw(tokens));
+            }
+        }
+        model.decoder.next_batch(backend, &mut rows, &draws)
+    }
+
     /// Adds the token that was drawn.
-    fn accept(&mut self, drawn: crate::Drawn) -> Result<Token> {
+    fn accept(&mut self, drawn: Drawn) -> Result<Token> {
         self.ended = true; // if anything fails
-        let full = self.state.len() == self.model.decoder.context();
+        let full = self.past.as_ref().map_or(0, Past::len) == self.model.decoder.context();
         let (token, finish) = self.text.accept(drawn?, full)?;
         self.tokens.push(token.id);
         if full && finish.is_none() {
@@ -118,12 +201,20 @@ impl<'m, T: Float, B: Transformer<T>> Generation<'m, T, B> {
         }
         self.tokens.drain(..begin);
         self.dropped += begin;
-        self.state.truncate(0)
+        self.past.as_mut().map_or(Ok(()), Past::clear)
     }
 
     /// Why the text has ended; `None` while it goes on, and after an error.
     pub fn finish(&self) -> Option<Finish> {
         self.finish
+    }
+
+    /// Why the steps of this text on its own could not be recorded ([`TextModel::record_steps`]); `None` if they are, or need not be.
+    pub fn refusal(&self) -> Option<&ops_core::Error> {
+        match &self.past {
+            Some(Past::Pages(alone)) => alone.repeated.refusal(),
+            _ => None,
+        }
     }
 
     /// Whether there is no next token.

@@ -34,7 +34,8 @@ pub(super) fn serve<T: Float, B: Transformer<T>>(
     let decoder = Decoder::<T, B>::load_share(backend, &model, config, context, rank.share(), &mut step)?;
     progress.clear();
     text::report_load::<T, B>(rank, &decoder, load)?;
-    let model = TextModel::new(decoder, Some(tokenizer));
+    let records = !(args.sampling.no_recording || args.running.stats);
+    let model = TextModel::new(decoder, Some(tokenizer)).record_steps(records);
     let size = BatchOptions {
         blocks: args.blocks as usize,
         block_size: args.block_size as usize,
@@ -60,6 +61,7 @@ pub(super) fn serve<T: Float, B: Transformer<T>>(
     }
     let stopped = if terminal.stop.load(Ordering::Relaxed) { "; stopped by Ctrl-C" } else { "" };
     writeln!(stderr(), "{}, on {name} in {}{stopped}", stats.summary(), T::DTYPE.name());
+    text::report_refusal(batch.refusal());
     if args.running.stats {
         stats.print(batch.blocks(), loaded);
     }

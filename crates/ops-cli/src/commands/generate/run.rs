@@ -39,7 +39,8 @@ pub(super) fn generate<T: Float, B: Transformer<T>>(
     let decoder = Decoder::load_share(backend, &input.model, config, capacity, rank.share(), &mut step)?;
     progress.clear();
     text::report_load::<T, B>(rank, &decoder, begin)?;
-    let model = TextModel::<T, B>::new(decoder, tokenizer);
+    let records = !(args.sampling.no_recording || args.running.stats);
+    let model = TextModel::<T, B>::new(decoder, tokenizer).record_steps(records);
     for prompt in prompts {
         model.tokens(&prompt.ids)?;
     }
@@ -78,6 +79,7 @@ pub(super) fn generate<T: Float, B: Transformer<T>>(
     if !rank.leads() {
         return Ok(());
     }
+    text::report_refusal(texts.iter().find_map(Generation::refusal));
     let full: Vec<bool> = texts.iter().map(|text| text.finish() == Some(Finish::Context)).collect();
     run.finish(&outputs, &full, times, terminal)
 }

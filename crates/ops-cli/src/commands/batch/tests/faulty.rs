@@ -6,7 +6,7 @@ use crate::commands::batch::{Terminal, run};
 use crate::text::{Prepare, to_send};
 use clap::Parser;
 use ops_core::combine::{Intercept, Wrapper};
-use ops_core::{Call, Determinism, Error, Execute, Op, Result};
+use ops_core::{Call, Determinism, Error, Execute, Op, Replay, Result};
 use ops_cpu::{Cpu, Host, HostGroup};
 use ops_models::{Rank, on_ranks};
 use std::io::{BufReader, Cursor, Read};
@@ -17,6 +17,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 #[derive(Clone)]
 struct Faulty(Cpu, Arc<AtomicUsize>, usize);
 
+impl Replay for Faulty {
+    type Graph = std::convert::Infallible;
+}
 impl Wrapper for Faulty {
     type Inner = Cpu;
     fn inner(&self) -> &Cpu {
