@@ -1,6 +1,5 @@
 //! Texts whose steps are recorded when they repeat.
 use ops_tests::families::folder;
-use ops_tests::model;
 use rocm_ops::gguf::Gguf;
 use rocm_ops::models::{
     BatchEvent, BatchOptions, Decoder, GenerateOptions, Generation, Overflow, TextModel, Token,
@@ -46,8 +45,8 @@ fn a_text_of_its_own_replays_its_steps() {
     with_standin("recorded::a_text_of_its_own_replays_its_steps", &[], |standin| {
         let penalty = GenerateOptions { repeat_penalty: 1.3, ..options(9) };
         let greedy = GenerateOptions { temperature: 0.0, ..options(9) };
-        let (batch, run) = (recording(), backend("linear=hip;matmul=hip", Determinism::Run));
-        let all = [(&batch, model("f16")), (&batch, family("qwen3_5")), (&run, family("gemma3"))];
+        let (batch, run) = (recording(), Rocm::new().unwrap());
+        let all = [(&batch, family("llama")), (&batch, family("qwen3_5")), (&run, family("gemma3"))];
         for (b, gguf) in all.into_iter().chain([(&run, family("deepseek-v2"))]) {
             let [recorded, prepared] = models(b, &gguf, 64);
             for options in [options(9), greedy.clone(), penalty.clone()] {
@@ -69,15 +68,15 @@ fn a_text_that_grows_is_recorded_again_when_its_length_has_doubled() {
         &[],
         |standin| {
             let b = recording();
-            let [recorded, prepared] = models(&b, &model("f16"), 280);
-            let prompt: Vec<u32> = (0..120).map(|i| i * 7 % 500).collect();
+            let [recorded, prepared] = models(&b, &family("llama"), 140);
+            let prompt: Vec<u32> = (0..120).map(|i| i * 7 % 50).collect();
             let text = |model: &TextModel<_, _>| {
-                replays(standin, || ids(model.generate(&b, &prompt, options(150)).unwrap()))
+                replays(standin, || ids(model.generate(&b, &prompt, options(15)).unwrap()))
             };
-            // 149 steps of one token. At 128 and at 256 tokens, the table has no more room.
-            assert_eq!(text(&recorded), (text(&prepared).0, 149 - 3));
+            // 14 steps of one token, of which one records for 8 blocks, and one for 16, each after another that the host prepared.
+            assert_eq!(text(&recorded), (text(&prepared).0, 14 - 2));
             // The context is full at 130 tokens: half of them are read again.
-            let [recorded, prepared] = models(&b, &model("f16"), 130);
+            let [recorded, prepared] = models(&b, &family("llama"), 130);
             let shifted = GenerateOptions { overflow: Overflow::Shift, ..options(20) };
             let text = |model: &TextModel<_, _>| ids(model.generate(&b, &prompt, shifted.clone()).unwrap());
             assert_eq!(text(&recorded), text(&prepared));
@@ -90,7 +89,7 @@ fn a_text_that_grows_is_recorded_again_when_its_length_has_doubled() {
 fn texts_alone_and_together_are_the_same() {
     with_standin("recorded::texts_alone_and_together_are_the_same", &[], |_| {
         let b = recording();
-        let [model, _] = models(&b, &model("f16"), 64);
+        let [model, _] = models(&b, &family("llama"), 64);
         let begin = |prompt: &[u32]| model.generate(&b, prompt, options(8)).unwrap();
         let prompts = [PROMPT, &[7, 8]];
         let alone = prompts.map(|prompt| ids(begin(prompt)));
@@ -134,10 +133,10 @@ fn batched(b: &Rocm, model: &TextModel<f32, Rocm>, size: BatchOptions) -> BTreeM
 fn texts_of_a_batch_join_and_leave_recorded_steps() {
     with_standin("recorded::texts_of_a_batch_join_and_leave_recorded_steps", &[], |standin| {
         let b = recording();
-        // With 14 blocks, a text waits; a block of two tokens makes the tables grow.
+        // With 28 blocks, a text waits; a block of two tokens makes the tables grow.
         let small = BatchOptions { blocks: 28, block_size: 2, ..Default::default() };
         for (gguf, size) in
-            [(model("f16"), BatchOptions::default()), (model("f16"), small), (family("qwen3_5"), small)]
+            [(family("llama"), BatchOptions::default()), (family("llama"), small), (family("qwen3_5"), small)]
         {
             let [recorded, prepared] = models(&b, &gguf, 64);
             let want = batched(&b, &prepared, size);
@@ -153,7 +152,7 @@ fn texts_of_a_batch_join_and_leave_recorded_steps() {
 fn a_refusal_is_told_and_changes_no_token() {
     with_standin("recorded::a_refusal_is_told_and_changes_no_token", &[], |standin| {
         let b = backend("linear=rocblas", Determinism::Run);
-        let load = || TextModel::<f16, _>::new(Decoder::load(&b, &model("f16"), 64).unwrap(), None);
+        let load = || TextModel::<f16, _>::new(Decoder::load(&b, &family("llama"), 64).unwrap(), None);
         let recorded = load();
         let mut text = recorded.generate(&b, PROMPT, options(6)).unwrap();
         let ids = |text: &mut Generation<'_, f16, Rocm>| -> Vec<u32> {

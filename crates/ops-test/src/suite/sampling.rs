@@ -104,7 +104,7 @@ fn sizes(s: &mut Suite<'_>, dtype: DType) {
         ([0, 5], PLAIN),
         ([0, 5], GREEDY),
         ([300, 17], PLAIN),
-        ([300, 17], USUAL),
+        ([40, 17], USUAL),
         ([2, 20_001], Draw { top_k: Some(5000), ..PLAIN }),
         ([2, 20_001], Draw { top_k: Some(5000), top_p: Some(0.9), ..PLAIN }),
         ([1, 131_073], USUAL),
@@ -139,7 +139,7 @@ fn options(s: &mut Suite<'_>, dtype: DType) {
         // Probabilities are relative to the ten ids that are kept, not to all.
         Draw { top_k: Some(10), top_p: Some(0.7), temperature: 5.0, ..PLAIN },
     ] {
-        s.run(drawn(dtype, [60, 37], draw));
+        s.run(drawn(dtype, [16, 37], draw));
     }
 }
 
@@ -171,8 +171,8 @@ fn counters(s: &mut Suite<'_>, dtype: DType) {
     }
     // All logits are equal, so the id reveals `u`.
     for v in [64, 1000] {
-        let draft = PLAIN.draft(dtype).given("logits", &zeroed(dtype, 40 * v), &[40, v], Placement::Plain);
-        s.run(with_counters(draft, &first(40), [Placement::Plain; 2]).note("all equal"));
+        let draft = PLAIN.draft(dtype).given("logits", &zeroed(dtype, 16 * v), &[16, v], Placement::Plain);
+        s.run(with_counters(draft, &first(16), [Placement::Plain; 2]).note("all equal"));
     }
 }
 
@@ -205,7 +205,7 @@ fn special(s: &mut Suite<'_>, dtype: DType) {
         (5000, Draw { top_k: Some(40), top_p: Some(0.77), ..PLAIN }),
     ] {
         let mut random = Random::of(&format!("{v}"));
-        let few: Vec<f64> = (0..20 * v).map(|_| (random.next() % 4) as f64 / 2.0).collect();
+        let few: Vec<f64> = (0..8 * v).map(|_| (random.next() % 4) as f64 / 2.0).collect();
         s.run(given(dtype, &few, v, draw).note("many equal"));
     }
     // In order already, and in reverse order.

@@ -82,7 +82,7 @@ class BlockRunner {
   /// need a destructor, so this takes no argument for the reason.
   [[noreturn]] void give_up(hipError_t error);
 
-  static __thread BlockRunner* executing_ __attribute__((tls_model("initial-exec")));
+  static __thread BlockRunner* executing_;
 
   KernelLaunch* launch_ = nullptr;
   bool descending_ = false;
