@@ -125,7 +125,7 @@ fn batched(b: &Rocm, model: &TextModel<f32, Rocm>, size: BatchOptions) -> BTreeM
             }
         }
     }
-    assert!(batch.is_idle() && batch.refusal().is_none());
+    assert!(batch.is_idle());
     texts
 }
 
@@ -142,7 +142,7 @@ fn texts_of_a_batch_join_and_leave_recorded_steps() {
             let want = batched(&b, &prepared, size);
             let (got, replays) = replays(standin, || batched(&b, &recorded, size));
             assert_eq!(got, want);
-            assert!(replays > 8, "{replays}");
+            assert!(replays > 8, "{replays}"); // of about 40 steps
         }
     });
 }
@@ -163,5 +163,30 @@ fn a_refusal_is_told_and_changes_no_token() {
         assert!(why.contains("rocblas") && replays == 0, "{why:?}, {replays}");
         let prepared = load().record_steps(false);
         assert_eq!(got, ids(&mut prepared.generate(&b, PROMPT, options(6)).unwrap()));
+    });
+}
+
+/// The device makes no graph, once or ever: the steps are made all the same.
+#[test]
+fn a_graph_that_cannot_be_made_ends_no_text() {
+    with_standin("recorded::a_graph_that_cannot_be_made_ends_no_text", &[], |standin| {
+        let b = recording();
+        for gguf in [family("llama"), family("qwen3_5")] {
+            let [recorded, prepared] = models(&b, &gguf, 64);
+            let want = ids(prepared.generate(&b, PROMPT, options(9)).unwrap());
+            let small = BatchOptions { blocks: 28, block_size: 2, ..Default::default() };
+            let texts = batched(&b, &prepared, small);
+            standin.fail("hipGraphInstantiate:1+");
+            let mut text = recorded.generate(&b, PROMPT, options(9)).unwrap();
+            let got: Vec<u32> = text.by_ref().map(|token| token.unwrap().id).collect();
+            assert_eq!(got, want);
+            assert!(
+                text.refusal().unwrap().to_string().contains("hipGraphInstantiate"),
+                "{:?}",
+                text.refusal()
+            );
+            assert_eq!(batched(&b, &recorded, small), texts);
+            standin.fail("");
+        }
     });
 }

@@ -31,7 +31,7 @@ pub use window_cache::WindowCache;
 /// f32 for the gates and the memory of linear attention. Ops that no model needs, such as
 /// [`RandomOps`](crate::ops::RandomOps) and [`ConvOps`](crate::ops::ConvOps), are not in it: add them to your bounds.
 ///
-/// A step of one token per text is the same calls again and again, so a backend can record it ([`Replay`]), or refuse to.
+/// Decoding one token per text makes the same calls at every step, so a backend can record a step ([`Replay`]), or refuse to.
 pub trait Transformer<T: Float>:
     Replay
     + NormOps<T>

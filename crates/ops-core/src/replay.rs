@@ -22,8 +22,8 @@ use crate::{Backend, Error, Reason, Result};
 ///   that the backend computes on the host, or with a library that it does not record, is
 ///   [`Error::Unsupported`].
 ///
-/// A backend without graphs only names a type, such as [`Infallible`](core::convert::Infallible), and leaves the methods as they are. They
-/// refuse [`capture`](Replay::capture) with [`Error::Unsupported`], so that a program can fall back to running its calls one by one:
+/// A backend without graphs defines only [`Graph`](Replay::Graph), as [`Infallible`](core::convert::Infallible). Its
+/// [`capture`](Replay::capture) returns [`Error::Unsupported`], so that a program can fall back to running its calls one by one:
 ///
 /// ```
 /// use rocm_ops::{Backend, Error, Replay, ops::*};
@@ -74,7 +74,7 @@ pub trait Replay: Backend {
         Err(not_recorded(CAPTURE, self.name(), why).into())
     }
 
-    /// Whether [`capture`](Replay::capture) records at all; calls that cannot be recorded are refused all the same.
+    /// Whether [`capture`](Replay::capture) can record on this backend as it is now. It may still refuse a call.
     fn can_record(&self) -> bool {
         false
     }

@@ -32,7 +32,8 @@ pub use text::{Finish, Token};
 /// ```
 ///
 /// [`generate`](Self::generate) continues one text, [`Generation::step`] several at once, and [`batch`](Self::batch) many, which join
-/// and leave at any step. For the same prompt and options, all three draw the same tokens from the same logits.
+/// and leave at any step. For the same prompt and options, all three draw the same tokens from the same logits. At determinism *run*, logits may
+/// differ in their last bits.
 pub struct TextModel<T: Float, B: Backend> {
     decoder: Decoder<T, B>,
     tokenizer: Option<Tokenizer>,
@@ -92,8 +93,8 @@ impl<T: Float, B: Transformer<T>> TextModel<T, B> {
         TextModel { decoder, tokenizer, records: true }
     }
 
-    /// Whether steps that repeat are recorded and replayed ([`Replay`](ops_core::Replay)), on a backend that can. Default: yes. A
-    /// [`Timed`](ops_core::combine::Timed) backend counts the calls of a step only if it is not replayed.
+    /// Whether steps that repeat are recorded and replayed ([`Replay`](ops_core::Replay)), on a backend that can, unless the model is divided.
+    /// Default: yes. A [`Timed`](ops_core::combine::Timed) backend counts the calls of a step only if it is not replayed.
     pub fn record_steps(mut self, records: bool) -> Self {
         self.records = records;
         self

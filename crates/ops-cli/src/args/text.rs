@@ -89,8 +89,9 @@ pub(crate) struct SamplingArgs {
     /// are. Rounded is faster. Where two tokens are almost equally likely, it can change which is generated.
     #[arg(long, value_enum, default_value_t)]
     pub(crate) activations: Rounding,
-    /// Prepare every step on the host. Without this option, a backend that can (rocm) records the calls of a step of one token per text,
-    /// and replays them for the steps after it. With --stats, no step is recorded, because its table counts calls.
+    /// Do not record steps: the host makes every call. By default, the rocm backend records a step of one token per text when it
+    /// repeats, and replays it. Nothing is recorded with --stats, whose table counts calls, with several devices, and for several prompts of
+    /// one `generate`.
     #[arg(long)]
     pub(crate) no_recording: bool,
 }

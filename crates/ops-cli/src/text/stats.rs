@@ -22,10 +22,10 @@ pub(super) fn print(times: &[OpTime], providers: &[(String, String)]) {
     }
 }
 
-/// Writes why steps that repeat were prepared by the host each time.
+/// Writes that steps could not be recorded, and why the first one could not.
 pub(crate) fn report_refusal(why: Option<&ops_core::Error>) {
     if let Some(why) = why {
-        writeln!(stderr(), "each step is prepared by the host, because it cannot be recorded: {why}");
+        writeln!(stderr(), "steps were not recorded, so the host prepared each of them; the first: {why}");
     }
 }
 

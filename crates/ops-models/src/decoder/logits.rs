@@ -7,12 +7,6 @@ use ops_core::model::Transformer;
 use ops_core::ops::*;
 use ops_core::{Float, Ref, TensorOf};
 
-/// How many of the largest logits suffice for all of these draws; `None` if all logits are needed.
-pub(super) fn most_of(draws: &[Draw<'_>]) -> Option<usize> {
-    let changed = draws.iter().any(|draw| draw.change.is_some());
-    most(draws.iter().map(|draw| draw.op)).filter(|_| !changed)
-}
-
 impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     /// The token drawn after each row of the last layer's output. `positions` are those of the tokens before them.
     pub(super) fn drawn(
@@ -26,7 +20,9 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     }
 
     fn draw(&self, b: &B, h: &TensorOf<B, T>, draws: &[Draw<'_>], positions: &[usize]) -> Result<Vec<Drawn>> {
-        let candidates = self.candidates(b, h.as_ref(), most_of(draws))?;
+        let changed = draws.iter().any(|draw| draw.change.is_some());
+        let most = most(draws.iter().map(|draw| draw.op)).filter(|_| !changed);
+        let candidates = self.candidates(b, h.as_ref(), most)?;
         self.draw_among(b, &candidates, draws, positions)
     }
 

@@ -1,10 +1,9 @@
 //! Steps of one token per text, recorded when they repeat.
 use super::drawn::{Draw, Drawn};
-use super::logits::most_of;
 use super::pages::table;
 use super::{Decoder, PagedRow, PagedStep, Pages};
-use crate::Result;
 use crate::pieces::Candidates;
+use crate::{Error, Result};
 use ops_core::model::Transformer;
 use ops_core::{Float, Replay, Tensor};
 
@@ -12,33 +11,32 @@ use ops_core::{Float, Replay, Tensor};
 /// only when its length has doubled.
 const BLOCKS: usize = 8;
 
-/// The recorded step of texts in [`Pages`], used as long as steps are alike.
+/// The recorded step of texts in [`Pages`].
 ///
-/// The first of several like steps is prepared by the host, and the second is recorded. From then on, the host writes the inputs and
-/// replays. The recording ends with the logits, so that texts may be drawn in different ways.
+/// Of consecutive steps with the same [`Shape`], the host prepares the first; the second is recorded and replayed. For each replay, the host
+/// writes the inputs. The recording ends with the logits, so that texts may be drawn in different ways.
 pub(crate) struct Repeated<B: Replay> {
     /// Whether steps are recorded if the backend can.
     records: bool,
-    /// What the last step of one token per text was like.
+    /// The shape of the last step, if it had one.
     last: Option<Shape>,
     recorded: Option<(Shape, Recording<B>)>,
+    /// Why a step could not be recorded, for the first one.
+    refusal: Option<ops_core::Error>,
 }
 
 /// What the calls of a step depend on, in addition to the values of its inputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Shape {
-    /// Of each text.
+    /// The recurrent memory of each text, if it has one.
     memories: Vec<Option<u32>>,
     /// Blocks per text in the table.
     width: usize,
-    /// How many of the largest logits are needed.
-    most: Option<usize>,
 }
 
 enum Recording<B: Replay> {
     Graph(Box<Recorded<B>>),
-    /// The backend cannot record the step.
-    Refused(ops_core::Error),
+    Refused,
 }
 
 struct Recorded<B: Replay> {
@@ -53,34 +51,36 @@ struct Recorded<B: Replay> {
 impl<B: Replay> Repeated<B> {
     /// Nothing is recorded yet.
     pub(crate) fn new(records: bool) -> Self {
-        Repeated { records, last: None, recorded: None }
+        Repeated { records, last: None, recorded: None, refusal: None }
     }
 
-    /// Why the last step that repeated could not be recorded.
+    /// Why a step could not be recorded, for the first one.
     pub(crate) fn refusal(&self) -> Option<&ops_core::Error> {
-        match &self.recorded {
-            Some((_, Recording::Refused(why))) => Some(why),
-            _ => None,
-        }
+        self.refusal.as_ref()
     }
 }
 
 impl Shape {
     /// That of a step before its tokens are appended; `None` unless each text has tokens and gains one.
-    fn of(rows: &[PagedRow<'_>], draws: &[Draw<'_>], block: usize) -> Option<Shape> {
+    fn of(rows: &[PagedRow<'_>], block: usize) -> Option<Shape> {
         let is_next = |(text, tokens): &PagedRow<'_>| !text.is_empty() && tokens.len() == 1;
         let longest = rows.iter().map(|(text, _)| text.len()).max().filter(|_| rows.iter().all(is_next))?;
         Some(Shape {
             memories: rows.iter().map(|(text, _)| text.memory()).collect(),
             width: (longest / block + 1).next_power_of_two().max(BLOCKS),
-            most: most_of(draws),
         })
     }
 }
 
 impl<T: Float, B: Transformer<T>> Decoder<T, B> {
-    /// [`next_paged`](Self::next_paged), which replays a recorded step if the backend records, and these rows repeat the last step of the
-    /// same pages.
+    /// Whether [`next_repeated`](Self::next_repeated) can record. Ranks of a divided model do not: if only some of them could, they would
+    /// wait for the others in vain.
+    pub(crate) fn can_repeat(&self, b: &B) -> bool {
+        self.share.ranks() == 1 && b.can_record()
+    }
+
+    /// Like [`next_paged`](Self::next_paged), but replays the recorded step if it has the shape of this one, and records a step if the
+    /// one before had the same shape.
     pub(crate) fn next_repeated(
         &self,
         b: &B,
@@ -89,59 +89,64 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         draws: &[Draw<'_>],
         repeated: &mut Repeated<B>,
     ) -> Result<Vec<Drawn>> {
-        let shape =
-            Shape::of(rows, draws, pages.blocks().size()).filter(|_| repeated.records && b.can_record());
-        let Some(shape) = shape else { return self.next_paged(b, pages, rows, draws) };
-        let is_like_last = repeated.last.replace(shape.clone()).as_ref() == Some(&shape);
-        match &repeated.recorded {
-            Some((of, Recording::Refused(_))) if *of == shape => {
-                return self.next_paged(b, pages, rows, draws);
-            }
-            Some((of, _)) if *of == shape => {}
-            _ if !is_like_last => return self.next_paged(b, pages, rows, draws),
-            _ => repeated.recorded = None,
-        }
+        let records = repeated.records && self.can_repeat(b);
+        let shape = Shape::of(rows, pages.blocks().size()).filter(|_| records);
+        let last = std::mem::replace(&mut repeated.last, shape.clone());
+        // Other recordings are dropped, and with them the memory that they use.
+        let recorded = repeated.recorded.take().filter(|(of, _)| Some(of) == shape.as_ref());
+        let Some(shape) = shape.filter(|shape| recorded.is_some() || last.as_ref() == Some(shape)) else {
+            return self.next_paged(b, pages, rows, draws);
+        };
         let positions: Vec<usize> = rows.iter().map(|(text, _)| text.len()).collect();
         self.with_tokens(b, pages, rows, |pages, rows, slots| {
             self.share.step(|| {
-                let (_, recording) = match repeated.recorded.take() {
-                    Some(recorded) => repeated.recorded.insert(recorded),
-                    None => {
-                        let recording = self.record(b, pages, rows, slots, &shape)?;
-                        repeated.recorded.insert((shape, recording))
+                let mut recording = match recorded {
+                    Some((_, recording)) => recording,
+                    None => self.record(b, pages, (rows, slots), shape.width, &mut repeated.refusal)?,
+                };
+                let drawn = match &mut recording {
+                    Recording::Graph(recorded) => {
+                        recorded.write_inputs(b, rows, slots)?;
+                        b.replay(&recorded.graph)?;
+                        self.draw_among(b, &recorded.candidates, draws, &positions)?
+                    }
+                    Recording::Refused => {
+                        // The table of a recorded step: kernels that `prepare` compiles for this step are those of the recorded one.
+                        let step = PagedStep::new(b, rows, slots, shape.width)?;
+                        self.drawn(b, &self.paged_hidden(b, pages, &step)?, draws, &positions)?
                     }
                 };
-                let Recording::Graph(recorded) = recording else {
-                    let step = PagedStep::new(b, rows, slots, 0)?;
-                    return self.drawn(b, &self.paged_hidden(b, pages, &step)?, draws, &positions);
-                };
-                recorded.write_inputs(b, rows, slots)?;
-                self.share.replay(b, &recorded.graph)?;
-                self.draw_among(b, &recorded.candidates, draws, &positions)
+                repeated.recorded = Some((shape, recording));
+                Ok(drawn)
             })
         })
     }
 
+    /// Records the step of these rows. After any error of the backend, the host prepares the step instead.
     fn record(
         &self,
         b: &B,
         pages: &mut Pages<B::Space, T>,
-        rows: &[PagedRow<'_>],
-        slots: &[u32],
-        shape: &Shape,
+        (rows, slots): (&[PagedRow<'_>], &[u32]),
+        width: usize,
+        refusal: &mut Option<ops_core::Error>,
     ) -> Result<Recording<B>> {
-        let step = PagedStep::new(b, rows, slots, shape.width)?;
-        let table = table(rows, shape.width);
-        let recorded = self.share.record(b, || {
+        let step = PagedStep::new(b, rows, slots, width)?;
+        let table = table(rows, width);
+        let recorded = b.capture(|| {
             let hidden = self.paged_hidden(b, pages, &step)?;
-            self.candidates(b, hidden.as_ref(), shape.most)
-        })?;
-        Ok(match recorded {
+            self.candidates(b, hidden.as_ref(), None)
+        });
+        match recorded {
             Ok((graph, candidates)) => {
-                Recording::Graph(Box::new(Recorded { graph, step, candidates, table }))
+                Ok(Recording::Graph(Box::new(Recorded { graph, step, candidates, table })))
             }
-            Err(why) => Recording::Refused(why),
-        })
+            Err(Error::Op(why)) => {
+                refusal.get_or_insert(why);
+                Ok(Recording::Refused)
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -153,14 +158,14 @@ impl<B: Replay> Recorded<B> {
             positions.push(text.len() as u32 - 1);
             lengths.push(text.len() as u32);
         }
-        let PagedStep { ids: to_ids, positions: to_positions, slots: to_slots, lengths: to_lengths, .. } =
-            &mut self.step;
-        let inputs =
-            [(&ids[..], to_ids), (&positions, to_positions), (slots, to_slots), (&lengths, to_lengths)];
-        inputs.into_iter().try_for_each(|(values, to)| write(b, values, to))?;
-        let table = table(rows, self.step.block_table.dims()[1]);
+        let step = &mut self.step;
+        write(b, &ids, &mut step.ids)?;
+        write(b, &positions, &mut step.positions)?;
+        write(b, slots, &mut step.slots)?;
+        write(b, &lengths, &mut step.lengths)?;
+        let table = table(rows, step.block_table.dims()[1]);
         if table != self.table {
-            write(b, &table, &mut self.step.block_table)?;
+            write(b, &table, &mut step.block_table)?;
             self.table = table;
         }
         Ok(())

@@ -182,7 +182,7 @@ impl<'m, T: Float, B: Transformer<T>> Batch<'m, T, B> {
         self.pages.blocks()
     }
 
-    /// Why the last steps could not be recorded ([`TextModel::record_steps`]); `None` if they are, or need not be.
+    /// Why a step could not be recorded ([`TextModel::record_steps`]), for the first one, if that happened.
     pub fn refusal(&self) -> Option<&ops_core::Error> {
         self.repeated.refusal()
     }

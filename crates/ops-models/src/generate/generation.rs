@@ -58,7 +58,7 @@ impl<T: Float, B: Transformer<T>> Past<T, B> {
 
     /// Without tokens.
     fn new(model: &TextModel<T, B>, b: &B, room: usize) -> Result<Self> {
-        if !(model.records && b.can_record()) {
+        if !(model.records && model.decoder.can_repeat(b)) {
             return Self::state(model, b, room);
         }
         let pages = model.decoder.pages_for(b, room.div_ceil(BLOCK).max(1), BLOCK, 1)?;
@@ -101,8 +101,8 @@ impl<'m, T: Float, B: Transformer<T>> Generation<'m, T, B> {
     /// The next token of each of several texts of one model, in one pass through its weights. `None` for a text that has ended, and
     /// an error for one whose next token cannot be drawn ([`Error::Nan`]), which ends it.
     ///
-    /// On a backend that records steps ([`TextModel::record_steps`]), those of a text on its own are recorded. Those of several texts are
-    /// not; for many texts, a [`Batch`](crate::Batch) records them. A text on its own that joins others here is read again.
+    /// Steps are recorded ([`TextModel::record_steps`]) only while a single text grows. If that text later grows together with others, it is
+    /// read again from its beginning. A [`Batch`](crate::Batch) records the steps of several texts.
     ///
     /// ```no_run
     /// # use rocm_ops::models::{GenerateOptions, Generation, TextModel};
@@ -209,7 +209,7 @@ impl<'m, T: Float, B: Transformer<T>> Generation<'m, T, B> {
         self.finish
     }
 
-    /// Why the steps of this text on its own could not be recorded ([`TextModel::record_steps`]); `None` if they are, or need not be.
+    /// Why a step of this text could not be recorded ([`TextModel::record_steps`]), if that happened.
     pub fn refusal(&self) -> Option<&ops_core::Error> {
         match &self.past {
             Some(Past::Pages(alone)) => alone.repeated.refusal(),

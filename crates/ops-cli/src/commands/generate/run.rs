@@ -53,7 +53,7 @@ pub(super) fn generate<T: Float, B: Transformer<T>>(
     let mut first_steps = || {
         let (ignore_eos, stop) = (true, Vec::new());
         let options = GenerateOptions { ignore_eos, stop, ..options.clone() };
-        for token in model.generate(backend, &prompts[0].ids, options)?.take(2) {
+        for token in model.generate(backend, &prompts[0].ids, options)?.take(3) {
             if let Err(error) = token
                 && !matches!(error, Error::Nan(_))
             {
