@@ -16,7 +16,7 @@ impl<T: Float, B: Transformer<T> + ElementwiseOps<u32>> Continues<T> for B {}
 ///
 /// A step reads the tokens that the step before has drawn, and increments its own counter. Its positions,
 /// lengths, slots and sampling counters are a row of tables in the backend's memory. So one step is recorded
-/// ([`Replay`]) and every step is a replay of it. Only the drawn tokens are copied to the host.
+/// ([`Replay`](ops_core::Replay)) and every step is a replay of it. Only the drawn tokens are copied to the host.
 ///
 /// On a backend that cannot record all of the model's calls, each step makes its calls again, with the same
 /// results; [`refusal`](Continuation::refusal) says why.
