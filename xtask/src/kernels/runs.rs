@@ -71,7 +71,7 @@ impl Runs {
 mod tests {
     use super::*;
 
-    /// A header that one family changes may be part of another.
+    /// Families share headers, so a change for one can make the records of others stale.
     #[test]
     fn all_registers_are_recorded_for_the_present_sources() {
         let runs = Runs::read();

@@ -117,6 +117,11 @@ impl SamplingArgs {
         }
     }
 
+    /// Whether steps are recorded where the backend can.
+    pub(crate) fn records(&self, running: &ModelArgs) -> bool {
+        !(self.no_recording || running.stats)
+    }
+
     /// Maximum number of tokens in a text of a model that was trained for this many.
     pub(crate) fn context(&self, trained: usize) -> usize {
         self.context.map_or(trained, |n| trained.min(n as usize))

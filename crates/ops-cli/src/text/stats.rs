@@ -22,10 +22,13 @@ pub(super) fn print(times: &[OpTime], providers: &[(String, String)]) {
     }
 }
 
-/// Writes that steps could not be recorded, and why the first one could not.
+/// Writes why the first step that could not be recorded was refused.
 pub(crate) fn report_refusal(why: Option<&ops_core::Error>) {
     if let Some(why) = why {
-        writeln!(stderr(), "steps were not recorded, so the host prepared each of them; the first: {why}");
+        writeln!(
+            stderr(),
+            "some steps could not be recorded, so the host prepared them; the first was refused: {why}"
+        );
     }
 }
 

@@ -7,6 +7,11 @@ use ops_core::model::Transformer;
 use ops_core::ops::*;
 use ops_core::{Float, Ref, TensorOf};
 
+/// Whether one of these draws changes the logits on the host.
+fn change_logits(draws: &[Draw<'_>]) -> bool {
+    draws.iter().any(|draw| draw.change.is_some())
+}
+
 impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     /// The token drawn after each row of the last layer's output. `positions` are those of the tokens before them.
     pub(super) fn drawn(
@@ -20,8 +25,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     }
 
     fn draw(&self, b: &B, h: &TensorOf<B, T>, draws: &[Draw<'_>], positions: &[usize]) -> Result<Vec<Drawn>> {
-        let changed = draws.iter().any(|draw| draw.change.is_some());
-        let most = most(draws.iter().map(|draw| draw.op)).filter(|_| !changed);
+        let most = most(draws.iter().map(|draw| draw.op)).filter(|_| !change_logits(draws));
         let candidates = self.candidates(b, h.as_ref(), most)?;
         self.draw_among(b, &candidates, draws, positions)
     }
@@ -56,7 +60,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         candidates: &Candidates<B::Space>,
         draws: &[Draw<'_>],
     ) -> Result<Option<Candidates<B::Space>>> {
-        if draws.iter().all(|draw| draw.change.is_none()) {
+        if !change_logits(draws) {
             return Ok(None);
         }
         let mut host = candidates.logits.to_vec(b)?;

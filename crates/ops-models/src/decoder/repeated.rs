@@ -18,10 +18,9 @@ const BLOCKS: usize = 8;
 pub(crate) struct Repeated<B: Replay> {
     /// Whether steps are recorded if the backend can.
     records: bool,
-    /// The shape of the last step, if it had one.
-    last: Option<Shape>,
-    recorded: Option<(Shape, Recording<B>)>,
-    /// Why a step could not be recorded, for the first one.
+    /// The last step, if it had a shape.
+    last: Option<(Shape, Recording<B>)>,
+    /// Why the first step that could not be recorded was refused.
     refusal: Option<ops_core::Error>,
 }
 
@@ -35,6 +34,8 @@ struct Shape {
 }
 
 enum Recording<B: Replay> {
+    /// The next step of this shape is to be recorded.
+    NotYet,
     Graph(Box<Recorded<B>>),
     Refused,
 }
@@ -51,10 +52,10 @@ struct Recorded<B: Replay> {
 impl<B: Replay> Repeated<B> {
     /// Nothing is recorded yet.
     pub(crate) fn new(records: bool) -> Self {
-        Repeated { records, last: None, recorded: None, refusal: None }
+        Repeated { records, last: None, refusal: None }
     }
 
-    /// Why a step could not be recorded, for the first one.
+    /// Why the first step that could not be recorded was refused.
     pub(crate) fn refusal(&self) -> Option<&ops_core::Error> {
         self.refusal.as_ref()
     }
@@ -91,32 +92,31 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
     ) -> Result<Vec<Drawn>> {
         let records = repeated.records && self.can_repeat(b);
         let shape = Shape::of(rows, pages.blocks().size()).filter(|_| records);
-        let last = std::mem::replace(&mut repeated.last, shape.clone());
-        // Other recordings are dropped, and with them the memory that they use.
-        let recorded = repeated.recorded.take().filter(|(of, _)| Some(of) == shape.as_ref());
-        let Some(shape) = shape.filter(|shape| recorded.is_some() || last.as_ref() == Some(shape)) else {
+        // A recording of another shape is dropped, and with it the memory that it uses.
+        let last = repeated.last.take().filter(|(of, _)| Some(of) == shape.as_ref());
+        let Some((shape, mut recording)) = last else {
+            repeated.last = shape.map(|shape| (shape, Recording::NotYet));
             return self.next_paged(b, pages, rows, draws);
         };
         let positions: Vec<usize> = rows.iter().map(|(text, _)| text.len()).collect();
         self.with_tokens(b, pages, rows, |pages, rows, slots| {
             self.share.step(|| {
-                let mut recording = match recorded {
-                    Some((_, recording)) => recording,
-                    None => self.record(b, pages, (rows, slots), shape.width, &mut repeated.refusal)?,
-                };
+                if let Recording::NotYet = recording {
+                    recording = self.record(b, pages, (rows, slots), shape.width, &mut repeated.refusal)?;
+                }
                 let drawn = match &mut recording {
                     Recording::Graph(recorded) => {
                         recorded.write_inputs(b, rows, slots)?;
                         b.replay(&recorded.graph)?;
                         self.draw_among(b, &recorded.candidates, draws, &positions)?
                     }
-                    Recording::Refused => {
+                    _ => {
                         // The table of a recorded step: kernels that `prepare` compiles for this step are those of the recorded one.
                         let step = PagedStep::new(b, rows, slots, shape.width)?;
                         self.drawn(b, &self.paged_hidden(b, pages, &step)?, draws, &positions)?
                     }
                 };
-                repeated.recorded = Some((shape, recording));
+                repeated.last = Some((shape, recording));
                 Ok(drawn)
             })
         })

@@ -182,7 +182,7 @@ impl<'m, T: Float, B: Transformer<T>> Batch<'m, T, B> {
         self.pages.blocks()
     }
 
-    /// Why a step could not be recorded ([`TextModel::record_steps`]), for the first one, if that happened.
+    /// Why the first step that could not be recorded was refused ([`TextModel::record_steps`]); `None` if none was.
     pub fn refusal(&self) -> Option<&ops_core::Error> {
         self.repeated.refusal()
     }

@@ -209,7 +209,7 @@ impl<'m, T: Float, B: Transformer<T>> Generation<'m, T, B> {
         self.finish
     }
 
-    /// Why a step of this text could not be recorded ([`TextModel::record_steps`]), if that happened.
+    /// Why the first step of this text that could not be recorded was refused ([`TextModel::record_steps`]); `None` if none was.
     pub fn refusal(&self) -> Option<&ops_core::Error> {
         match &self.past {
             Some(Past::Pages(alone)) => alone.repeated.refusal(),

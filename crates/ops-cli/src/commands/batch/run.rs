@@ -34,7 +34,7 @@ pub(super) fn serve<T: Float, B: Transformer<T>>(
     let decoder = Decoder::<T, B>::load_share(backend, &model, config, context, rank.share(), &mut step)?;
     progress.clear();
     text::report_load::<T, B>(rank, &decoder, load)?;
-    let records = !(args.sampling.no_recording || args.running.stats);
+    let records = args.sampling.records(&args.running);
     let model = TextModel::new(decoder, Some(tokenizer)).record_steps(records);
     let size = BatchOptions {
         blocks: args.blocks as usize,

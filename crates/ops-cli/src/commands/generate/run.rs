@@ -39,7 +39,7 @@ pub(super) fn generate<T: Float, B: Transformer<T>>(
     let decoder = Decoder::load_share(backend, &input.model, config, capacity, rank.share(), &mut step)?;
     progress.clear();
     text::report_load::<T, B>(rank, &decoder, begin)?;
-    let records = !(args.sampling.no_recording || args.running.stats);
+    let records = args.sampling.records(&args.running);
     let model = TextModel::<T, B>::new(decoder, tokenizer).record_steps(records);
     for prompt in prompts {
         model.tokens(&prompt.ids)?;
