@@ -2,6 +2,9 @@
 //!
 //! The record is exact: how many cases pass, which ops, operands and parameters this build lacks, and which
 //! cases fail.
+mod files;
+mod steps;
+
 use ops_test::golden::Tally;
 use ops_test::{SuiteBackend, proofs};
 use rocm_ops::{Cpu, Reference};

@@ -5,3 +5,4 @@ mod golden;
 mod mutants;
 mod rows;
 mod suite;
+mod trace;

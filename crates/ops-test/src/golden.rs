@@ -170,6 +170,3 @@ impl fmt::Display for CaseResult {
 fn dtype(name: &str) -> Result<DType, CallError> {
     registry::dtype(name).ok_or_else(|| CallError::Unsupported(format!("not available in {name}")))
 }
-
-#[cfg(test)]
-mod tests;

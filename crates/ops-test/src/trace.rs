@@ -25,8 +25,6 @@ use std::io;
 
 mod parse;
 mod read;
-#[cfg(test)]
-mod tests;
 mod write;
 
 pub use read::{Blocks, Trace};

@@ -1,9 +1,10 @@
 //! Written traces are read back, and damaged ones are refused.
-use super::*;
-use ops_core::Backend;
-use ops_core::combine::Traced;
-use ops_core::ops::*;
-use ops_cpu::Cpu;
+use ops_test::trace::*;
+use ops_test::{CallError, Params};
+use rocm_ops::Backend;
+use rocm_ops::Cpu;
+use rocm_ops::combine::Traced;
+use rocm_ops::ops::*;
 use serde_json::{Map, Value, json};
 use std::io::Cursor;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 type Recording = Traced<Cpu>;
 
 /// The trace of what `run` calls.
-fn traced(inputs: bool, run: impl FnOnce(&Recording) -> ops_core::Result<()>) -> (Vec<u8>, TraceSummary) {
+fn traced(inputs: bool, run: impl FnOnce(&Recording) -> rocm_ops::Result<()>) -> (Vec<u8>, TraceSummary) {
     let recorder = Arc::new(TraceRecorder::new(Vec::new(), Map::new(), inputs).unwrap());
     run(&Traced::new(Cpu::new(), recorder.clone())).unwrap();
     recorder.finish().unwrap()
@@ -26,7 +27,7 @@ fn detail<R>(trace: &Trace<R>, at: usize) -> &CallDetail {
 }
 
 /// A lookup, and an op in place on a part of its result.
-fn lookup(b: &Recording) -> ops_core::Result<()> {
+fn lookup(b: &Recording) -> rocm_ops::Result<()> {
     let table = b.tensor(&[4, 2], &[0.0f32, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])?;
     let ids = b.tensor(&[3], &[3u32, 0, 3])?;
     let mut rows = b.index_select(&table, &ids, IndexSelect::axis(0))?;
@@ -110,14 +111,14 @@ fn strides_of_any_sign_are_kept() {
 
 #[test]
 fn ops_that_cannot_be_replayed_are_listed() {
-    use ops_core::combine::{Recorder, TracedCall};
+    use rocm_ops::combine::{Recorder, TracedCall};
     /// Gives every call a name that no registry has.
     struct Renamed(Arc<TraceRecorder<Vec<u8>>>);
     impl Recorder for Renamed {
-        fn wants(&self, operand: &ops_core::Operand<'_>) -> bool {
+        fn wants(&self, operand: &rocm_ops::backend::Operand<'_>) -> bool {
             self.0.wants(operand)
         }
-        fn record(&self, mut call: TracedCall) -> ops_core::Result<()> {
+        fn record(&self, mut call: TracedCall) -> rocm_ops::Result<()> {
             call.op = "of_another_crate";
             self.0.record(call)
         }

@@ -1,5 +1,5 @@
 //! What a step of decoding fuses, with results computed by hand.
-use super::CaseBuilder;
+use super::files::CaseBuilder;
 use serde_json::json;
 
 pub(super) fn cases() -> impl Iterator<Item = CaseBuilder> {

@@ -1,38 +1,43 @@
 //! Files that are not cases, cases that contradict themselves, and forms that do not occur in the recorded cases.
-use super::*;
-use ops_core::Backend as _;
-use ops_core::ops::{ActivationMethods, UnaryFn};
-use ops_cpu::Reference;
+use super::steps;
+use ops_test::golden::{CaseResult, FileError, Golden, Status};
+use rocm_ops::ops::{ActivationMethods, UnaryFn};
+use rocm_ops::{Backend as _, Reference};
 use safetensors::SafeTensors;
 use safetensors::tensor::TensorView;
 use serde_json::json;
 use std::collections::HashMap;
-
-mod steps;
+use std::path::Path;
 
 /// A file in memory: tensors by name with type, shape and bytes, and metadata.
 #[derive(Clone)]
-struct CaseBuilder {
+pub(super) struct CaseBuilder {
     tensors: Vec<(String, safetensors::Dtype, Vec<usize>, Vec<u8>)>,
     metadata: HashMap<String, String>,
 }
 
 impl CaseBuilder {
-    fn new(op: &str, dtype: &str, params: serde_json::Value) -> Self {
+    pub(super) fn new(op: &str, dtype: &str, params: serde_json::Value) -> Self {
         let words = [("op", op.to_owned()), ("dtype", dtype.to_owned()), ("params", params.to_string())];
         CaseBuilder { tensors: Vec::new(), metadata: words.map(|(k, v)| (k.to_owned(), v)).into() }
     }
-    fn raw(mut self, key: &str, dtype: safetensors::Dtype, shape: &[usize], bytes: Vec<u8>) -> Self {
+    pub(super) fn raw(
+        mut self,
+        key: &str,
+        dtype: safetensors::Dtype,
+        shape: &[usize],
+        bytes: Vec<u8>,
+    ) -> Self {
         self.tensors.push((key.into(), dtype, shape.to_vec(), bytes));
         self
     }
-    fn f32(self, key: &str, shape: &[usize], values: &[f32]) -> Self {
+    pub(super) fn f32(self, key: &str, shape: &[usize], values: &[f32]) -> Self {
         self.raw(key, safetensors::Dtype::F32, shape, bytemuck::cast_slice(values).to_vec())
     }
-    fn f64(self, key: &str, shape: &[usize], values: &[f64]) -> Self {
+    pub(super) fn f64(self, key: &str, shape: &[usize], values: &[f64]) -> Self {
         self.raw(key, safetensors::Dtype::F64, shape, bytemuck::cast_slice(values).to_vec())
     }
-    fn meta(mut self, key: &str, value: impl ToString) -> Self {
+    pub(super) fn meta(mut self, key: &str, value: impl ToString) -> Self {
         self.metadata.insert(key.into(), value.to_string());
         self
     }
@@ -167,7 +172,7 @@ fn unknown_words_and_types_are_named() {
 fn recorded_cases() -> HashMap<String, CaseBuilder> {
     let mut drafts = HashMap::new();
     for set in ["golden", "golden-2"] {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests").join(set);
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(set);
         let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
         paths.sort();
         for path in paths.iter().filter(|p| p.extension().is_some_and(|e| e == "safetensors")) {
@@ -278,7 +283,7 @@ fn no_op_ignores_an_operand_or_a_parameter() {
         assert_eq!(draft.replay().status, Status::Ok, "{}", draft.replay());
         drafts.entry(draft.metadata["op"].clone()).or_insert(draft);
     }
-    let missing: Vec<_> = crate::op_names().filter(|op| !drafts.contains_key(*op)).collect();
+    let missing: Vec<_> = ops_test::op_names().filter(|op| !drafts.contains_key(*op)).collect();
     assert!(missing.is_empty(), "no case of {missing:?}");
     for (op, draft) in drafts {
         let read = draft.clone().f32("in.unheard_of", &[1], &[0.0]);
@@ -353,7 +358,7 @@ fn in_place_forms_are_known_by_their_output() {
 #[test]
 fn biases_of_another_type_are_given_in_one_that_is_offered() {
     let half =
-        |v: &[f32]| v.iter().flat_map(|v| ops_core::f16::from_f32(*v).to_le_bytes()).collect::<Vec<u8>>();
+        |v: &[f32]| v.iter().flat_map(|v| rocm_ops::f16::from_f32(*v).to_le_bytes()).collect::<Vec<u8>>();
     let case = |bias: f64| {
         let case = CaseBuilder::new("linear", "f32", json!({})).f32("in.x", &[1, 1], &[3.0]);
         let case = case.raw("in.weight", safetensors::Dtype::F16, &[1, 1], half(&[0.5]));
@@ -368,7 +373,7 @@ fn biases_of_another_type_are_given_in_one_that_is_offered() {
 
 #[test]
 fn blocks_are_bytes_in_either_shape() {
-    use ops_core::quant::{Block as _, BlockQ8_0, Encode};
+    use rocm_ops::quant::{Block as _, BlockQ8_0, Encode};
     let values: Vec<f32> = (0..64).map(|i| i as f32 - 31.5).collect();
     let blocks: Vec<BlockQ8_0> = values.chunks(32).map(BlockQ8_0::quantize).collect();
     let bytes = bytemuck::cast_slice::<_, u8>(&blocks).to_vec();
