@@ -17,6 +17,14 @@ use std::sync::mpsc::{Receiver, channel};
 const MODEL: [&str; 2] =
     ["--model", concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/tiny-llama-kjv-f16.gguf")];
 
+/// A twentieth as large, for the reference, whose loops are plain.
+const SMALL: [&str; 4] = [
+    "--model",
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/families/llama-f16.gguf"),
+    "--backend",
+    "reference",
+];
+
 /// Output that is inspected while it is written.
 struct Watched<'w> {
     bytes: Vec<u8>,
@@ -111,7 +119,7 @@ fn check_alone(n: usize, options: &[&str]) {
 /// The reference computes every row independently, in a fixed order.
 #[test]
 fn sixty_four_sequences_give_what_each_gives_alone() {
-    check_alone(64, &["--backend", "reference", "--temperature", "0"]);
+    check_alone(64, &[&SMALL[..], &["--temperature", "0"]].concat());
 }
 #[test]
 fn sixty_four_sequences_give_what_each_gives_alone_on_the_cpu() {
@@ -120,14 +128,15 @@ fn sixty_four_sequences_give_what_each_gives_alone_on_the_cpu() {
 }
 #[test]
 fn sequences_draw_what_each_draws_alone() {
-    check_alone(12, &["--backend", "reference", "--temperature", "1.1", "--top-k", "50", "--seed", "3"]);
+    let options = ["--temperature", "1.1", "--top-k", "50", "--seed", "3"];
+    check_alone(12, &[&SMALL[..], &options].concat());
 }
 
 #[test]
 fn when_blocks_run_out_a_sequence_gives_way_and_is_computed_again() {
     let lines = prompts(8);
     let words = ["--json", "--temperature", "0", "--max-tokens", "12", "--ignore-eos", "--block-size", "2"];
-    let words = [&words[..], &["--backend", "reference", "--no-sharing"]].concat();
+    let words = [&words[..], &SMALL, &["--no-sharing"]].concat();
     let (much, plenty) = on(&[&words[..], &["--blocks", "500"]].concat(), &lines).unwrap();
     let (little, scarce) = on(&[&words[..], &["--blocks", "30"]].concat(), &lines).unwrap();
     assert_eq!(plenty.batch.preemptions, 0);
