@@ -168,10 +168,7 @@ void BlockRunner::wait(State state) {
 void BlockRunner::barrier() { wait(State::Barrier); }
 
 uint64_t BlockRunner::shuffle(uint64_t value, uint32_t source_lane, uint32_t width) {
-  if (width == 0 || (width & (width - 1)) != 0 || width > launch_->wave_size) {
-    reason_ = "shuffle over " + std::to_string(width) + " lanes of a wave of " + std::to_string(launch_->wave_size);
-    give_up(hipErrorLaunchFailure);
-  }
+  if (width == 0 || (width & (width - 1)) != 0 || width > launch_->wave_size) give_up_for_width(width);
   Thread& self = *current_;
   self.value = value;
   self.source = source_lane;
@@ -247,6 +244,11 @@ void BlockRunner::give_up(hipError_t error) {
   given_up_ = error;
   current_->fiber->leave(scheduler_, true);
   std::abort();
+}
+
+void BlockRunner::give_up_for_width(uint32_t width) {
+  reason_ = "shuffle over " + std::to_string(width) + " lanes of a wave of " + std::to_string(launch_->wave_size);
+  give_up(hipErrorLaunchFailure);
 }
 
 void* BlockRunner::note_fault(int signal, void* address) {

@@ -54,13 +54,14 @@ class BlockRunner {
 
  private:
   enum class State : uint8_t { Fresh, Ready, Barrier, Shuffle, Ballot, Returned };
-  struct Thread {
-    OpsHostIndex index;
+  // What an exchange reads lies in one line of the cache.
+  struct alignas(32) Thread {
     State state;
     uint32_t source;  // of a shuffle
     uint32_t width;
     uint64_t value;  // passed to a shuffle or ballot, then its result
     std::unique_ptr<Fiber> fiber;
+    OpsHostIndex index;
   };
 
   static void fiber_entry();
@@ -81,6 +82,8 @@ class BlockRunner {
   /// Called on a fiber, which does not continue: `resume` then reports `reason_`. No object on the fiber's stack may
   /// need a destructor, so this takes no argument for the reason.
   [[noreturn]] void give_up(hipError_t error);
+  /// Apart from `shuffle`, whose stack frame every lane touches.
+  [[noreturn, gnu::noinline]] void give_up_for_width(uint32_t width);
 
   static __thread BlockRunner* executing_;
 
