@@ -97,10 +97,8 @@ fn first_of_largest(op: &str, x: &[Wide], group: &[usize]) -> usize {
         (Wide::Int(a), Wide::Int(b)) => a > b,
         _ => a.to_f64() > b.to_f64(),
     };
-    let none_is_better = |i: &usize| {
-        group.iter().all(|j| !if op == "argmax" { above(&x[*j], &x[*i]) } else { above(&x[*i], &x[*j]) })
-    };
-    group.iter().position(none_is_better).unwrap_or(0)
+    let better = |a: &Wide, b: &Wide| if op == "argmax" { above(a, b) } else { above(b, a) };
+    (1..group.len()).fold(0, |best, at| if better(&x[group[at]], &x[group[best]]) { at } else { best })
 }
 
 #[cfg(test)]
