@@ -160,8 +160,10 @@ OPS_DEVICE void decode_rows(const Calls& calls, acc_t<T>* scratch) {
         u32 more = row0 + ROWS < rows ? ROWS - 1 : u32(rows - 1 - row0);
         QueryRow lowest = row_at(args, kv_head, row0), highest = row_after(args, kv_head, lowest, more);
         Rows state(calls.attention(), of, kv_head);
-        // This part's range of the keys that any of the rows can see, from a multiple of KEYS on.
-        i64 first = lowest.first_key(args, of) & ~i64(Rows::KEYS - 1), end = highest.end_key(args, of);
+        // This part's range of the keys that any of the rows can see, from a multiple of KEYS on. If there is only one part, from a multiple
+        // of BLOCK_KEYS on, so that which lanes take a key does not depend on the other rows.
+        u32 from = args.splits == 1 ? Rows::BLOCK_KEYS : Rows::KEYS;
+        i64 first = lowest.first_key(args, of) & ~i64(from - 1), end = highest.end_key(args, of);
         if (end < first) end = first;
         i64 share = calls.share(args, end - first, Rows::BLOCK_KEYS);
         if (end - first > share) part.used = u32(end - first + share - 1) / u32(share);

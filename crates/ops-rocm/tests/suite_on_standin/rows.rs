@@ -1,10 +1,12 @@
 //! Rows have the same bits whatever other rows are in the call, if the level *batch* is requested.
 use super::WAVES_OF_64;
-use ops_core::{DType, Determinism};
+use ops_core::ops::{Attention, AttentionExtras, AttentionMethods, RaggedAttentionMethods, Starts};
+use ops_core::{Backend, DType, Determinism, Float, f16};
 use ops_cpu::Reference;
 use ops_rocm::Rocm;
 use ops_test::suite::{CaseStatus, Filter, run_rows};
 use standin_testing::with_standin;
+use std::ops::Range;
 
 /// Maximum size of an operand of a case, in elements.
 const MOST: usize = 1 << 11;
@@ -41,4 +43,54 @@ fn rows_on_waves_of_32() {
 #[test]
 fn rows_on_waves_of_64() {
     with_standin("rows::rows_on_waves_of_64", WAVES_OF_64, |_| rows(&[DType::BF16]));
+}
+
+/// Some queries of a text, from each of which 77 keys to the left are visible, give the same bits without the others, whatever kernel their
+/// heads need, in both forms of attention.
+fn in_a_window<T: Float>(rocm: &Rocm, d: usize) -> ops_core::Result<()> {
+    const TOKENS: usize = 150;
+    let noise = |heads: usize, seed: f64| {
+        let of = |i: usize| T::from_f64((i as f64 * 0.37 + seed + (i * i % 97) as f64).sin());
+        rocm.tensor(&[TOKENS, heads, d], &Vec::from_iter((0..TOKENS * heads * d).map(of)))
+    };
+    let (q, k, v) = (noise(4, 0.0)?, noise(2, 1.0)?, noise(2, 2.0)?);
+    let op = Attention::<T>::causal().window(Some(77), None);
+    let of = |cut: Range<usize>| -> ops_core::Result<[Vec<u8>; 2]> {
+        let (q, end) = (q.as_ref().narrow(0, cut.start, cut.len())?, cut.end);
+        let (k, v) = (k.as_ref().narrow(0, 0, end)?, v.as_ref().narrow(0, 0, end)?);
+        let starts = |n: usize| rocm.tensor(&[2], &[0, n as u32]);
+        let (cu_q, cu_k) = (starts(cut.len())?, starts(end)?);
+        let starts = Starts { queries: &cu_q, keys: &cu_k };
+        let one_by_one = rocm.attention_varlen(q, k, v, starts, AttentionExtras::new(), op)?.to_vec(rocm)?;
+        let [q, k, v] = [q, k, v].map(|x| x.permute(&[1, 0, 2]).and_then(|x| x.unsqueeze(0)));
+        let batch = rocm.attention(q?, k?, v?, op)?.as_ref().squeeze(0)?.permute(&[1, 0, 2])?.to_vec(rocm)?;
+        Ok([one_by_one, batch].map(|o| bytemuck::cast_slice::<T, u8>(&o).to_vec()))
+    };
+    let whole = of(0..TOKENS)?;
+    for cut in [0..1, 0..37, 91..92, 100..103, 13..140, 149..150] {
+        let parts = of(cut.clone())?;
+        for (form, (whole, part)) in ["varlen", "batch"].iter().zip(whole.iter().zip(parts)) {
+            let row = 4 * d * size_of::<T>();
+            let same = whole[row * cut.start..row * cut.end] == part;
+            assert!(same, "{form} in {}, heads of {d}: queries {cut:?} have other bits alone", T::DTYPE);
+        }
+    }
+    Ok(())
+}
+
+/// The number of queries determines their positions, so the suite cuts no queries of a window.
+fn windows() {
+    let rocm = Rocm::builder().determinism(Determinism::Batch).build().unwrap();
+    [64, 120, 256].map(|d| in_a_window::<f16>(&rocm, d).unwrap());
+    [64, 264].map(|d| in_a_window::<f32>(&rocm, d).unwrap());
+}
+
+#[test]
+fn queries_of_a_window_on_waves_of_32() {
+    with_standin("rows::queries_of_a_window_on_waves_of_32", &[], |_| windows());
+}
+
+#[test]
+fn queries_of_a_window_on_waves_of_64() {
+    with_standin("rows::queries_of_a_window_on_waves_of_64", WAVES_OF_64, |_| windows());
 }

@@ -10,7 +10,7 @@ mod ragged;
 
 impl<T: Float> HipOp for Attention<T> {
     fn rows_level(&self, target: &Target, _: &dyn Operands) -> Determinism {
-        level(self, target)
+        target.sums_level()
     }
 
     fn plan(&self, p: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused> {
@@ -41,9 +41,4 @@ impl<T: Float> HipOp for Attention<T> {
         };
         attention::prepare(&call, p.device(), plan)
     }
-}
-
-/// A block of rows starts at the first key that any of them sees.
-fn level<T: Float>(op: &Attention<T>, target: &Target) -> Determinism {
-    if op.window.0.is_none() { target.sums_level() } else { Determinism::Run }
 }

@@ -1,7 +1,6 @@
 //! Attention over sequences of different lengths, whose rows are concatenated or in the blocks of a cache.
 use super::super::bind::Bound;
 use super::super::{HipOp, Indices, Problem};
-use super::level;
 use crate::choice::Target;
 use ops_core::ops::{Attention, AttentionPaged, AttentionVarlen};
 use ops_core::{Determinism, Float, Operands};
@@ -12,7 +11,7 @@ impl<T: Float> HipOp for AttentionVarlen<T> {
     const INDICES: Indices = &[("cu_q", 3), ("cu_k", 4), ("cu_k", 4)];
 
     fn rows_level(&self, target: &Target, _: &dyn Operands) -> Determinism {
-        level(&self.attention, target)
+        target.sums_level()
     }
 
     fn plan(&self, p: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused> {
@@ -26,7 +25,7 @@ impl<T: Float> HipOp for AttentionPaged<T> {
     const INDICES: Indices = &[("cu_q", 5), ("lengths", 4), ("block_table", 3)];
 
     fn rows_level(&self, target: &Target, _: &dyn Operands) -> Determinism {
-        level(&self.attention, target)
+        target.sums_level()
     }
 
     fn plan(&self, p: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused> {
