@@ -233,7 +233,7 @@ fn sixty_four_texts_say_what_each_says_alone() {
         let rocm = Rocm::builder().determinism(Determinism::Batch).build().unwrap();
         assert!(pages::is_exact(&rocm, "qwen3_5-f16", 64, 2));
         assert!(pages::is_exact(&rocm, "qwen3_5_moe-f16", 5, 2));
-        // Some layers have windows.
-        assert!(pages::is_exact(&rocm, "gemma3-f16", 5, 2));
+        // Layers with windows of 16, which the longest texts outgrow.
+        assert!(pages::is_exact(&rocm, "gemma3-f16", 5, 12));
     });
 }

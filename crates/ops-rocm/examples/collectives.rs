@@ -20,8 +20,8 @@ fn main() -> Result<()> {
         // Opens libraries and makes tables before there are threads.
         queue.abs(&queue.zeros::<f32>([1])?)?;
     }
-    // The first conversion of f16 makes std ask for the processor's features. It stores them in an atomic that is inlined, so drd
-    // would report a race of the ranks.
+    // The first conversion to f16 makes std detect the processor's features. It caches them with inlined atomic accesses, which drd
+    // takes for plain ones, so it would report a race between ranks.
     black_box(f16::from_f32(black_box(1.0)));
     let ranks = RocmGroup::of(queues)?;
     match ranks.first().and_then(RocmGroup::transport) {

@@ -1,5 +1,9 @@
 // Runs host-compiled kernels: blocks one after another, a block's threads as fibers, so that barriers,
 // shuffles, LDS and either wave size behave as on a device. Test equipment: small and strict, not fast.
+#if !defined(__clang__)
+// A jump between fibers restores no registers, so a caller must not assume that a callee preserved more of them than the ABI requires.
+#pragma GCC optimize("no-ipa-ra")
+#endif
 #include "../../include/ops_host.h"
 
 #include <stdlib.h>
@@ -19,7 +23,7 @@ enum class State { Ready, Barrier, Exchange, Done };
 constexpr size_t STACK = 128 << 10;
 constexpr size_t GUARD = 64;
 
-// Where to go on, for the compiler's own setjmp and longjmp: those of the C library take twice as long.
+// Where to continue: the buffer of the compiler's `__builtin_setjmp`. The C library's setjmp and longjmp take twice as long.
 using Context = void* [5];
 
 struct Fiber {
@@ -67,7 +71,7 @@ bool intact(const Lds& lds) {
     return true;
 }
 
-// A function may not jump to where it set out itself, so this is one of its own.
+// Not inlined: the function that calls `__builtin_setjmp` must not itself jump to that place. So are its callers, below.
 [[noreturn]] __attribute__((noinline)) void go_to(Context& context) { __builtin_longjmp(context, 1); }
 
 // Back to the scheduler until it calls again.
@@ -195,6 +199,10 @@ void run_block() {
 // Runs a grid. Returns 0, or 1 with a message of at most `message_size` bytes.
 extern "C" int engine_launch(void (*run)(const void*), const void* args, const uint32_t* grid, uint32_t threads,
                              uint64_t dynamic_lds, uint32_t wave, char* message, size_t message_size) {
+    if (wave != 32 && wave != 64) {
+        strncpy(message, "waves have 32 or 64 lanes", message_size - 1);
+        return 1;
+    }
     while (stacks.size() < threads) stacks.emplace_back(new char[STACK]);
     for (uint32_t z = 0; z < grid[2]; z++)
         for (uint32_t y = 0; y < grid[1]; y++)

@@ -60,9 +60,9 @@ pub(crate) fn run_program(stem: &str, text: &str) -> String {
 static ENGINE: LazyLock<Library> = LazyLock::new(|| {
     let text = include_str!("../host/engine.cpp")
         .replace("#include \"../../include/ops_host.h\"", &source::HOST_HEADER.replace("#pragma once", ""));
-    // A jump to another fiber restores no registers, so a caller must not count on those that its callee leaves alone.
-    let flags = ["-std=c++17", "-O2", "-fPIC", "-shared", "-ftls-model=initial-exec", "-fno-ipa-ra"];
-    let flags = flags.map(String::from);
+    // With this model, reading a thread-local variable is no call.
+    let tls = "-ftls-model=initial-exec";
+    let flags = ["-std=c++17", "-O2", "-fPIC", "-shared", tls].map(String::from);
     // SAFETY: the library has no constructors with effects beyond its own memory.
     unsafe { Library::new(compile("engine", &text, &flags)) }.expect("the engine loads")
 });

@@ -54,7 +54,7 @@ class BlockRunner {
 
  private:
   enum class State : uint8_t { Fresh, Ready, Barrier, Shuffle, Ballot, Returned };
-  // What an exchange reads lies in one line of the cache.
+  // What an exchange reads is in the first 32 bytes, so in one cache line.
   struct alignas(32) Thread {
     State state;
     uint32_t source;  // of a shuffle
@@ -82,7 +82,7 @@ class BlockRunner {
   /// Called on a fiber, which does not continue: `resume` then reports `reason_`. No object on the fiber's stack may
   /// need a destructor, so this takes no argument for the reason.
   [[noreturn]] void give_up(hipError_t error);
-  /// Apart from `shuffle`, whose stack frame every lane touches.
+  /// Kept out of `shuffle`, so that the stack frame that every lane touches stays small.
   [[noreturn, gnu::noinline]] void give_up_for_width(uint32_t width);
 
   static __thread BlockRunner* executing_;

@@ -17,7 +17,7 @@ use std::sync::mpsc::{Receiver, channel};
 const MODEL: [&str; 2] =
     ["--model", concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/tiny-llama-kjv-f16.gguf")];
 
-/// A twentieth as large, for the reference, whose loops are plain.
+/// A much smaller model, on the reference, whose plain loops are slow.
 const SMALL: [&str; 4] = [
     "--model",
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/families/llama-f16.gguf"),
