@@ -1,10 +1,9 @@
 //! Written traces are read back, and damaged ones are refused.
 use ops_test::trace::*;
 use ops_test::{CallError, Params};
-use rocm_ops::Backend;
-use rocm_ops::Cpu;
 use rocm_ops::combine::Traced;
 use rocm_ops::ops::*;
+use rocm_ops::{Backend, Cpu};
 use serde_json::{Map, Value, json};
 use std::io::Cursor;
 use std::sync::Arc;

@@ -71,7 +71,7 @@ bool intact(const Lds& lds) {
     return true;
 }
 
-// Not inlined: the function that calls `__builtin_setjmp` must not itself jump to that place. So are its callers, below.
+// Like its callers, not inlined: a function that calls `__builtin_setjmp` must not itself jump to that place.
 [[noreturn]] __attribute__((noinline)) void go_to(Context& context) { __builtin_longjmp(context, 1); }
 
 // Back to the scheduler until it calls again.
@@ -112,7 +112,7 @@ void entry() {
     go_to(block->scheduler);
 }
 
-// Runs one fiber until it waits or ends. False when its context cannot be made.
+// Runs one fiber until it waits or ends.
 __attribute__((noinline)) void resume(Fiber& f, char* stack) {
     block->current = &f;
     f.state = State::Ready;

@@ -60,7 +60,7 @@ pub(crate) fn run_program(stem: &str, text: &str) -> String {
 static ENGINE: LazyLock<Library> = LazyLock::new(|| {
     let text = include_str!("../host/engine.cpp")
         .replace("#include \"../../include/ops_host.h\"", &source::HOST_HEADER.replace("#pragma once", ""));
-    // With this model, reading a thread-local variable is no call.
+    // With this model, a thread-local variable is read without a call.
     let tls = "-ftls-model=initial-exec";
     let flags = ["-std=c++17", "-O2", "-fPIC", "-shared", tls].map(String::from);
     // SAFETY: the library has no constructors with effects beyond its own memory.

@@ -3,8 +3,8 @@ use super::steps;
 use ops_test::golden::{CaseResult, FileError, Golden, Status};
 use rocm_ops::ops::{ActivationMethods, UnaryFn};
 use rocm_ops::{Backend as _, Reference};
-use safetensors::SafeTensors;
 use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
 use serde_json::json;
 use std::collections::HashMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use std::path::Path;
 /// A file in memory: tensors by name with type, shape and bytes, and metadata.
 #[derive(Clone)]
 pub(super) struct CaseBuilder {
-    tensors: Vec<(String, safetensors::Dtype, Vec<usize>, Vec<u8>)>,
+    tensors: Vec<(String, Dtype, Vec<usize>, Vec<u8>)>,
     metadata: HashMap<String, String>,
 }
 
@@ -21,21 +21,15 @@ impl CaseBuilder {
         let words = [("op", op.to_owned()), ("dtype", dtype.to_owned()), ("params", params.to_string())];
         CaseBuilder { tensors: Vec::new(), metadata: words.map(|(k, v)| (k.to_owned(), v)).into() }
     }
-    pub(super) fn raw(
-        mut self,
-        key: &str,
-        dtype: safetensors::Dtype,
-        shape: &[usize],
-        bytes: Vec<u8>,
-    ) -> Self {
+    pub(super) fn raw(mut self, key: &str, dtype: Dtype, shape: &[usize], bytes: Vec<u8>) -> Self {
         self.tensors.push((key.into(), dtype, shape.to_vec(), bytes));
         self
     }
     pub(super) fn f32(self, key: &str, shape: &[usize], values: &[f32]) -> Self {
-        self.raw(key, safetensors::Dtype::F32, shape, bytemuck::cast_slice(values).to_vec())
+        self.raw(key, Dtype::F32, shape, bytemuck::cast_slice(values).to_vec())
     }
     pub(super) fn f64(self, key: &str, shape: &[usize], values: &[f64]) -> Self {
-        self.raw(key, safetensors::Dtype::F64, shape, bytemuck::cast_slice(values).to_vec())
+        self.raw(key, Dtype::F64, shape, bytemuck::cast_slice(values).to_vec())
     }
     pub(super) fn meta(mut self, key: &str, value: impl ToString) -> Self {
         self.metadata.insert(key.into(), value.to_string());
@@ -79,9 +73,8 @@ fn ops_and_types_that_core_lacks_are_unsupported() {
     assert_eq!(other.to_string(), "histogram f32 [2] unsupported `histogram` is not an op of this build");
     let other = CaseBuilder::new("neg", "c64", json!({})).replay();
     assert_eq!((other.status, other.shape.len()), (Status::Unsupported, 0));
-    let exp =
-        CaseBuilder::new("exp", "i32", json!({})).raw("in.x", safetensors::Dtype::I32, &[1], vec![0; 4]);
-    let exp = exp.raw("out.y", safetensors::Dtype::I32, &[1], vec![0; 4]).meta("limit.y", "exact").replay();
+    let exp = CaseBuilder::new("exp", "i32", json!({})).raw("in.x", Dtype::I32, &[1], vec![0; 4]);
+    let exp = exp.raw("out.y", Dtype::I32, &[1], vec![0; 4]).meta("limit.y", "exact").replay();
     assert_eq!(exp.status, Status::Unsupported);
 }
 
@@ -147,7 +140,7 @@ fn unknown_words_and_types_are_named() {
     assert_eq!(cast("f64").replay().status, Status::Ok);
     assert_eq!(unsupported(&cast("f4e2m1")), "`to` is `f4e2m1`, which this build does not know");
 
-    let u8 = safetensors::Dtype::U8;
+    let u8 = Dtype::U8;
     let quantize = |format: &str, dtype| {
         let case =
             CaseBuilder::new("quantize", dtype, json!({"format": format})).f32("in.x", &[1, 32], &[0.0; 32]);
@@ -161,7 +154,7 @@ fn unknown_words_and_types_are_named() {
     let dequantize = dequantize.f64("out.y", &[1, 32], &[0.0; 32]).meta("limit.y", "exact");
     assert_eq!(unsupported(&dequantize), "`dequantize` is not available in bf16");
 
-    let stored = neg().meta("limit.y", "exact").raw("in.z", safetensors::Dtype::F8_E5M2, &[1], vec![0]);
+    let stored = neg().meta("limit.y", "exact").raw("in.z", Dtype::F8_E5M2, &[1], vec![0]);
     assert_eq!(unsupported(&stored), "z: not available in F8_E5M2");
     let mixed = CaseBuilder::new("add", "f32", json!({})).f32("in.a", &[1], &[1.0]).f64("in.b", &[1], &[1.0]);
     let mixed = mixed.f64("out.y", &[1], &[2.0]).meta("limit.y", 1e-11);
@@ -249,7 +242,7 @@ fn generated_cases() -> impl Iterator<Item = CaseBuilder> {
 
 /// Bitwise functions, and functions of truth values.
 fn cases_of_bits() -> impl Iterator<Item = CaseBuilder> {
-    use safetensors::Dtype::{I32, U8};
+    use Dtype::{I32, U8};
     let bytes = |v: i32| v.to_le_bytes().to_vec();
     let integers = ["bitwise_and", "bitwise_or", "bitwise_xor", "shift_left", "shift_right"];
     let integers = integers.into_iter().zip([2, 7, 5, 48, 0]).map(move |(op, y)| {
@@ -361,7 +354,7 @@ fn biases_of_another_type_are_given_in_one_that_is_offered() {
         |v: &[f32]| v.iter().flat_map(|v| rocm_ops::f16::from_f32(*v).to_le_bytes()).collect::<Vec<u8>>();
     let case = |bias: f64| {
         let case = CaseBuilder::new("linear", "f32", json!({})).f32("in.x", &[1, 1], &[3.0]);
-        let case = case.raw("in.weight", safetensors::Dtype::F16, &[1, 1], half(&[0.5]));
+        let case = case.raw("in.weight", Dtype::F16, &[1, 1], half(&[0.5]));
         case.f64("in.bias", &[1], &[bias])
             .f64("out.y", &[1, 1], &[1.5 + bias])
             .meta("limit.y", 1e-10)
@@ -380,7 +373,7 @@ fn blocks_are_bytes_in_either_shape() {
     let mut exact = [0f32; 64];
     blocks.iter().zip(exact.chunks_mut(32)).for_each(|(b, e)| b.dequantize(e));
     let exact = exact.map(f64::from);
-    let u8 = safetensors::Dtype::U8;
+    let u8 = Dtype::U8;
 
     for shape in [&[1, 68][..], &[1, 2, 34]] {
         let case =
@@ -400,7 +393,7 @@ fn blocks_are_bytes_in_either_shape() {
     }
     let case =
         CaseBuilder::new("qembedding", "f32", json!({"format": "q8_0"})).raw("in.table", u8, &[2, 34], bytes);
-    let case = case.raw("in.ids", safetensors::Dtype::U32, &[1], vec![1, 0, 0, 0]);
+    let case = case.raw("in.ids", Dtype::U32, &[1], vec![1, 0, 0, 0]);
     let case = case.f64("out.y", &[1, 32], &exact[32..]).meta("limit.y", 1e-11).replay();
     assert_eq!(case.status, Status::Ok, "{case}");
 }

@@ -59,9 +59,8 @@ fn in_a_window<T: Float>(rocm: &Rocm, d: usize) -> ops_core::Result<()> {
     let (blocks_k, blocks_v) = (k.as_ref().reshape(&[14, 16, 1, d])?, v.as_ref().reshape(&[14, 16, 1, d])?);
     let of = |cut: Range<usize>| -> ops_core::Result<[Vec<u8>; 3]> {
         let (q, end) = (q.as_ref().narrow(0, cut.start, cut.len())?, cut.end);
-        let number = |n: usize| rocm.tensor(&[1], &[n as u32]);
         let starts = |n: usize| rocm.tensor(&[2], &[0, n as u32]);
-        let (cu_q, cu_k, lengths) = (starts(cut.len())?, starts(end)?, number(end)?);
+        let (cu_q, cu_k, lengths) = (starts(cut.len())?, starts(end)?, rocm.tensor(&[1], &[end as u32])?);
         let pages = Paging { block_table: &block_table, lengths: &lengths, cu_q: &cu_q };
         let paged =
             rocm.attention_paged(q, blocks_k, blocks_v, pages, AttentionExtras::new(), op)?.to_vec(rocm)?;
@@ -87,8 +86,12 @@ fn in_a_window<T: Float>(rocm: &Rocm, d: usize) -> ops_core::Result<()> {
 /// the keys, so positions stay.
 fn windows() {
     let rocm = Rocm::builder().determinism(Determinism::Batch).build().unwrap();
-    [64, 120, 256].into_iter().for_each(|d| in_a_window::<f16>(&rocm, d).unwrap());
-    [64, 264].into_iter().for_each(|d| in_a_window::<f32>(&rocm, d).unwrap());
+    for d in [64, 120, 256] {
+        in_a_window::<f16>(&rocm, d).unwrap();
+    }
+    for d in [64, 264] {
+        in_a_window::<f32>(&rocm, d).unwrap();
+    }
 }
 
 #[test]
