@@ -48,7 +48,7 @@
 //! | `CopyOps` | `copy_of`, `copy_of_any`, `cat`, `stack` |
 //! | `ElementwiseOps` | `binary`, `add`, `sub`, `mul`, `div`, `maximum`, `minimum`, `pow`, `neg`, `abs`, `sqr`, `relu`, `sign`, `affine`, `affine_inplace` |
 //! | `EmbeddingOps` | `embedding` |
-//! | `ExpertOps` | `linear_experts` |
+//! | `ExpertOps` | `linear_experts`, `linear_experts_swiglu`, `linear_experts_combine`, `fuses_linear_experts_swiglu`, `fuses_linear_experts_combine` |
 //! | `FillOps` | `fill`, `full`, `ones` |
 //! | `FusedOps` | `linear_swiglu`, `linear_add`, `rms_norm_linear`, `rms_norm_linear_swiglu`, `fuses_linear_swiglu`, `fuses_linear_add`, `fuses_rms_norm_linear`, `fuses_rms_norm_linear_swiglu` |
 //! | `GatedOps` | `l2_norm`, `gated_rms_norm`, `swiglu_clamped` |

@@ -1,9 +1,9 @@
 // linear_experts: y[i, j] = weight[ids[i, j]] x[i, min(j, m - 1)] + bias[ids[i, j]]. A group of lanes computes a few outputs of one
 // row; its expert's number is read on the device. The weight is of floats, or of blocks along d. The types of x, y and the bias
-// are values here. For many rows there are experts_sort.hip and the kernels that follow it.
+// are values here. For many rows there are experts_sort.hip and the kernels that follow it. linear_experts_swiglu and
+// linear_experts_combine are in ops_experts_fused.h.
 #include "ops_blocks.h"
-#include "ops_experts.h"
-#include "ops_reduce.h"
+#include "ops_experts_fused.h"
 
 namespace ops {
 
@@ -97,6 +97,44 @@ template <typename W, typename A> OPS_DEVICE void linear_experts(const ExpertsAr
         u64 row = divide(now.groups, at), token = divide(now.choices, row);
         expert_columns<W, A>(now, token, row - token * now.choices.by, (at - row * now.groups.by) * experts_columns<A>(), live);
     }
+}
+
+// ---- fused with the step after it ----------------------------------------------------
+
+template <typename W> struct FloatRows {
+    static constexpr u64 BYTES = sizeof(W);
+    OPS_METHOD static u32 units(const ExpertsArgs& args) { return u32((args.d + 7) / 8); }
+    OPS_METHOD static void hold(const ExpertsFusedArgs&, const Held&, u64, u32) {}
+    OPS_METHOD static void add(f32 (&sum)[FUSED_COLUMNS], const u8* const (&column)[FUSED_COLUMNS], const ExpertsFusedArgs& args,
+                               const Held& held, u32 j, u64 choice, u32 unit) {
+        u64 left = args.of.d - 8 * u64(unit);
+        u32 count = left < 8 ? u32(left) : 8;
+        f32 x[8], factor = held.factor[j];
+        load_x(x, args.of, choice_offset(args.of, args.of.x_stride, choice), unit, count);
+        OPS_UNROLL
+        for (u32 e = 0; e < 8; e++) x[e] *= factor;
+        OPS_UNROLL
+        for (u32 o = 0; o < FUSED_COLUMNS; o++) {
+            f32 w[8];
+            WeightRow<W, f32>::load(w, column[o], args.of.weight_stride[2], unit, count);
+            OPS_UNROLL
+            for (u32 e = 0; e < 8; e++) sum[o] = mad(x[e], w[e], sum[o]);
+        }
+    }
+};
+
+template <typename W> OPS_DEVICE void experts_swiglu(const ExpertsFusedArgs& args) {
+    OPS_LDS(u32, expert, MOST_TOGETHER);
+    OPS_LDS(f32, factor, MOST_TOGETHER);
+    OPS_LDS(f32, parts, FUSED_COLUMNS * (EXPERTS_BLOCK / 32));
+    experts_gated<FloatRows<W>>(args, Held{expert, factor, nullptr}, parts);
+}
+
+template <typename W> OPS_DEVICE void experts_combine(const ExpertsFusedArgs& args) {
+    OPS_LDS(u32, expert, MOST_TOGETHER);
+    OPS_LDS(f32, factor, MOST_TOGETHER);
+    OPS_LDS(f32, parts, FUSED_COLUMNS * (EXPERTS_BLOCK / 32));
+    experts_combined<FloatRows<W>>(args, Held{expert, factor, nullptr}, parts);
 }
 
 }  // namespace ops

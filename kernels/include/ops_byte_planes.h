@@ -47,17 +47,4 @@ template <typename F> OPS_DEVICE void split_rows(u8* planes, u32 plane_rows, u64
     }
 }
 
-// The sum over a group's waves of number `mine`, of which each wave has its own part.
-template <u32 SUMS> OPS_DEVICE f32 sum_group(f32 part, u32 mine, u32 waves, f32* parts) {
-    if (waves == 1) return part;
-    parts[wave_id() * SUMS + mine] = part;
-    barrier();
-    f32 total = 0;
-    const f32* first = parts + (wave_id() & ~(waves - 1)) * SUMS + mine;
-    OPS_NO_UNROLL
-    for (u32 w = 0; w < waves; w++) total += first[w * SUMS];
-    barrier();
-    return total;
-}
-
 }  // namespace ops

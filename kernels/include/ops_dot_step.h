@@ -3,6 +3,7 @@
 #pragma once
 #include "ops_blocks.h"
 #include "ops_bytes.h"
+#include "ops_columns.h"
 #include "ops_qlinear.h"
 
 namespace ops {
@@ -39,27 +40,6 @@ template <typename B> OPS_DEVICE f32 add_step(f32 total, const Step<B>& w, const
     }
     // Groups and minima are added before the scale of x is applied: that is infinite if x is, and other terms are 0.
     return mad(step, x.head.scale, total);
-}
-
-// The binary logarithm of the lanes of a group, from 32 to a block's 256.
-OPS_DEVICE u32 log2_of_lanes(u32 lanes) { return 5 + u32(lanes > 32) + u32(lanes > 64) + u32(lanes > 128); }
-
-// Sums COLUMNS values over the wave at once. Lane l of the wave gets the sum of value l / (OPS_WAVE / COLUMNS).
-template <u32 COLUMNS> OPS_DEVICE f32 sum_columns(f32 (&value)[COLUMNS]) {
-    u32 mask = OPS_WAVE / 2;
-    OPS_UNROLL
-    for (u32 half = COLUMNS / 2; half > 0; half /= 2, mask /= 2) {
-        bool upper = (lane_id() & mask) != 0;
-        OPS_UNROLL
-        for (u32 c = 0; c < half; c++) {
-            // Read before the choice: LLVM 22 makes of `upper ? value[half + c] : value[c]` an element of unknown index, and compares
-            // that with every index.
-            f32 low = value[c], high = value[half + c];
-            f32 keep = upper ? high : low, give = upper ? low : high;
-            value[c] = keep + shuffle_xor(give, mask, OPS_WAVE);
-        }
-    }
-    return reduce_lanes(value[0], 2 * mask, Sum());
 }
 
 // Element `at` of what is added to y. Its type is a value.

@@ -14,6 +14,8 @@ use crate::{Device, Divider, ElementType, Family, Instance, Launch, OperandView,
 use bytemuck::Zeroable;
 use std::mem::offset_of;
 
+pub mod fused;
+
 /// Threads per block; `EXPERTS_BLOCK` in the source.
 const BLOCK: u32 = 256;
 /// Rows and columns of a tile; `EXPERTS_TILE` in the source.
@@ -93,6 +95,7 @@ pub(crate) fn declare(table: &mut Table) {
         dot.add_variant(OP, "dot1", &[ElementType::Block(format)], "expert_dot", &[], lds);
     }
     declare_mma(table);
+    fused::declare(table);
 }
 
 /// The types of the weight and of x.
@@ -147,10 +150,29 @@ pub fn prepare(
     device: &Device,
     plan: &mut Plan,
 ) -> Result<(), Refused> {
+    let args = arguments_of([n, k, outputs], [m, d], experts, on, report, device)?;
     let sums = if on.x.dtype == F64 || on.weight.dtype == F64 { F64 } else { F32 };
+    let types = [on.weight.dtype, sums];
+    if is_sorted(&args, device) {
+        sorted(args, types, on.x.dtype, device, plan)
+    } else if by_bytes(args, types, n, device, plan)? {
+        Ok(())
+    } else {
+        by_row(args, types, device, plan)
+    }
+}
+
+fn arguments_of(
+    [n, k, outputs]: [u64; 3],
+    [m, d]: [u64; 2],
+    experts: u64,
+    on: &Experts<'_>,
+    report: Report,
+    device: &Device,
+) -> Result<ExpertsArgs, Refused> {
     let rows = n.checked_mul(k).ok_or(Refused::Size)?;
     let [x0, x1, x2] = strides(on.x)?;
-    let args = ExpertsArgs {
+    Ok(ExpertsArgs {
         x: on.x.data,
         x_stride: [x0, if m == 1 { 0 } else { x1 }, x2],
         weight: on.weight.data,
@@ -175,15 +197,7 @@ pub fn prepare(
         op: report.op,
         operand: report.operand,
         ..ExpertsArgs::zeroed()
-    };
-    let types = [on.weight.dtype, sums];
-    if is_sorted(&args, device) {
-        sorted(args, types, on.x.dtype, device, plan)
-    } else if by_bytes(args, types, n, device, plan)? {
-        Ok(())
-    } else {
-        by_row(args, types, device, plan)
-    }
+    })
 }
 
 /// Whether rows are sorted by expert. A tile sums in a different order than a separate row. The sort counts

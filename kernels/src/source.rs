@@ -35,6 +35,7 @@ pub const HEADERS: &[(&str, &str)] = &[
     ("ops_stage_blocks.h", include_str!("../include/ops_stage_blocks.h")),
     ("ops_paired.h", include_str!("../include/ops_paired.h")),
     ("ops_dot4.h", include_str!("../include/ops_dot4.h")),
+    ("ops_columns.h", include_str!("../include/ops_columns.h")),
     ("ops_bytes.h", include_str!("../include/ops_bytes.h")),
     ("ops_dot_step.h", include_str!("../include/ops_dot_step.h")),
     ("ops_byte_planes.h", include_str!("../include/ops_byte_planes.h")),
@@ -54,6 +55,7 @@ pub const HEADERS: &[(&str, &str)] = &[
     ("ops_head.h", include_str!("../include/ops_head.h")),
     ("ops_sequences.h", include_str!("../include/ops_sequences.h")),
     ("ops_experts.h", include_str!("../include/ops_experts.h")),
+    ("ops_experts_fused.h", include_str!("../include/ops_experts_fused.h")),
     ("ops_peer.h", include_str!("../include/ops_peer.h")),
     ("ops_decode.h", include_str!("../include/ops_decode.h")),
 ];

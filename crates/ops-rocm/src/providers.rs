@@ -28,7 +28,9 @@ use ops_core::ops::{Arange, Bitwise, BitwiseFn, BitwiseNot, LogicalNot};
 use ops_core::ops::{ArgReduce, ArgSort, Reduce, ReduceFn, Scan, ScanFn, Sort, TopK};
 use ops_core::ops::{BatchNorm, Pool2d, PoolFn, Upsample, Windows};
 use ops_core::ops::{CacheWrite, QkNormRopeCacheWrite, RopeCacheWrite, RopeOrder, RopeQkCacheWrite};
-use ops_core::ops::{CombineExperts, LinearExperts, Random, RouterTopK, Sample};
+use ops_core::ops::{
+    CombineExperts, LinearExperts, LinearExpertsCombine, LinearExpertsSwiglu, Random, RouterTopK, Sample,
+};
 use ops_core::ops::{Conv, ConvAxis, ConvForm};
 use ops_core::ops::{Conv1dUpdate, GatedDeltaRule, QkNormRope};
 use ops_core::ops::{
@@ -138,6 +140,8 @@ lists! {
     [T: Float] Sample<T>: Hip; [Sample::<f32>::greedy()];
     [T: Float] Random<T>: Hip; [Random::<f32>::uniform(0), Random::normal(0)];
     [T: Float] LinearExperts<T>: Hip; [LinearExperts::<f32>::OP];
+    [T: Float] LinearExpertsSwiglu<T>: Hip, ByParts; [LinearExpertsSwiglu::<f32>::plain()];
+    [T: Float] LinearExpertsCombine<T>: Hip, ByParts; [LinearExpertsCombine::<f32>::OP];
     [T: Float] CombineExperts<T>: Hip; [CombineExperts::<f32>::OP];
     [] Quantize: Hip; [Quantize];
     [] Dequantize: Hip; [Dequantize];
@@ -187,6 +191,8 @@ mod tests {
             ("scatter_add", "hip"),
             ("gated_rms_norm", "hip"),
             ("qlinear_experts", "hip"),
+            ("linear_experts_swiglu", "hip,parts"),
+            ("linear_experts_combine", "hip,parts"),
             ("router_topk", "hip"),
             ("sample", "hip"),
             ("attention_varlen", "hip"),

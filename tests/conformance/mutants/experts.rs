@@ -27,7 +27,7 @@ fn repeated(layout: &Layout, axis: usize) -> Option<Layout> {
 }
 
 pub(super) fn mutants() -> Vec<Mutant> {
-    [routers(), products(), sums()].concat()
+    [routers(), products(), gated(), combined(), sums()].concat()
 }
 
 fn routers() -> Vec<Mutant> {
@@ -122,6 +122,66 @@ fn products() -> Vec<Mutant> {
             relayout(&mut o["x"], |l| repeated(l, 1))
         }),
         Mutant::swallows_errors("qlinear_experts", F32),
+    ]
+}
+
+fn gated() -> Vec<Mutant> {
+    type Gated = LinearExpertsSwiglu<f32>;
+    let op = "linear_experts_swiglu";
+    let before = |name, f: fn(&mut Gated, &mut NamedTensors<Host>)| Mutant::before::<Gated>(name, op, F32, f);
+    vec![
+        before("gate and up exchanged", |_, o| {
+            if o["gate"].dtype() == F32 {
+                let (gate, up) = (values(&o["gate"]), values(&o["up"]));
+                set(&mut o["gate"], up);
+                set(&mut o["up"], gate);
+            }
+        }),
+        before("bias of the gate ignored", |_, o| drop(o.remove("gate_bias"))),
+        before("bias of the up ignored", |_, o| drop(o.remove("up_bias"))),
+        before("limit ignored", |op, _| op.limit = None),
+        before("alpha ignored", |op, _| op.alpha = 1.0),
+        before("one row for all choices", |_, o| relayout(&mut o["x"], |l| repeated(l, 1))),
+        before("one matrix for all experts", |_, o| relayout(&mut o["up"], |l| repeated(l, 0))),
+        Mutant::after::<Gated>("the shift without an expert", op, F32, |_, o| {
+            let (ids, n) = (values(&o["ids"]), last(&o["y"]));
+            let none = |i: usize| ids[i / n] == f64::from(u32::MAX);
+            edit::<f32>(&mut o["y"], |i, v| if none(i) { 1.0 } else { v });
+        }),
+        Mutant::swallows_errors(op, F32),
+        Mutant::overrun(op, F32),
+        Mutant::declines_late(op, F32),
+    ]
+}
+
+fn combined() -> Vec<Mutant> {
+    type Combined = LinearExpertsCombine<f32>;
+    let op = "linear_experts_combine";
+    let before =
+        |name, f: fn(&mut NamedTensors<Host>)| Mutant::before::<Combined>(name, op, F32, move |_, o| f(o));
+    vec![
+        before("weights ignored", |o| edit_floats(&mut o["weights"], |_| 1.0)),
+        before("weights rounded to f16", |o| edit_floats(&mut o["weights"], half))
+            .in_cases_of("weight=[40,18,72]"),
+        before("last choice missed", |o| {
+            let k = last(&o["weights"]);
+            edit::<f32>(&mut o["weights"], |i, v| if i % k == k - 1 { 0.0 } else { v });
+        }),
+        before("choices from the 17th on missed", |o| {
+            let k = last(&o["weights"]);
+            edit::<f32>(&mut o["weights"], |i, v| if i % k > 15 { 0.0 } else { v });
+        }),
+        before("weights read without their strides", |o| relayout(&mut o["weights"], forget_strides)),
+        before("bias ignored", |o| drop(o.remove("bias"))),
+        before("one row for all choices", |o| relayout(&mut o["x"], |l| repeated(l, 1))),
+        before("\"no expert\" is the first", |o| {
+            if o["weight"].dims()[0] > 0 {
+                edit_if::<u32>(&mut o["ids"], |_, id| if id == u32::MAX { 0 } else { id });
+            }
+        }),
+        Mutant::swallows_errors(op, F32),
+        Mutant::overrun(op, F32),
+        Mutant::declines_late(op, F32),
     ]
 }
 

@@ -72,6 +72,11 @@ const EXPERTS: &[TypedOperand] = &[
     TypedOperand { name: "ids", group: Group::Indices, default: Some(DType::U32) },
     TypedOperand { name: "bias", group: Group::Floats, default: None },
 ];
+const GATED_EXPERTS: &[TypedOperand] = &[
+    TypedOperand { name: "gate", group: Group::Floats, default: None },
+    TypedOperand { name: "up", group: Group::Floats, default: None },
+    TypedOperand { name: "ids", group: Group::Indices, default: Some(DType::U32) },
+];
 const BLOCK_EXPERTS: &[TypedOperand] = &[
     TypedOperand { name: "weight", group: Group::Blocks, default: Q8_0 },
     TypedOperand { name: "ids", group: Group::Indices, default: Some(DType::U32) },
@@ -214,6 +219,9 @@ fn products(name: &str) -> Option<Facts> {
         "rms_norm_linear_swiglu" => Facts { typed: NORMED_GATE_AND_UP, ..sums() },
         "linear_experts" => Facts { typed: EXPERTS, ..experts() },
         "qlinear_experts" => Facts { typed: BLOCK_EXPERTS, ..experts() },
+        // Only the sums of one of the two products are counted.
+        "linear_experts_swiglu" => Facts { typed: GATED_EXPERTS, ..experts() },
+        "linear_experts_combine" => Facts { typed: EXPERTS, ..experts() },
         "combine_experts" => {
             Facts { flops: Flops::EachRead(2.0), cut: "n", sweep: Sweep::Experts, ..facts(0.0) }
         }

@@ -84,7 +84,10 @@ pub(super) fn fill<'s>(entry: &Entry, operand: &str, shape: impl Fn(&str) -> Opt
             Fill::Within(keys, keys)
         }
         ("gather" | "scatter" | "scatter_add", "ids") => Fill::Below(last(entry.first())),
-        ("linear_experts" | "qlinear_experts", "ids") => Fill::Below(first("weight")),
+        ("linear_experts" | "qlinear_experts" | "linear_experts_combine", "ids") => {
+            Fill::Below(first("weight"))
+        }
+        ("linear_experts_swiglu", "ids") => Fill::Below(first("gate")),
         (_, "ids") => Fill::Below(first(entry.first())),
         // Distinct, since a cache has as many slots as there are rows.
         (_, "slots") => {

@@ -10,6 +10,7 @@ use crate::{
 pub(super) mod fused;
 
 pub use fused::*;
+pub(super) use fused::{of_gated, parts};
 
 ops! {
     /// `c[.., i, j] = Σ_k a[.., i, k] · b[.., k, j]`.

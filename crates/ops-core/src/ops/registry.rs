@@ -266,6 +266,8 @@ registry! {
     router_topk: RouterTopK<T>, floats;
     linear_experts: LinearExperts<T>, floats,
         [Name::of("linear_experts", ()).no_blocks("weight"), Name::of("qlinear_experts", ()).blocks("weight")];
+    linear_experts_swiglu: LinearExpertsSwiglu<T>, floats;
+    linear_experts_combine: LinearExpertsCombine<T>, floats;
     combine_experts: CombineExperts<T>, floats;
     sample: Sample<T>, floats;
     random: Random<T>, floats,

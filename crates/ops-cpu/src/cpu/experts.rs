@@ -7,8 +7,8 @@ use super::rows::{Rows, gathered, scratch};
 use super::vectors::report;
 use crate::host::raw::{Raw, RawMut, resolve};
 use crate::{Host, Kernel};
-use ops_core::ops::LinearExperts;
-use ops_core::{Call, DType, Determinism, Float, Layout, Op, Operands, Result};
+use ops_core::ops::{LinearExperts, LinearExpertsCombine, LinearExpertsSwiglu};
+use ops_core::{Call, DType, Determinism, Float, Layout, Op, Operands, Parts, Result};
 
 /// The rows of `y`, in row-major order, that each expert computes; the last list has the rows without an
 /// expert.
@@ -85,6 +85,34 @@ impl<T: Float> Kernel<LinearExperts<T>> for Cpu {
         linear_experts(name, x, weight, ids, Raw::any_if(&a.bias), RawMut::of(&mut a.y))
     }
     fn determinism(&self, _: &LinearExperts<T>, _: &dyn Operands) -> Determinism {
+        self.sums_level()
+    }
+}
+
+// The fused products run as parts, for the same reason as those of `linear`.
+
+impl<T: Float> Kernel<LinearExpertsSwiglu<T>> for Cpu {
+    fn compute(&self, call: Call<'_, '_, LinearExpertsSwiglu<T>, Host>) -> Result<()> {
+        let (op, args) = call.into_parts();
+        op.run_parts(self, args)
+    }
+    fn fuses(&self, _: &LinearExpertsSwiglu<T>) -> bool {
+        false
+    }
+    fn determinism(&self, _: &LinearExpertsSwiglu<T>, _: &dyn Operands) -> Determinism {
+        self.sums_level()
+    }
+}
+
+impl<T: Float> Kernel<LinearExpertsCombine<T>> for Cpu {
+    fn compute(&self, call: Call<'_, '_, LinearExpertsCombine<T>, Host>) -> Result<()> {
+        let (op, args) = call.into_parts();
+        op.run_parts(self, args)
+    }
+    fn fuses(&self, _: &LinearExpertsCombine<T>) -> bool {
+        false
+    }
+    fn determinism(&self, _: &LinearExpertsCombine<T>, _: &dyn Operands) -> Determinism {
         self.sums_level()
     }
 }

@@ -3,7 +3,7 @@ use super::{Linear, Normed, Output, Summed};
 use crate::{Activation, Experts, Result, Share};
 use ops_core::model::{Transformer, Weight};
 use ops_core::ops::*;
-use ops_core::{Backend, Float, Ref, TensorOf};
+use ops_core::{AnyRef, Backend, Float, Ref, TensorOf};
 
 /// A single block for all tokens.
 pub(crate) struct Dense<B: Backend> {
@@ -42,7 +42,11 @@ impl<B: Backend> Matrices<B> {
     where
         B: ExpertOps<T>,
     {
-        Ok(b.linear_experts(x, &self.weight, ids, self.bias.as_ref().map(|bias| bias.any()))?)
+        Ok(b.linear_experts(x, &self.weight, ids, self.bias())?)
+    }
+
+    fn bias(&self) -> Option<AnyRef<'_, B::Space>> {
+        self.bias.as_ref().map(|bias| bias.any())
     }
 }
 
@@ -187,17 +191,57 @@ impl<B: Backend> Mixture<B> {
             }
             None => ids,
         };
-        let (gate, up) = (self.gate.apply(b, row, ids)?, self.up.apply(b, row, ids)?);
-        let f = activate(b, activation, Some(&gate), &up)?;
-        let mut y = self.down.apply(b, f.as_ref(), ids)?;
+        let f = self.activated(b, activation, row, ids)?;
         if self.share.in_order() {
+            let mut y = self.down.apply(b, f.as_ref(), ids)?;
             // Only one rank has another number than 0, so this sum is exact, and the next one is that of a single rank.
             self.share.all_reduce(&mut y)?;
             return Ok(b.combine_experts(&y, weights)?);
         }
-        let mut y = b.combine_experts(&y, weights)?;
+        let mut y = if b.fuses_linear_experts_combine(&f, &self.down.weight, ids, weights) {
+            b.linear_experts_combine(&f, &self.down.weight, ids, self.down.bias(), weights)?
+        } else {
+            b.combine_experts(&self.down.apply(b, f.as_ref(), ids)?, weights)?
+        };
         self.share.all_reduce(&mut y)?;
         Ok(y)
+    }
+
+    /// `f(gate(row), up(row))` of each row's experts.
+    fn activated<T: Float>(
+        &self,
+        b: &B,
+        activation: Activation,
+        row: Ref<'_, B, T>,
+        ids: &TensorOf<B, u32>,
+    ) -> Result<TensorOf<B, T>>
+    where
+        B: Transformer<T>,
+    {
+        let fused = match activation {
+            Activation::Swiglu => Some(LinearExpertsSwiglu::plain()),
+            Activation::SwigluClamped { alpha, limit } => {
+                Some(LinearExpertsSwiglu::plain().clamped(alpha, limit))
+            }
+            _ => None,
+        };
+        let (gate, up) = (&self.gate, &self.up);
+        if let Some(op) = fused
+            && b.fuses_linear_experts_swiglu(&row, &gate.weight, &up.weight, ids)
+        {
+            let biases = (gate.bias(), up.bias());
+            return Ok(b.linear_experts_swiglu(
+                row,
+                &gate.weight,
+                &up.weight,
+                ids,
+                biases.0,
+                biases.1,
+                op,
+            )?);
+        }
+        let (gate, up) = (gate.apply(b, row.shorten(), ids)?, up.apply(b, row, ids)?);
+        activate(b, activation, Some(&gate), &up)
     }
 }
 

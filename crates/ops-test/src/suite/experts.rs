@@ -8,7 +8,10 @@ use super::{Expect, FLOATS, INDICES, Suite};
 use crate::types::block_types;
 use ops_core::DType;
 
+mod fused;
+
 pub(super) fn cases(s: &mut Suite<'_>) {
+    fused::cases(s);
     for dtype in FLOATS {
         if s.wants("linear_experts", dtype) {
             floats(s, dtype);
@@ -21,6 +24,16 @@ pub(super) fn cases(s: &mut Suite<'_>) {
             indices(s, dtype, DType::Block(&ops_core::quant::Q8_0));
         }
     }
+}
+
+/// Choices of `e` experts: some are chosen often and some never; a few choices are "no expert".
+fn some_choices(count: usize, e: usize, index: DType) -> Vec<i64> {
+    let choice = |at: usize| match at * 7 % 11 {
+        5 => sentinel(index),
+        _ if e == 0 => sentinel(index),
+        by => (by * (at % 3 + 1) % e) as i64,
+    };
+    (0..count).map(choice).collect()
 }
 
 /// One case.
@@ -43,15 +56,9 @@ impl Experts {
         let hows = [Placement::Plain; 5];
         Experts { dtype, weight_type, rows, weight, bias: None, index: DType::U32, hows }
     }
-    /// Some experts are chosen often and some never; a few choices are "no expert".
     fn choices(&self) -> Vec<i64> {
         let ([n, _, k], [e, ..]) = (self.rows, self.weight);
-        let choice = |at: usize| match at * 7 % 11 {
-            5 => sentinel(self.index),
-            _ if e == 0 => sentinel(self.index),
-            by => (by * (at % 3 + 1) % e) as i64,
-        };
-        (0..n * k).map(choice).collect()
+        some_choices(n * k, e, self.index)
     }
     fn draft(self) -> CaseBuilder {
         let choices = self.choices();

@@ -154,11 +154,14 @@ fn want(case: &Case, op: &impl Op, name: &'static str, values: &[Double]) -> Res
 }
 
 /// The weight, if the case has one, because tolerances may depend on it.
-struct Weight(Option<(DType, Layout)>);
+struct Weight(Option<(&'static str, DType, Layout)>);
 
 impl Weight {
     fn of(case: &Case) -> Self {
-        Weight(case.operand("weight").map(|weight| (weight.array.dtype(), weight.layout)))
+        Self::named(case, "weight")
+    }
+    fn named(case: &Case, name: &'static str) -> Self {
+        Weight(case.operand(name).map(|weight| (name, weight.array.dtype(), weight.layout)))
     }
 }
 impl Operands for Weight {
@@ -166,8 +169,8 @@ impl Operands for Weight {
         1
     }
     fn operand(&self, index: usize) -> Option<Operand<'_>> {
-        let (dtype, layout) = self.0.as_ref().filter(|_| index == 0)?;
-        Some(Operand { name: "weight", role: Role::In, dtype: *dtype, layout, packing: None })
+        let (name, dtype, layout) = self.0.as_ref().filter(|_| index == 0)?;
+        Some(Operand { name, role: Role::In, dtype: *dtype, layout, packing: None })
     }
 }
 

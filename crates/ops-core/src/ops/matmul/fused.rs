@@ -9,7 +9,7 @@ use crate::{
     Role, Shape, Tolerance,
 };
 
-mod parts;
+pub(in crate::ops) mod parts;
 
 ops! {
     /// The gated half of a feed-forward block: `y = silu(x · gateᵀ) · (x · upᵀ)`. The products are not rounded to `T`.
@@ -124,7 +124,8 @@ fn gated_shape(op: &'static str, x: &Layout, gate: Operand<'_>, up: Operand<'_>)
     }
 }
 
-fn of_gated(dtype: DType, on: &dyn Operands) -> Tolerance {
+/// The tolerance of a gated unit: that of the gate's weight, unless only the up has blocks.
+pub(in crate::ops) fn of_gated(dtype: DType, on: &dyn Operands) -> Tolerance {
     let blocks = ["gate", "up"].into_iter().find(|name| on.get(name).is_some_and(|w| w.dtype.is_block()));
     summed_with(on.get(blocks.unwrap_or("gate")), dtype)
 }

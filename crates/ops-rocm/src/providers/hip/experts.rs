@@ -2,9 +2,9 @@
 use super::bind::Bound;
 use super::{HipOp, Indices, Problem, no_matrix, units};
 use crate::choice::Target;
-use ops_core::ops::LinearExperts;
+use ops_core::ops::{LinearExperts, LinearExpertsCombine, LinearExpertsSwiglu};
 use ops_core::{Determinism, Float, Operands};
-use ops_kernels::{Plan, Refused, experts};
+use ops_kernels::{OperandView, Plan, Refused, experts};
 
 impl<T: Float> HipOp for LinearExperts<T> {
     const INDICES: Indices = &[("ids", 2)];
@@ -18,7 +18,6 @@ impl<T: Float> HipOp for LinearExperts<T> {
         let (&[_, m, d], &[n, k, o]) = (x.dims(), y.dims()) else {
             return Err(Refused::Rank(x.layout.rank()));
         };
-        let experts = weight.dims().first().copied().unwrap_or(0);
         let on = experts::Experts {
             x: x.view(),
             weight: weight.view(),
@@ -26,7 +25,7 @@ impl<T: Float> HipOp for LinearExperts<T> {
             bias: bias.map(Bound::view),
             y: y.view(),
         };
-        experts::prepare([n, k, o], [m, d], experts, &on, p.report(), p.device(), plan)
+        experts::prepare([n, k, o], [m, d], count(weight), &on, p.report(), p.device(), plan)
     }
 
     fn how(&self, target: &Target, plan: &Plan) -> Option<String> {
@@ -43,4 +42,66 @@ impl<T: Float> HipOp for LinearExperts<T> {
         let how = units(target, main).unwrap_or_else(|| format!("on vector units: {}", on_vectors()));
         Some(format!("rows sorted by expert, {how}"))
     }
+}
+
+/// Few rows. More rows than these kernels support are computed as parts, which sum in another order.
+const FUSED: Determinism = Determinism::Run;
+
+impl<T: Float> HipOp for LinearExpertsSwiglu<T> {
+    const INDICES: Indices = &[("ids", 3)];
+
+    fn rows_level(&self, _: &Target, _: &dyn Operands) -> Determinism {
+        FUSED
+    }
+
+    fn plan(&self, p: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused> {
+        let (x, gate, up, y) = (p.at(0), p.at(1), p.at(2), p.at(6));
+        let (&[_, m, d], &[n, k, o]) = (x.dims(), y.dims()) else {
+            return Err(Refused::Rank(x.layout.rank()));
+        };
+        let bias = p.get(4).map(Bound::view);
+        let on =
+            experts::Experts { x: x.view(), weight: gate.view(), ids: p.at(3).view(), bias, y: y.view() };
+        let unit = experts::fused::Unit {
+            up: up.view(),
+            up_bias: p.get(5).map(Bound::view),
+            alpha: self.alpha,
+            limit: self.limit,
+        };
+        experts::fused::swiglu([n, k, o], [m, d], count(gate), &on, unit, p.report(), p.device(), plan)
+    }
+
+    fn how(&self, _: &Target, _: &Plan) -> Option<String> {
+        None
+    }
+}
+
+impl<T: Float> HipOp for LinearExpertsCombine<T> {
+    const INDICES: Indices = &[("ids", 2)];
+
+    fn rows_level(&self, _: &Target, _: &dyn Operands) -> Determinism {
+        FUSED
+    }
+
+    fn plan(&self, p: &Problem<'_>, plan: &mut Plan) -> Result<(), Refused> {
+        let (x, weight, weights, y) = (p.at(0), p.at(1), p.at(4), p.at(5));
+        let (&[n, k, d], &[_, o], &[y0, y1]) = (x.dims(), y.dims(), y.view().strides) else {
+            return Err(Refused::Rank(x.layout.rank()));
+        };
+        let strides = [y0, 0, y1];
+        let y = OperandView { strides: &strides, ..y.view() };
+        let bias = p.get(3).map(Bound::view);
+        let on = experts::Experts { x: x.view(), weight: weight.view(), ids: p.at(2).view(), bias, y };
+        let weights = weights.view();
+        experts::fused::combine([n, k, o], d, count(weight), &on, weights, p.report(), p.device(), plan)
+    }
+
+    fn how(&self, _: &Target, _: &Plan) -> Option<String> {
+        None
+    }
+}
+
+/// The number of matrices.
+fn count(weight: &Bound) -> u64 {
+    weight.dims().first().copied().unwrap_or(0)
 }

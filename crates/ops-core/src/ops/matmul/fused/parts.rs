@@ -11,12 +11,12 @@ use crate::{
 };
 
 /// `x` in the type in which sums are kept.
-enum Wide<'x, B: Backend, A: Element> {
+pub(in crate::ops) enum Wide<'x, B: Backend, A: Element> {
     Same(Ref<'x, B, A>),
     Cast(TensorOf<B, A>),
 }
 impl<B: Backend, A: Element> Wide<'_, B, A> {
-    fn as_ref(&self) -> Ref<'_, B, A> {
+    pub(in crate::ops) fn as_ref(&self) -> Ref<'_, B, A> {
         match self {
             Wide::Same(x) => x.shorten(),
             Wide::Cast(x) => x.as_ref(),
@@ -25,7 +25,7 @@ impl<B: Backend, A: Element> Wide<'_, B, A> {
 }
 
 /// Calls `compute` with `y`, or, if `T` is narrower, with a tensor that is then rounded to `y`.
-fn rounded<T: Float, B: CastOps<T> + CastOps<T::Acc>>(
+pub(in crate::ops) fn rounded<T: Float, B: CastOps<T> + CastOps<T::Acc>>(
     b: &B,
     mut y: Mut<'_, B, T>,
     compute: impl FnOnce(Mut<'_, B, T::Acc>) -> Result<()>,
@@ -38,7 +38,10 @@ fn rounded<T: Float, B: CastOps<T> + CastOps<T::Acc>>(
     b.cast_into(&wide, y)
 }
 
-fn wide<'x, T: Float, B: CastOps<T::Acc>>(b: &B, x: Ref<'x, B, T>) -> Result<Wide<'x, B, T::Acc>> {
+pub(in crate::ops) fn wide<'x, T: Float, B: CastOps<T::Acc>>(
+    b: &B,
+    x: Ref<'x, B, T>,
+) -> Result<Wide<'x, B, T::Acc>> {
     Ok(match x.any().typed::<T::Acc>() {
         Some(same) => Wide::Same(same),
         None => Wide::Cast(b.cast::<T::Acc>(x)?),
@@ -47,28 +50,33 @@ fn wide<'x, T: Float, B: CastOps<T::Acc>>(b: &B, x: Ref<'x, B, T>) -> Result<Wid
 
 /// A backend that is asked whether it supports the parts of a call: operands that exist, and layouts of `x` and `y`, which the parts
 /// have in a wider type.
-struct Asked<'o, B> {
+pub(in crate::ops) struct Asked<'o, B> {
     backend: &'o B,
-    on: &'o dyn Operands,
-    x: Layout,
-    y: Layout,
+    pub(in crate::ops) on: &'o dyn Operands,
+    pub(in crate::ops) x: Layout,
+    pub(in crate::ops) y: Layout,
 }
 impl<'o, B> Asked<'o, B> {
-    fn new(backend: &'o B, on: &'o dyn Operands) -> Result<Self, Reason> {
+    pub(in crate::ops) fn new(backend: &'o B, on: &'o dyn Operands) -> Result<Self, Reason> {
         let packed = |name| on.get(name).map(|x| Layout::of(x.layout.shape())).ok_or(Reason::Missing);
         Ok(Asked { backend, on, x: packed("x")?, y: packed("y")? })
     }
-    fn given(&self, name: &str, part: &'static str) -> Result<Operand<'_>, Reason> {
+    pub(in crate::ops) fn given(&self, name: &str, part: &'static str) -> Result<Operand<'_>, Reason> {
         self.on.get(name).map(|of| Operand { name: part, ..of }).ok_or(Reason::Missing)
     }
-    fn part<O: Op>(&self, op: &O, read: &[Option<Operand<'_>>], y: Operand<'_>) -> Result<(), Reason>
+    pub(in crate::ops) fn part<O: Op>(
+        &self,
+        op: &O,
+        read: &[Option<Operand<'_>>],
+        y: Operand<'_>,
+    ) -> Result<(), Reason>
     where
         B: Execute<O>,
     {
         self.backend.support(op, &Planned { read, written: &[y] })
     }
     /// Casts of x and y, if `T` is not the wider type.
-    fn casts<T: Float>(&self) -> Result<(), Reason>
+    pub(in crate::ops) fn casts<T: Float>(&self) -> Result<(), Reason>
     where
         B: CastOps<T> + CastOps<T::Acc>,
     {
