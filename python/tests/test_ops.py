@@ -252,6 +252,22 @@ def linear_experts(d):
     return [x, d.other(e, o, w), d.ids(e, n, k), d.maybe(d.tensor(e, o))], {}
 
 
+def linear_experts_swiglu(d):
+    n, k, w, e, o = d.int(1, 4), d.int(1, 3), d.int(1, 8), d.int(1, 4), d.int(1, 6)
+    kind = np.float64 if d.dtype == np.float64 else np.float32
+    gate, up = d.other(e, o, w), d.other(e, o, w)
+    biases = [d.maybe(d.tensor(e, o, dtype=kind)) for _ in range(2)]
+    options = {"alpha": 1.7, "limit": 1.5} if d.int(0, 1) else {}
+    return [d.tensor(n, d.choose(1, k), w), gate, up, d.ids(e, n, k), *biases], options
+
+
+def linear_experts_combine(d):
+    n, k, w, e, o = d.int(1, 4), d.int(1, 3), d.int(1, 8), d.int(1, 4), d.int(1, 6)
+    kind = np.float64 if d.dtype == np.float64 else np.float32
+    bias, weights = d.maybe(d.tensor(e, o, dtype=kind)), d.tensor(n, k, dtype=np.float32)
+    return [d.tensor(n, k, w), d.other(e, o, w), d.ids(e, n, k), bias, weights], {}
+
+
 def conv1d_update(d):
     b, t, c, w = d.int(1, 2), d.int(1, 5), d.int(1, 4), d.int(1, 4)
     operands = [d.tensor(b, t, c), d.tensor(c, w), d.maybe(d.other(c)), np.array(d.tensor(b, c, w - 1))]
@@ -332,6 +348,8 @@ SPECIAL = {
     "conv_transpose2d": lambda d: conv(d, 2, transposed=True),
     "router_topk": router_topk,
     "linear_experts": linear_experts,
+    "linear_experts_swiglu": linear_experts_swiglu,
+    "linear_experts_combine": linear_experts_combine,
     "conv1d_update": conv1d_update,
     "gated_delta_rule": gated_delta_rule,
     "sample": sample,

@@ -9,7 +9,8 @@ use standin_testing::with_standin;
 /// Products of experts on two targets for which no test runs the whole suite. Every kernel of these families runs.
 fn on(test: &str, gfx: [&str; 2], families: &[Family]) {
     with_standin(&format!("experts::{test}"), &[("HIP_STANDIN_DEVICES", &gfx.join(","))], |standin| {
-        suite_of(&devices::<2>(), "linear_experts,qlinear_experts");
+        let fused = "linear_experts_swiglu,linear_experts_combine";
+        suite_of(&devices::<2>(), &format!("linear_experts,qlinear_experts,{fused}"));
         gfx.iter().for_each(|gfx| executed::check(standin, gfx, families, &[]));
     });
 }
