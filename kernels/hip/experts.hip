@@ -1,7 +1,7 @@
 // linear_experts: y[i, j] = weight[ids[i, j]] x[i, min(j, m - 1)] + bias[ids[i, j]]. A group of lanes computes a few outputs of one
 // row; its expert's number is read on the device. The weight is of floats, or of blocks along d. The types of x, y and the bias
-// are values here. For many rows there are experts_sort.hip and the kernels that follow it. linear_experts_swiglu and
-// linear_experts_combine are in ops_experts_fused.h.
+// are values here. For many rows there are experts_sort.hip and the kernels that follow it. At the end,
+// linear_experts_swiglu and linear_experts_combine, for few tokens.
 #include "ops_blocks.h"
 #include "ops_experts_fused.h"
 
@@ -101,40 +101,181 @@ template <typename W, typename A> OPS_DEVICE void linear_experts(const ExpertsAr
 
 // ---- fused with the step after it ----------------------------------------------------
 
-template <typename W> struct FloatRows {
-    static constexpr u64 BYTES = sizeof(W);
-    OPS_METHOD static u32 units(const ExpertsArgs& args) { return u32((args.d + 7) / 8); }
-    OPS_METHOD static void hold(const ExpertsFusedArgs&, const Held&, u64, u32) {}
-    OPS_METHOD static void add(f32 (&sum)[FUSED_COLUMNS], const u8* const (&column)[FUSED_COLUMNS], const ExpertsFusedArgs& args,
-                               const Held& held, u32 j, u64 choice, u32 unit) {
-        u64 left = args.of.d - 8 * u64(unit);
-        u32 count = left < 8 ? u32(left) : 8;
-        f32 x[8], factor = held.factor[j];
-        load_x(x, args.of, choice_offset(args.of, args.of.x_stride, choice), unit, count);
-        OPS_UNROLL
-        for (u32 e = 0; e < 8; e++) x[e] *= factor;
-        OPS_UNROLL
-        for (u32 o = 0; o < FUSED_COLUMNS; o++) {
-            f32 w[8];
-            WeightRow<W, f32>::load(w, column[o], args.of.weight_stride[2], unit, count);
-            OPS_UNROLL
-            for (u32 e = 0; e < 8; e++) sum[o] = mad(x[e], w[e], sum[o]);
-        }
+// Columns that a group of lanes, of one wave or several, computes together.
+constexpr u32 FUSED_COLUMNS = 4;
+// The most choices whose experts a block holds.
+constexpr u32 MOST_TOGETHER = 16;
+
+// What a block has in LDS of the choices that it multiplies, and of its sums.
+struct Held {
+    u32* expert;
+    f32* factor;
+    f32* parts;
+};
+
+// Reads `count` choices from `first` on. The block must have passed a barrier since it last used what it held.
+OPS_DEVICE void hold(const ExpertsFusedArgs& args, const Held& held, u64 first, u32 count, bool records) {
+    if (thread_x() < count) {
+        held.expert[thread_x()] = chosen_expert(args.of, first + thread_x(), records);
+        held.factor[thread_x()] = factor_of(args, first + thread_x());
+    }
+    barrier();
+}
+
+// Which outputs a thread takes part in.
+struct FusedPlace {
+    u32 lanes;    // of a group
+    u32 group;    // in the block
+    u32 outputs;  // of the block
+    u32 mine;     // the column whose sum this lane gets
+    bool writes;
+    OPS_METHOD FusedPlace(u32 lanes, u32 outputs_of_group) : lanes(lanes) {
+        u32 log = log2_of_lanes(lanes);
+        group = same_in_wave(wave_id() * OPS_WAVE >> log);
+        outputs = (EXPERTS_BLOCK >> log) * outputs_of_group;
+        mine = lane_id() / (OPS_WAVE / FUSED_COLUMNS);
+        writes = (thread_x() & (lanes - 1)) < OPS_WAVE && lane_id() % (OPS_WAVE / FUSED_COLUMNS) == 0;
+    }
+    OPS_METHOD u32 lane() const { return opaque(thread_x() & (lanes - 1)); }
+    OPS_METHOD f32 total(f32 (&sum)[FUSED_COLUMNS], f32* parts) const {
+        return sum_group<FUSED_COLUMNS>(sum_columns<FUSED_COLUMNS>(sum), mine, lanes / OPS_WAVE, parts);
     }
 };
 
+// Eight values of a row: with PACKS in accesses of 16 bytes, otherwise `count` at any stride, and zeros.
+template <bool PACKS, typename W> OPS_DEVICE void load_unit(f32 (&out)[8], const W* row, i64 stride, u64 unit, u32 count) {
+    if (PACKS) {
+        load_aligned(out, row + 8 * unit);
+    } else {
+        load_eight(out, row, stride, 8 * unit, count);
+    }
+}
+
+// Adds the products of DEPTH units of a row, `apart` units from each other. All their weights are in flight at once.
+template <bool PACKS, u32 DEPTH, typename W>
+OPS_DEVICE void add_units(f32 (&sum)[FUSED_COLUMNS], const W* const (&column)[FUSED_COLUMNS], const ExpertsFusedArgs& args,
+                          i64 row, f32 factor, u64 unit, u32 apart) {
+    f32 w[DEPTH][FUSED_COLUMNS][8];
+    OPS_UNROLL
+    for (u32 d = 0; d < DEPTH; d++) {
+        u64 left = args.of.d - 8 * (unit + d * apart);
+        OPS_UNROLL
+        for (u32 o = 0; o < FUSED_COLUMNS; o++) {
+            load_unit<PACKS>(w[d][o], column[o], args.of.weight_stride[2], unit + d * apart, left < 8 ? u32(left) : 8);
+        }
+    }
+    OPS_UNROLL
+    for (u32 d = 0; d < DEPTH; d++) {
+        u64 left = args.of.d - 8 * (unit + d * apart);
+        f32 x[8];
+        load_x(x, args.of, row, unit + d * apart, left < 8 ? u32(left) : 8);
+        OPS_UNROLL
+        for (u32 e = 0; e < 8; e++) {
+            OPS_UNROLL
+            for (u32 o = 0; o < FUSED_COLUMNS; o++) sum[o] = mad(factor * x[e], w[d][o][e], sum[o]);
+        }
+    }
+}
+
+// Output n of an expert. Outputs past the end repeat the last one; their results are not stored.
+template <typename W> OPS_DEVICE const W* column_of(const void* weight, const ExpertsArgs& args, u32 expert, u64 n) {
+    u64 column = n < args.outputs ? n : args.outputs - 1;
+    return static_cast<const W*>(weight) + i64(expert) * args.weight_stride[0] + i64(column) * args.weight_stride[1];
+}
+
+// A gated unit: columns are of the gate and the up in turn.
+template <bool PACKS, typename W> OPS_DEVICE void gated_choice(const ExpertsFusedArgs& args, const Held& held, u64 at) {
+    constexpr u32 OUTPUTS = outputs_of<true, FUSED_COLUMNS>(), DEPTH = PACKS ? 2 : 1;
+    FusedPlace place(u32(args.of.lanes), OUTPUTS);
+    u64 choice = divide(args.of.groups, at), first = (at - choice * args.of.groups.by) * place.outputs;
+    u64 n0 = first + place.group * OUTPUTS, units = (args.of.d + 7) / 8, u = place.lane();
+    u32 expert = same_in_wave(chosen_expert(args.of, choice, first == 0 && thread_x() == 0));
+    const W* column[FUSED_COLUMNS];
+    OPS_UNROLL
+    for (u32 j = 0; j < FUSED_COLUMNS; j++) {
+        const void* weight = j % 2 == 0 ? args.of.weight : args.up;
+        column[j] = column_of<W>(weight, args.of, expert == NO_EXPERT ? 0 : expert, n0 + j / 2);
+    }
+    f32 sum[FUSED_COLUMNS] = {};
+    i64 row = choice_offset(args.of, args.of.x_stride, choice);
+    if (expert == NO_EXPERT) units = 0;
+    OPS_NO_UNROLL
+    for (; DEPTH > 1 && u + place.lanes < units; u += DEPTH * place.lanes) {
+        add_units<PACKS, DEPTH>(sum, column, args, row, 1.0f, u, place.lanes);
+    }
+    OPS_NO_UNROLL
+    for (; u < units; u += place.lanes) add_units<PACKS, 1>(sum, column, args, row, 1.0f, u, 0);
+    f32 total = place.total(sum, held.parts);
+    u64 n = n0 + place.mine / 2;
+    bool stores = place.writes && n < args.of.outputs;
+    if (stores && expert != NO_EXPERT) {
+        total += place.mine % 2 == 0 ? expert_bias<f32>(args.of, expert, n) : up_bias(args, expert, n);
+    }
+    f32 up = shuffle_xor(total, OPS_WAVE / FUSED_COLUMNS, OPS_WAVE);
+    if (stores && place.mine % 2 == 0) store_gated(args, choice, expert, n, total, up);
+}
+
+// The weighted sum of a token's choices: the lanes of a group share the units of all of them.
+template <bool PACKS, typename W> OPS_DEVICE void combined_token(const ExpertsFusedArgs& args, const Held& held, u64 at) {
+    FusedPlace place(u32(args.of.lanes), FUSED_COLUMNS);
+    u64 token = divide(args.of.groups, at), first = (at - token * args.of.groups.by) * place.outputs;
+    u64 n0 = first + place.group * FUSED_COLUMNS;
+    u32 units = u32((args.of.d + 7) / 8), choices = u32(args.of.choices.by), together = u32(args.together);
+    f32 sum[FUSED_COLUMNS] = {};
+    OPS_NO_UNROLL
+    for (u32 from = 0; from < choices; from += together) {
+        u32 count = choices - from < together ? choices - from : together;
+        u64 choice = token * choices + from;
+        if (from > 0) barrier();
+        hold(args, held, choice, count, first == 0);
+        OPS_NO_UNROLL
+        for (u32 u = place.lane(); u < count * units; u += place.lanes) {
+            u32 j = u / units, expert = held.expert[j];
+            if (expert == NO_EXPERT) continue;
+            const W* column[FUSED_COLUMNS];
+            OPS_UNROLL
+            for (u32 o = 0; o < FUSED_COLUMNS; o++) column[o] = column_of<W>(args.of.weight, args.of, expert, n0 + o);
+            i64 row = choice_offset(args.of, args.of.x_stride, choice + j);
+            add_units<PACKS, 1>(sum, column, args, row, held.factor[j], u - j * units, 0);
+        }
+    }
+    f32 total = place.total(sum, held.parts);
+    u64 n = n0 + place.mine;
+    if (place.writes && n < args.of.outputs) store_combined(args, token, n, total);
+}
+
+template <typename F> OPS_DEVICE void for_fused_groups(const ExpertsFusedArgs& args, F visit) {
+    OPS_NO_UNROLL
+    for (u64 at = block_x(); at < args.of.rows * args.of.groups.by; at += grid_x()) {
+        visit(reread(args), at);
+        barrier();  // before the block reuses what it holds
+    }
+}
+
 template <typename W> OPS_DEVICE void experts_swiglu(const ExpertsFusedArgs& args) {
-    OPS_LDS(u32, expert, MOST_TOGETHER);
-    OPS_LDS(f32, factor, MOST_TOGETHER);
     OPS_LDS(f32, parts, FUSED_COLUMNS * (EXPERTS_BLOCK / 32));
-    experts_gated<FloatRows<W>>(args, Held{expert, factor, nullptr}, parts);
+    Held held{nullptr, nullptr, parts};
+    for_fused_groups(args, [&](const ExpertsFusedArgs& now, u64 at) OPS_INLINE {
+        if (now.packs != 0) {
+            gated_choice<true, W>(now, held, at);
+        } else {
+            gated_choice<false, W>(now, held, at);
+        }
+    });
 }
 
 template <typename W> OPS_DEVICE void experts_combine(const ExpertsFusedArgs& args) {
     OPS_LDS(u32, expert, MOST_TOGETHER);
     OPS_LDS(f32, factor, MOST_TOGETHER);
     OPS_LDS(f32, parts, FUSED_COLUMNS * (EXPERTS_BLOCK / 32));
-    experts_combined<FloatRows<W>>(args, Held{expert, factor, nullptr}, parts);
+    Held held{expert, factor, parts};
+    for_fused_groups(args, [&](const ExpertsFusedArgs& now, u64 at) OPS_INLINE {
+        if (now.packs != 0) {
+            combined_token<true, W>(now, held, at);
+        } else {
+            combined_token<false, W>(now, held, at);
+        }
+    });
 }
 
 }  // namespace ops

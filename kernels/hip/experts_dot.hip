@@ -2,6 +2,7 @@
 // of x. dot1: a block computes outputs of one row, and each of its groups of lanes a few of them. In the arguments, `tiles` is where the
 // bytes of x are, and `slots` how many rows of x there are.
 #include "ops_byte_planes.h"
+#include "ops_dot_row.h"
 #include "ops_experts_fused.h"
 
 namespace ops {
@@ -70,66 +71,165 @@ template <typename B> OPS_DEVICE void expert_dot(const ExpertsArgs& args) {
 
 // ---- fused with the step after it ----------------------------------------------------
 
-// Groups of 32 steps that a block holds.
-constexpr u32 HELD_GROUPS = 16;
-// Steps that the threads of a block round at a time, and how often before they wait for each other's loads.
-constexpr u32 TURN_STEPS = EXPERTS_BLOCK / LANES, TURNS = 4;
-
-template <typename B> struct BlockRows {
-    static constexpr u64 BYTES = sizeof(B);
-    OPS_METHOD static u32 units(const ExpertsArgs& args) { return u32(args.d / STEP_VALUES); }
-    OPS_METHOD static void hold(const ExpertsFusedArgs& args, const Held& held, u64 first, u32 count) {
-        u32 steps = units(args.of), all = count * steps;
-        OPS_NO_UNROLL
-        for (u32 from = 0; from < all; from += TURNS * TURN_STEPS) {
-            f32 x[TURNS][4];
-            u32 at[TURNS], block[TURNS];
-            OPS_UNROLL
-            for (u32 turn = 0; turn < TURNS; turn++) {
-                u32 step = from + turn * TURN_STEPS + thread_x() / LANES, row = (step < all ? step : all - 1) / steps;
-                block[turn] = (step < all ? step : all - 1) - row * steps;
-                at[turn] = group_at(u32(args.together), row, block[turn]);
-                i64 to = choice_offset(args.of, args.of.x_stride, first + row);
-                f32 factor = factor_of(args, first + row);
-                OPS_UNROLL
-                for (u32 i = 0; i < 4; i++) {
-                    i64 value = block[turn] * STEP_VALUES + lane_id() % LANES * 4 + i;
-                    x[turn][i] = factor * float_at<f32>(args.of.x, args.of.kind, to + value * args.of.x_stride[2]);
-                }
-            }
-            OPS_UNROLL
-            for (u32 turn = 0; turn < TURNS; turn++) {
-                u32 step = from + turn * TURN_STEPS + thread_x() / LANES;
-                split_block(held.planes + at[turn], block[turn], x[turn], step < all);
-            }
+// The outputs of one row of x, in tiles of COLUMNS columns for each of a block's groups of lanes. Of a gated unit, a row is a token's or a choice's, and
+// the tiles are those of its choices one after the other. Otherwise it consists of the rows of a token's choices, and each lane's step of
+// a column belongs to one of them.
+template <typename B, bool GATED> struct ExpertTiles {
+    static constexpr u32 COLUMNS = RowStep<B>::COLUMNS, OUTPUTS = outputs_of<GATED, COLUMNS>(), STEPS = B::VALUES / STEP_VALUES;
+    u32 lanes, steps, of_choice;          // steps of the row, and of a choice
+    u32 groups, group, wave, waves;       // waves of a group
+    u32 log_outputs;                      // the binary logarithm of the outputs of a tile
+    u32 per_choice, stride, all;          // tiles
+    u64 row, first_choice, first;
+    OPS_METHOD ExpertTiles(const ExpertsFusedArgs& args) {
+        lanes = u32(args.of.lanes);
+        of_choice = u32(args.of.d / STEP_VALUES);
+        u32 choices = u32(args.of.choices.by), log = log2_of_lanes(lanes);
+        groups = DOT_BLOCK >> log;
+        group = same_in_wave(thread_x() >> log);
+        waves = lanes / OPS_WAVE;
+        wave = wave_id() & (waves - 1);
+        log_outputs = log2_of(OUTPUTS * DOT_BLOCK) - log;
+        row = block_x() / args.of.slots;
+        first = block_x() - row * args.of.slots;
+        stride = u32(args.of.slots);
+        bool one = GATED && !is_shared(args.of);  // choice of a row
+        first_choice = one ? row : row * choices;
+        steps = GATED ? of_choice : of_choice * choices;
+        per_choice = u32((args.of.outputs + (1u << log_outputs) - 1) >> log_outputs);
+        all = GATED && !one ? per_choice * choices : per_choice;
+    }
+    // The caller's step of the piece of the row that begins at step `piece`.
+    OPS_METHOD RowPlace place(const ExpertsFusedArgs& args, u32 piece) const {
+        u32 step = piece + (thread_x() & (lanes - 1));
+        bool live = step < steps;
+        if (!live) step = steps - 1;
+        i64 skip = 0;
+        if (!GATED) {
+            u32 j = step / of_choice;
+            step -= j * of_choice;
+            u32 expert = chosen_expert(args.of, first_choice + j, live && step == 0 && first == 0);
+            live = live && expert != NO_EXPERT;
+            skip = expert == NO_EXPERT ? 0 : i64(expert) * args.of.weight_stride[0];
+        }
+        return RowPlace{step % STEPS, skip + i64(step / STEPS) * args.of.weight_stride[2], live};
+    }
+    // Reads that step of this group's columns of a tile. Columns past the end repeat the last one; their results are not stored.
+    OPS_METHOD void load(RowStep<B> (&w)[COLUMNS], const ExpertsFusedArgs& args, u64 tile, const RowPlace& at) const {
+        i64 skip = at.block;
+        if (GATED) {
+            u32 j = u32(tile) / per_choice;
+            tile -= j * per_choice;
+            u32 expert = same_in_wave(chosen_expert(args.of, first_choice + j, false));
+            skip += expert == NO_EXPERT ? 0 : i64(expert) * args.of.weight_stride[0];
+        }
+        u32 most = u32(args.of.outputs - 1), n0 = (u32(tile) * groups + group) * OUTPUTS;
+        if (n0 > most) n0 = most;
+        u32 last = most - n0;
+        skip += i64(n0) * args.of.weight_stride[1];
+        OPS_UNROLL
+        for (u32 j = 0; j < COLUMNS; j++) {
+            u32 column = j % OUTPUTS < last ? j % OUTPUTS : last;
+            const void* of = GATED && j >= OUTPUTS ? args.up : args.of.weight;
+            w[j].load(static_cast<const B*>(of) + (skip + i64(column) * args.of.weight_stride[1]), at.step);
         }
     }
-    OPS_METHOD static void add(f32 (&sum)[FUSED_COLUMNS], const u8* const (&column)[FUSED_COLUMNS], const ExpertsFusedArgs& args,
-                               const Held& held, u32 j, u64, u32 unit) {
-        Step<B> w[FUSED_COLUMNS];
-        OPS_UNROLL
-        for (u32 o = 0; o < FUSED_COLUMNS; o++) w[o].load(reinterpret_cast<const B*>(column[o]), args.of.weight_stride[2], unit);
-        ByteStep x = read_step(held.planes + group_at(u32(args.together), j, unit), unit);
-        GroupSums<B> sums(x.head);
-        OPS_UNROLL
-        for (u32 o = 0; o < FUSED_COLUMNS; o++) sum[o] = add_step(sum[o], w[o], x, sums);
+    // Where this lane's wave keeps the sum that sum_columns() gave it, for tile `i` of the block.
+    OPS_METHOD u32 slot(u32 i) const {
+        return ((i * groups + group) * COLUMNS + lane_id() / (OPS_WAVE / COLUMNS)) * waves + wave;
     }
 };
 
+// Four values of the row of x for every turn, from step `first` on, times the weights of their choices.
+template <typename T, typename Tiles>
+OPS_DEVICE void load_choices(f32 (&x)[TURNS][4], const ExpertsFusedArgs& args, const Tiles& tiles, u32 first) {
+    const T* from = static_cast<const T*>(static_cast<const void*>(args.of.x)) + choice_offset(args.of, args.of.x_stride, tiles.first_choice);
+    load_turns(x, from, args.of.x_stride[2], first, tiles.lanes, tiles.steps);
+    if (args.weights == nullptr) return;
+    OPS_UNROLL
+    for (u32 turn = 0; turn < TURNS; turn++) {
+        u32 step = first + turn * TURN_STEPS + thread_x() / LANES;
+        f32 factor = factor_of(args, tiles.first_choice + (step < tiles.steps ? step : tiles.steps - 1) / tiles.of_choice);
+        OPS_UNROLL
+        for (u32 i = 0; i < 4; i++) x[turn][i] *= factor;
+    }
+}
+
+// Gives each lane the bytes of its step of the row of x, from step `first` on.
+template <typename B, typename Tiles>
+OPS_DEVICE void hold_choices(const ExpertsFusedArgs& args, const Tiles& tiles, RowBytes& mine, u32 first, u32* words, f32* scales) {
+    f32 x[TURNS][4];
+    if (args.of.kind == FLOAT_F32) {
+        load_choices<f32>(x, args, tiles, first);
+    } else if (args.of.kind == FLOAT_F16) {
+        load_choices<f16>(x, args, tiles, first);
+    } else {
+        load_choices<bf16>(x, args, tiles, first);
+    }
+    hold_turns<B>(x, tiles.lanes, mine, words, scales);
+}
+
+// Stores the outputs of `count` tiles, whose sums the waves have.
+template <bool GATED, typename Tiles>
+OPS_DEVICE void store_tiles(const ExpertsFusedArgs& args, const Tiles& tiles, u64 first, u32 count, const f32* sums) {
+    OPS_NO_UNROLL
+    for (u32 o = thread_x(); o < count << tiles.log_outputs; o += DOT_BLOCK) {
+        u32 tile = u32(first) + (o >> tiles.log_outputs) * tiles.stride, j = GATED ? tile / tiles.per_choice : 0;
+        u64 n = (u64(tile - j * tiles.per_choice) << tiles.log_outputs) + (o & ((1u << tiles.log_outputs) - 1));
+        if (n >= args.of.outputs) continue;
+        // The columns of a group are side by side.
+        u32 column = GATED ? o / Tiles::OUTPUTS * Tiles::COLUMNS + o % Tiles::OUTPUTS : o;
+        f32 total = sum_waves(sums + column * tiles.waves, tiles.waves);
+        if constexpr (GATED) {
+            u32 expert = chosen_expert(args.of, tiles.first_choice + j, n == 0);
+            f32 up = sum_waves(sums + (column + Tiles::OUTPUTS) * tiles.waves, tiles.waves);
+            if (expert != NO_EXPERT) {
+                total += expert_bias<f32>(args.of, expert, n);
+                up += up_bias(args, expert, n);
+            }
+            store_gated(args, tiles.first_choice + j, expert, n, total, up);
+        } else {
+            store_combined(args, tiles.row, n, total);
+        }
+    }
+}
+
+template <bool GATED, typename B> OPS_DEVICE void experts_row(const ExpertsFusedArgs& args, u32* words, f32* scales, f32* sums) {
+    using Tiles = ExpertTiles<B, GATED>;
+    Tiles tiles(args);
+    RowBytes x;
+    OPS_NO_UNROLL
+    for (u64 first = tiles.first; first < tiles.all; first += u64(tiles.stride) * ROW_TILES) {
+        u32 count = 1;
+        while (count < ROW_TILES && first + u64(count) * tiles.stride < tiles.all) count++;
+        OPS_NO_UNROLL
+        for (u32 piece = 0; piece < tiles.steps; piece += tiles.lanes) {
+            RowPlace at = tiles.place(reread(args), piece);
+            RowStep<B> next[Tiles::COLUMNS];
+            if (RowStep<B>::EARLY) tiles.load(next, args, first, at);
+            // A row in one piece stays in the registers.
+            if (tiles.steps > tiles.lanes || first == tiles.first) hold_choices<B>(reread(args), tiles, x, piece, words, scales);
+            if (!RowStep<B>::EARLY) tiles.load(next, args, first, at);
+            add_tiles(args, tiles, next, x, at, first, tiles.stride, count, piece > 0, sums);
+        }
+        barrier();
+        store_tiles<GATED>(reread(args), tiles, first, count, sums);
+        barrier();
+    }
+}
+
 template <typename B> OPS_DEVICE void experts_swiglu(const ExpertsFusedArgs& args) {
-    OPS_LDS(u32, expert, MOST_TOGETHER);
-    OPS_LDS(f32, factor, MOST_TOGETHER);
-    OPS_LDS(f32, parts, FUSED_COLUMNS * (EXPERTS_BLOCK / 32));
-    OPS_LDS(u8, planes, HELD_GROUPS * GROUP_BYTES);
-    experts_gated<BlockRows<B>>(args, Held{expert, factor, planes}, parts);
+    OPS_LDS(u32, words, LANES * DOT_BLOCK);
+    OPS_LDS(f32, scales, DOT_BLOCK);
+    OPS_LDS(f32, sums, ROW_TILES * MOST_COLUMNS * (DOT_BLOCK / 32));
+    experts_row<true, B>(args, words, scales, sums);
 }
 
 template <typename B> OPS_DEVICE void experts_combine(const ExpertsFusedArgs& args) {
-    OPS_LDS(u32, expert, MOST_TOGETHER);
-    OPS_LDS(f32, factor, MOST_TOGETHER);
-    OPS_LDS(f32, parts, FUSED_COLUMNS * (EXPERTS_BLOCK / 32));
-    OPS_LDS(u8, planes, HELD_GROUPS * GROUP_BYTES);
-    experts_combined<BlockRows<B>>(args, Held{expert, factor, planes}, parts);
+    OPS_LDS(u32, words, LANES * DOT_BLOCK);
+    OPS_LDS(f32, scales, DOT_BLOCK);
+    OPS_LDS(f32, sums, ROW_TILES * MOST_COLUMNS * (DOT_BLOCK / 32));
+    experts_row<false, B>(args, words, scales, sums);
 }
 
 }  // namespace ops

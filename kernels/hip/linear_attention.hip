@@ -368,17 +368,15 @@ template <u32 COLUMNS, typename T> OPS_DEVICE void gated_delta_rule(const GatedD
             u64 left = reread(all_args).t - first;
             u32 tokens = left < most ? u32(left) : most;
             // Read again for each operand: there are not enough scalar registers for the strides of all.
-            auto rows = [&](auto& to, auto operand, u64 column, auto end) OPS_INLINE {
+            auto rows = [&](auto& to, Operand GatedDeltaArgs::*operand, u64 GatedDeltaArgs::*extent, u64 column) OPS_INLINE {
                 const GatedDeltaArgs& now = reread(all_args);
-                const Operand& of = operand(now);
+                const Operand& of = now.*operand;
                 const T* at = static_cast<const T*>(of.data) + mine.row(of, first) + i64(column) * of.stride[5];
-                to.load(at, of.stride[3], of.stride[5], tokens, end(now));
+                to.load(at, of.stride[3], of.stride[5], tokens, now.*extent - column);
             };
-            auto features = [](const GatedDeltaArgs& now) OPS_INLINE { return now.d; };
-            rows(k, [](const GatedDeltaArgs& now) OPS_INLINE -> const Operand& { return now.k; }, 0, features);
-            rows(q, [](const GatedDeltaArgs& now) OPS_INLINE -> const Operand& { return now.q; }, 0, features);
-            rows(v, [](const GatedDeltaArgs& now) OPS_INLINE -> const Operand& { return now.v; }, mine.column,
-                 [&](const GatedDeltaArgs& now) OPS_INLINE { return now.dv - mine.column; });
+            rows(k, &GatedDeltaArgs::k, &GatedDeltaArgs::d, 0);
+            rows(q, &GatedDeltaArgs::q, &GatedDeltaArgs::d, 0);
+            rows(v, &GatedDeltaArgs::v, &GatedDeltaArgs::dv, mine.column);
             if (thread_x() >= tokens) return;
             auto gate = [&](const Operand& operand) OPS_INLINE {
                 i64 place = mine.batch * operand.stride[3] + i64(first + thread_x()) * operand.stride[4] + mine.head * operand.stride[5];

@@ -67,14 +67,10 @@ OPS_DEVICE void weigh(f32 (&x)[TURNS][4], f32& squares, const QLinearArgs& args,
     }
 }
 
-// Gives each lane of a group the bytes of its step of a row of B, from step `first` on. Returns this thread's part of the sum of squares
-// if there is a norm.
-template <typename B> OPS_DEVICE f32 hold_steps(const QLinearArgs& args, RowBytes& mine, u32 first, u32* words, f32* scales) {
+// Gives each lane of a group the bytes of its step of a row of B, whose values for every turn are in `x`.
+template <typename B> OPS_DEVICE void hold_turns(const f32 (&x)[TURNS][4], u32 lanes, RowBytes& mine, u32* words, f32* scales) {
     constexpr u32 TOGETHER = 4;  // turns between two checks for the end of the piece
-    f32 x[TURNS][4], squares = 0;
-    load_x(x, args, first);
-    if (BESIDE && args.norm != nullptr) weigh(x, squares, args, first);
-    u32 lanes = u32(args.lanes), lane = thread_x() % LANES;
+    u32 lane = thread_x() % LANES;
     OPS_UNROLL
     for (u32 from = 0; from < TURNS; from += TOGETHER) {
         if (from * TURN_STEPS >= lanes) continue;
@@ -89,20 +85,29 @@ template <typename B> OPS_DEVICE f32 hold_steps(const QLinearArgs& args, RowByte
     barrier();
     mine.hold<B>(words, scales, thread_x() & (lanes - 1));
     barrier();
+}
+
+// The same for the row from step `first` on. Returns this thread's part of the sum of squares if there is a norm.
+template <typename B> OPS_DEVICE f32 hold_steps(const QLinearArgs& args, RowBytes& mine, u32 first, u32* words, f32* scales) {
+    f32 x[TURNS][4], squares = 0;
+    load_x(x, args, first);
+    if (BESIDE && args.norm != nullptr) weigh(x, squares, args, first);
+    hold_turns<B>(x, u32(args.lanes), mine, words, scales);
     return squares;
 }
 
-// Adds the products of one piece of x, which the lanes hold, with `count` tiles to the sums of the waves. `next` holds the first tile.
-template <bool PAIRED, typename B, u32 COLUMNS>
-OPS_DEVICE void add_tiles(const QLinearArgs& args, const RowTiles<B, PAIRED>& tiles, RowStep<B> (&next)[COLUMNS], const RowBytes& x,
-                          const RowPlace& at, u64 first, u32 count, bool adds, f32* sums) {
+// Adds the products of one piece of x, which the lanes hold, with `count` tiles to the sums of the waves. `next` holds the first tile, and
+// the others are `stride` apart.
+template <typename B, typename Args, typename Tiles, u32 COLUMNS>
+OPS_DEVICE void add_tiles(const Args& args, const Tiles& tiles, RowStep<B> (&next)[COLUMNS], const RowBytes& x, const RowPlace& at,
+                          u64 first, u64 stride, u32 count, bool adds, f32* sums) {
     OPS_NO_UNROLL
     for (u32 i = 0; i < count; i++) {
         RowStep<B> w[COLUMNS];
         OPS_UNROLL
         for (u32 j = 0; j < COLUMNS; j++) w[j] = next[j];
         // The next tile is in flight while this one is multiplied.
-        if (i + 1 < count) tiles.load(next, args, first + u64(i + 1) * grid_x(), at);
+        if (i + 1 < count) tiles.load(next, args, first + u64(i + 1) * stride, at);
         f32 value[COLUMNS];
         OPS_UNROLL
         for (u32 j = 0; j < COLUMNS; j++) {
@@ -148,7 +153,7 @@ template <bool PAIRED, typename B> OPS_DEVICE void dot_row(const QLinearArgs& ar
                 if (first == block_x()) squares += of_piece;
             }
             if (!RowStep<B>::EARLY) tiles.load(next, args, first, at);
-            add_tiles<PAIRED>(args, tiles, next, x, at, first, count, piece > 0, sums);
+            add_tiles(args, tiles, next, x, at, first, grid_x(), count, piece > 0, sums);
         }
         // Reread, here and below, so that few arguments live through the loops.
         const QLinearArgs& now = reread(args);

@@ -87,7 +87,7 @@ const SPLIT_STEPS: u64 = BLOCK as u64 / 8;
 
 /// LDS of a product with one row: for each thread the bytes of a step and their scale, and the sums of 16
 /// tiles of 4 columns.
-const ROW_LDS: u32 = 4 * (BLOCK * (8 + 1) + 16 * 4 * BLOCK / 32);
+pub(crate) const ROW_LDS: u32 = 4 * (BLOCK * (8 + 1) + 16 * 4 * BLOCK / 32);
 
 /// LDS of a product whose waves share their sums, `sums` each.
 pub(crate) const fn dot_lds(sums: u64) -> u32 {
@@ -96,7 +96,7 @@ pub(crate) const fn dot_lds(sums: u64) -> u32 {
 
 /// The minimum number of columns that a product with one row computes together; some formats have four.
 /// Blocks without columns exit immediately.
-const ROW_COLUMNS: u64 = 2;
+pub(crate) const ROW_COLUMNS: u64 = 2;
 
 fn declare_dot(table: &mut Table) {
     let mut qlinear = table.of::<QLinearArgs>(Family::QlinearDot, BLOCK);

@@ -1,23 +1,21 @@
 //! Products of experts with few rows, fused with the step after them: a gated unit, or the weighted sum of a token's choices.
 //!
-//! Weights are of floats, or of blocks on devices with byte dot products; then every block of threads rounds the rows that it multiplies.
-use super::{BLOCK, DOT_COLUMNS, Experts, ExpertsArgs, STEP, is_sorted, strides};
+//! Weights are of floats, or of blocks on devices with byte dot products; then every block of threads rounds its row of x to bytes.
+use super::{BLOCK, Experts, ExpertsArgs, STEP, is_sorted, strides};
 use crate::element_type::{BlockFormat, Kernels};
 use crate::index::Report;
 use crate::instances::{Table, arguments};
-use crate::qlinear::{self, MIN_DOT_OUTPUTS, dot_lanes, dot_lds};
+use crate::qlinear::{self, MIN_DOT_OUTPUTS, ROW_COLUMNS, ROW_LDS, dot_lanes, dot_lds};
 use crate::{Device, Divider, ElementType, Family, Instance, Launch, OperandView, Plan, Refused};
 use ElementType::{Bf16, F16, F32};
 use bytemuck::Zeroable;
 
 /// The largest number of tokens.
 const TOKENS: u64 = 8;
-/// Rows that a block of threads holds at most; `MOST_TOGETHER` in the source.
+/// The most choices whose experts a block of threads holds; `MOST_TOGETHER` in the source.
 const MOST_TOGETHER: u64 = 16;
-/// Groups of 32 steps that a block of threads holds; `HELD_GROUPS` in the source.
-const HELD_GROUPS: u64 = 16;
-/// Bytes of 32 steps; `GROUP_BYTES` in the source.
-const GROUP_BYTES: u32 = 32 * (8 + 32);
+/// Outputs that a group of lanes computes together of floats; `FUSED_COLUMNS` in the source.
+const COLUMNS: u64 = 4;
 
 arguments! {
     /// Arguments of linear_experts_swiglu and linear_experts_combine.
@@ -32,7 +30,7 @@ arguments! {
         pub alpha: f32,
         pub limit: f32,
         pub shift: f32,
-        pub reserved: u32,
+        pub packs: u32,
     }
 }
 
@@ -40,16 +38,15 @@ const SWIGLU: &str = "linear_experts_swiglu";
 const COMBINE: &str = "linear_experts_combine";
 
 pub(super) fn declare(table: &mut Table) {
-    let lds = 2 * 4 * MOST_TOGETHER as u32 + dot_lds(DOT_COLUMNS);
-    for (op, template) in [(SWIGLU, "experts_swiglu"), (COMBINE, "experts_combine")] {
+    let held = 2 * 4 * MOST_TOGETHER as u32;
+    for (op, template, held) in [(SWIGLU, "experts_swiglu", 0), (COMBINE, "experts_combine", held)] {
         let mut floats = table.of::<ExpertsFusedArgs>(Family::Experts, BLOCK);
         for weight in [F16, Bf16, F32] {
-            floats.part("fused").add_variant(op, "", &[weight], template, &[], lds);
+            floats.part("fused").add_variant(op, "", &[weight], template, &[], held + dot_lds(COLUMNS));
         }
         let mut dot = table.of::<ExpertsFusedArgs>(Family::ExpertsDot, BLOCK);
         for format in BlockFormat::ALL.into_iter().filter(|format| format.kernels() != Kernels::Plain) {
-            let lds = lds + HELD_GROUPS as u32 * GROUP_BYTES;
-            dot.part("fused").add_variant(op, "", &[ElementType::Block(format)], template, &[], lds);
+            dot.part("fused").add_variant(op, "", &[ElementType::Block(format)], template, &[], ROW_LDS);
         }
     }
 }
@@ -95,7 +92,7 @@ pub fn swiglu(
         shift: limit.map_or(0.0, |_| 1.0),
         ..ExpertsFusedArgs::zeroed()
     };
-    launch(SWIGLU, args, [n, 1], DOT_COLUMNS / 2, on, device, plan)
+    launch(SWIGLU, args, [n, m, 1], on, device, plan)
 }
 
 /// Prepares the weighted sum of the products of each token's choices. `weights` is \[n, k\] of f32; y is \[n, o\], with a stride
@@ -117,52 +114,90 @@ pub fn combine(
         of: ExpertsArgs { x_stride: strides(on.x)?, ..of },
         ..ExpertsFusedArgs::zeroed()
     };
-    launch(COMBINE, args, [n, k], DOT_COLUMNS, on, device, plan)
+    launch(COMBINE, args, [n, 1, k], on, device, plan)
 }
 
-/// One launch for `n` tokens, in which a group of lanes computes `columns` outputs from `rows` rows of x each.
+/// One launch for `n` tokens with `m` rows of x each, which consist of those of `choices`.
 fn launch(
     op: &'static str,
     args: ExpertsFusedArgs,
-    [n, rows]: [u64; 2],
-    columns: u64,
+    [n, m, choices]: [u64; 3],
     on: &Experts<'_>,
     device: &Device,
     plan: &mut Plan,
 ) -> Result<(), Refused> {
-    let ExpertsArgs { rows: choices, outputs, d, .. } = args.of;
     if n > TOKENS || is_sorted(&args.of, device) {
         return Err(Refused::Limit { what: "rows", got: n, max: TOKENS });
     }
     let no_kernel = || Refused::NoKernel { op: op.into(), types: vec![on.x.dtype, on.weight.dtype] };
     // The number of lanes, and so the order of a sum, depends on the number of rows.
-    let fits = !device.tuning.is_by_row() && on.x.dtype != ElementType::F64 && choices > 0;
-    let kernel =
-        crate::find(op, "", &[on.weight.dtype]).filter(|_| fits && d < 1 << 28).ok_or_else(no_kernel)?;
-    let (units, together) = held(kernel, &args.of, rows, device).ok_or_else(no_kernel)?;
-    let outer = if rows == 1 { choices } else { n };
-    let groups = outer.saturating_mul(outputs.div_ceil(columns));
-    let lanes = dot_lanes(groups, units.saturating_mul(rows), device);
-    let of_row = outputs.div_ceil(u64::from(BLOCK) / lanes * columns);
-    let blocks = outer.checked_mul(of_row).filter(|blocks| *blocks < 1 << 62).ok_or(Refused::Size)?;
-    let of = ExpertsArgs { rows: outer, lanes, groups: Divider::new(of_row.max(1)), ..args.of };
-    let main = Launch::over(kernel, blocks, 1, device.row_blocks());
-    plan.add((main, ExpertsFusedArgs { of, together, ..args }))
+    let fits = !device.tuning.is_by_row() && on.x.dtype != ElementType::F64 && args.of.rows > 0;
+    let kernel = crate::find(op, "", &[on.weight.dtype]).filter(|_| fits).ok_or_else(no_kernel)?;
+    let planned = if kernel.family.needs_dot4() {
+        of_blocks(kernel, args, n * m, choices, device)
+    } else {
+        of_floats(kernel, args, [n, choices], on, device)
+    };
+    plan.add(planned.ok_or_else(no_kernel)?)
 }
 
-/// The number of units of a row, and of the rows that a block of threads holds at a time. `None` if the device has no byte products, or
-/// none for these sizes.
-fn held(kernel: &Instance, of: &ExpertsArgs, rows: u64, device: &Device) -> Option<(u64, u64)> {
-    let most = rows.min(MOST_TOGETHER);
-    if !kernel.family.needs_dot4() {
-        return Some((of.d.div_ceil(STEP), most));
+/// Groups of lanes, of one wave or several, compute a few outputs each. Where `choices` are added, a group's lanes share their units.
+fn of_floats(
+    kernel: &'static Instance,
+    args: ExpertsFusedArgs,
+    [n, choices]: [u64; 2],
+    on: &Experts<'_>,
+    device: &Device,
+) -> Option<(Launch, ExpertsFusedArgs)> {
+    let (ExpertsArgs { outputs, d, .. }, is_gated) = (args.of, kernel.op == SWIGLU);
+    let rows = if is_gated { args.of.rows } else { n };
+    let columns = if is_gated { COLUMNS / 2 } else { COLUMNS };
+    let units = choices.checked_mul(d.div_ceil(STEP)).filter(|units| *units < 1 << 31)?;
+    let lanes = dot_lanes(rows.saturating_mul(outputs.div_ceil(columns)), units, device);
+    let of_row = outputs.div_ceil(u64::from(BLOCK) / lanes * columns);
+    let blocks = rows.checked_mul(of_row).filter(|blocks| *blocks < 1 << 62)?;
+    let of = ExpertsArgs { rows, lanes, groups: Divider::new(of_row.max(1)), ..args.of };
+    let packs = d.is_multiple_of(STEP) && is_packed(&of.x_stride, of.x, on.x.dtype);
+    let packs =
+        packs && [of.weight, args.up].iter().all(|at| is_packed(&of.weight_stride, *at, on.weight.dtype));
+    let args = ExpertsFusedArgs { of, together: choices.min(MOST_TOGETHER), packs: packs.into(), ..args };
+    Some((Launch::over(kernel, blocks, 1, device.row_blocks()), args))
+}
+
+/// Whether rows begin at multiples of eight contiguous elements, in memory that is aligned for accesses of 16 bytes.
+fn is_packed(strides: &[i64; 3], at: u64, dtype: ElementType) -> bool {
+    let bytes = if dtype == F32 { 32 } else { 16 };
+    strides[2] == 1 && at.is_multiple_of(bytes) && strides[..2].iter().all(|stride| stride % STEP as i64 == 0)
+}
+
+/// Blocks of threads hold one of the rows of x each, and multiply tiles of columns by it. `None` if the device has no byte products, or none
+/// for these sizes.
+fn of_blocks(
+    kernel: &'static Instance,
+    args: ExpertsFusedArgs,
+    rows: u64,
+    choices: u64,
+    device: &Device,
+) -> Option<(Launch, ExpertsFusedArgs)> {
+    let ExpertsArgs { outputs, d, experts, .. } = args.of;
+    let distinct = if args.of.weight_stride[1] == 0 { 1 } else { outputs };
+    let steps = choices.checked_mul(d / qlinear::STEP).filter(|steps| *steps < 1 << 31)?;
+    let counted = outputs.max(experts) < 1 << 31 && experts > 0 && steps > 0;
+    // A row consists of those of its choices.
+    let is_row = choices == 1 || args.of.x_stride[1] == d as i64 * args.of.x_stride[2];
+    if device.dot4.is_none() || !counted || !is_row || distinct < MIN_DOT_OUTPUTS {
+        return None;
     }
-    let steps = of.d / qlinear::STEP;
-    let distinct = if of.weight_stride[1] == 0 { 1 } else { of.outputs };
-    let counted = of.outputs.max(of.experts) < u64::from(u32::MAX);
-    let together = HELD_GROUPS.checked_div(steps.div_ceil(32))?.min(most);
-    let fits = device.dot4.is_some() && counted && distinct >= MIN_DOT_OUTPUTS && together > 0;
-    fits.then_some((steps, together))
+    let lanes = steps.next_power_of_two().clamp(device.wave.into(), BLOCK.into());
+    let is_gated = kernel.op == SWIGLU;
+    // The least of a tile's outputs; some formats have twice as many.
+    let of_tile = u64::from(BLOCK) / lanes * if is_gated { ROW_COLUMNS / 2 } else { ROW_COLUMNS };
+    // Outputs of a row of x: a gated unit has those of all choices that multiply it.
+    let of_row = if is_gated { args.of.rows / rows.max(1) } else { 1 };
+    let tiles = outputs.div_ceil(of_tile).checked_mul(of_row).filter(|tiles| *tiles < 1 << 31)?;
+    let slots = (device.dot_blocks() / rows.max(1)).clamp(1, tiles.max(1));
+    let main = Launch::over(kernel, rows * slots, 1, rows * slots);
+    Some((main, ExpertsFusedArgs { of: ExpertsArgs { lanes, slots, ..args.of }, ..args }))
 }
 
 #[cfg(test)]
@@ -215,18 +250,22 @@ mod tests {
     }
 
     #[test]
-    fn blocks_need_byte_products_and_room_for_a_row() {
-        let args = |op, d| {
-            let plan = plan(op, 1, Q4_K, d, &device(Some(Dot4::Signed), false)).ok()?;
-            plan.args::<ExpertsFusedArgs>(0)
-        };
-        // 64 steps are two groups, of which sixteen fit.
-        assert_eq!(args(COMBINE, 2048).map(|args| args.together), Some(2));
-        assert_eq!(args(COMBINE, 16_384).map(|args| args.together), Some(1));
-        assert!(args(COMBINE, 16_384 + 256).is_none());
-        assert!(plan(SWIGLU, 1, Q4_K, 2048, &device(None, false)).is_err());
-        assert!(plan(SWIGLU, 1, F16, 2048, &device(None, false)).is_ok());
-        assert!(plan(SWIGLU, 1, F16, 2048, &device(None, true)).is_err());
+    fn blocks_need_byte_products() {
+        let device = |dot4| device(dot4, false);
+        let plan = |dot4, weight| plan(SWIGLU, 1, weight, 2048, &device(dot4));
+        assert!(plan(None, Q4_K).is_err());
+        assert!(plan(None, F16).is_ok());
+        let args: ExpertsFusedArgs = plan(Some(Dot4::Signed), Q4_K).unwrap().args(0).unwrap();
+        // 64 steps: a lane for each, in four groups.
+        assert_eq!(args.of.lanes, 64);
+    }
+
+    #[test]
+    fn rows_that_must_not_depend_on_each_other_have_no_kernel() {
+        let dot4 = Some(Dot4::Signed);
+        for (op, weight) in [(SWIGLU, F16), (COMBINE, Q4_K)] {
+            assert!(plan(op, 1, weight, 2048, &device(dot4, true)).is_err());
+        }
     }
 
     #[test]
