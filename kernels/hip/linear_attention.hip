@@ -306,6 +306,16 @@ template <typename T, u32 COLUMNS> struct DeltaColumns {
             if (lane_id() == 0) stage.gates[token * 4 + 2] = sum;
         }
     }
+    // Loads `tokens` rows of an operand, from token `first_token` and feature `from` on. Its strides are read again: there are not enough scalar
+    // registers for those of all operands.
+    template <u32 N>
+    OPS_METHOD void load(DeltaLoad<T, N>& to, Operand GatedDeltaArgs::*operand, u64 GatedDeltaArgs::*extent, u64 from, u64 first_token,
+                         u32 tokens) const {
+        const GatedDeltaArgs& args = reread(arguments);
+        const Operand& of = args.*operand;
+        const T* at = static_cast<const T*>(of.data) + row(of, first_token) + i64(from) * of.stride[5];
+        to.load(at, of.stride[3], of.stride[5], tokens, args.*extent - from);
+    }
     // One token. The output does not wait for the new state: q (kept S + k m) = kept (q S) + (q k) m.
     OPS_METHOD void step(u32 token) {
         f32 sums[2 * COLUMNS] = {};  // of the key times each column, and of the query
@@ -367,16 +377,9 @@ template <u32 COLUMNS, typename T> OPS_DEVICE void gated_delta_rule(const GatedD
         auto load = [&](u64 first) OPS_INLINE {
             u64 left = reread(all_args).t - first;
             u32 tokens = left < most ? u32(left) : most;
-            // Read again for each operand: there are not enough scalar registers for the strides of all.
-            auto rows = [&](auto& to, Operand GatedDeltaArgs::*operand, u64 GatedDeltaArgs::*extent, u64 column) OPS_INLINE {
-                const GatedDeltaArgs& now = reread(all_args);
-                const Operand& of = now.*operand;
-                const T* at = static_cast<const T*>(of.data) + mine.row(of, first) + i64(column) * of.stride[5];
-                to.load(at, of.stride[3], of.stride[5], tokens, now.*extent - column);
-            };
-            rows(k, &GatedDeltaArgs::k, &GatedDeltaArgs::d, 0);
-            rows(q, &GatedDeltaArgs::q, &GatedDeltaArgs::d, 0);
-            rows(v, &GatedDeltaArgs::v, &GatedDeltaArgs::dv, mine.column);
+            mine.load(k, &GatedDeltaArgs::k, &GatedDeltaArgs::d, 0, first, tokens);
+            mine.load(q, &GatedDeltaArgs::q, &GatedDeltaArgs::d, 0, first, tokens);
+            mine.load(v, &GatedDeltaArgs::v, &GatedDeltaArgs::dv, mine.column, first, tokens);
             if (thread_x() >= tokens) return;
             auto gate = [&](const Operand& operand) OPS_INLINE {
                 i64 place = mine.batch * operand.stride[3] + i64(first + thread_x()) * operand.stride[4] + mine.head * operand.stride[5];

@@ -170,7 +170,7 @@ OPS_DEVICE void matvec_columns(const MatmulArgs& args, const T* a, const W* b, T
 template <u32 ROWS, bool PAIRED, bool NORM, typename T, typename W>
 OPS_DEVICE void matvec_groups(const MatmulArgs& args, sum_t<T, W>* scratch) {
     // Few columns for a wave, so that a narrow weight has work for the whole device; for one row, each lane has eight packs of weights in flight.
-    constexpr u32 COLUMNS = PAIRED && ROWS == 1 ? 2 * ROW_COLUMNS : ROW_COLUMNS, DEPTH = ROWS == 1 ? 4 * ROW_COLUMNS / COLUMNS : 1;
+    constexpr u32 COLUMNS = ROW_COLUMNS, DEPTH = ROWS == 1 ? 4 : 1;
     constexpr u32 N = PACK_BYTES / sizeof(W), WAVES = MATMUL_BLOCK / OPS_WAVE;
     constexpr u32 OUTPUTS = outputs_of<PAIRED, COLUMNS>();
     OPS_NO_UNROLL
