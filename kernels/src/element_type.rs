@@ -69,7 +69,7 @@ pub(crate) enum Kernels {
     All,
     /// Products for the weights of models, in one size for many rows and two for few.
     Products,
-    /// Products without bytes and matrix units: for activation formats, and formats that only few files use.
+    /// Products without bytes and matrix units: for the formats of activations.
     Plain,
 }
 
@@ -132,11 +132,11 @@ impl BlockFormat {
             BlockFormat::Iq4Nl => row("iq4_nl", "IQ4_NL", (32, 18), (32, false), Kernels::Products),
             BlockFormat::Iq4Xs => row("iq4_xs", "IQ4_XS", (256, 136), (32, false), Kernels::Products),
             BlockFormat::Mxfp4 => row("mxfp4", "MXFP4", (32, 17), (32, false), Kernels::Products).encoded(),
-            BlockFormat::Iq2Xxs => row("iq2_xxs", "IQ2_XXS", (256, 66), (32, false), Kernels::Plain),
-            BlockFormat::Iq2Xs => row("iq2_xs", "IQ2_XS", (256, 74), (16, false), Kernels::Plain),
-            BlockFormat::Iq2S => row("iq2_s", "IQ2_S", (256, 82), (16, false), Kernels::Plain),
-            BlockFormat::Iq3Xxs => row("iq3_xxs", "IQ3_XXS", (256, 98), (32, false), Kernels::Plain),
-            BlockFormat::Iq3S => row("iq3_s", "IQ3_S", (256, 110), (32, false), Kernels::Plain),
+            BlockFormat::Iq2Xxs => row("iq2_xxs", "IQ2_XXS", (256, 66), (32, false), Kernels::Products),
+            BlockFormat::Iq2Xs => row("iq2_xs", "IQ2_XS", (256, 74), (16, false), Kernels::Products),
+            BlockFormat::Iq2S => row("iq2_s", "IQ2_S", (256, 82), (16, false), Kernels::Products),
+            BlockFormat::Iq3Xxs => row("iq3_xxs", "IQ3_XXS", (256, 98), (32, false), Kernels::Products),
+            BlockFormat::Iq3S => row("iq3_s", "IQ3_S", (256, 110), (32, false), Kernels::Products),
         }
     }
 

@@ -194,6 +194,7 @@ mod tests {
             assert!(!text.contains("#pragma once"));
         }
     }
+
     /// NVRTC takes a lambda whose parameters have no types for a host function, and refuses it.
     #[test]
     fn parameters_of_lambdas_have_types() {
