@@ -103,25 +103,6 @@ template <typename W, typename A> OPS_DEVICE void linear_experts(const ExpertsAr
 
 // Columns that a group of lanes, of one wave or several, computes together.
 constexpr u32 FUSED_COLUMNS = 4;
-// The most choices whose experts a block holds.
-constexpr u32 MOST_TOGETHER = 16;
-
-// What a block has in LDS of the choices that it multiplies, and of its sums.
-struct Held {
-    u32* expert;
-    f32* factor;
-    f32* parts;
-};
-
-// Reads `count` choices from `first` on. The block must have passed a barrier since it last used what it held.
-OPS_DEVICE void hold(const ExpertsFusedArgs& args, const Held& held, u64 first, u32 count, bool records) {
-    if (thread_x() < count) {
-        held.expert[thread_x()] = chosen_expert(args.of, first + thread_x(), records);
-        held.factor[thread_x()] = factor_of(args, first + thread_x());
-    }
-    barrier();
-}
-
 // Which outputs a thread takes part in.
 struct FusedPlace {
     u32 lanes;    // of a group
@@ -142,37 +123,62 @@ struct FusedPlace {
     }
 };
 
-// Eight values of a row: with PACKS in accesses of 16 bytes, otherwise `count` at any stride, and zeros.
-template <bool PACKS, typename W> OPS_DEVICE void load_unit(f32 (&out)[8], const W* row, i64 stride, u64 unit, u32 count) {
-    if (PACKS) {
-        load_aligned(out, row + 8 * unit);
-    } else {
-        load_eight(out, row, stride, 8 * unit, count);
+// Eight contiguous values as they are in memory, aligned for accesses of 16 bytes.
+template <typename T> struct Unit {
+    static constexpr u32 PART = sizeof(T) >= 4 ? 4 : 8;
+    Pack<T, PART> parts[8 / PART];
+    OPS_METHOD void load(const T* from) {
+        OPS_UNROLL
+        for (u32 p = 0; p < 8 / PART; p++) parts[p] = load_pack<PART>(from + p * PART);
     }
+    OPS_METHOD f32 value(u32 i) const { return widen(parts[i / PART].v[i % PART]); }
+};
+
+// Eight values of a row of x, times a factor.
+template <typename T> OPS_DEVICE void times_row(f32 (&out)[8], const void* row, u64 unit, f32 factor) {
+    Unit<T> x;
+    x.load(static_cast<const T*>(row) + 8 * unit);
+    OPS_UNROLL
+    for (u32 i = 0; i < 8; i++) out[i] = factor * x.value(i);
 }
 
+// A row of x, whose type is a value.
+struct FusedRow {
+    const u8* data;
+    u32 kind;
+    f32 factor;
+    OPS_METHOD FusedRow(const ExpertsArgs& args, u64 choice, f32 factor) : kind(args.kind), factor(factor) {
+        data = static_cast<const u8*>(static_cast<const void*>(args.x)) +
+               choice_offset(args, args.x_stride, choice) * (kind == FLOAT_F32 ? 4 : 2);
+    }
+    OPS_METHOD void load(f32 (&out)[8], u64 unit) const {
+        if (kind == FLOAT_F16) {
+            times_row<f16>(out, data, unit, factor);
+        } else if (kind == FLOAT_BF16) {
+            times_row<bf16>(out, data, unit, factor);
+        } else {
+            times_row<f32>(out, data, unit, factor);
+        }
+    }
+};
+
 // Adds the products of DEPTH units of a row, `apart` units from each other. All their weights are in flight at once.
-template <bool PACKS, u32 DEPTH, typename W>
-OPS_DEVICE void add_units(f32 (&sum)[FUSED_COLUMNS], const W* const (&column)[FUSED_COLUMNS], const ExpertsFusedArgs& args,
-                          i64 row, f32 factor, u64 unit, u32 apart) {
-    f32 w[DEPTH][FUSED_COLUMNS][8];
+template <u32 DEPTH, typename W>
+OPS_DEVICE void add_units(f32 (&sum)[FUSED_COLUMNS], const W* const (&column)[FUSED_COLUMNS], const FusedRow& row, u64 unit, u32 apart) {
+    Unit<W> w[DEPTH][FUSED_COLUMNS];
     OPS_UNROLL
     for (u32 d = 0; d < DEPTH; d++) {
-        u64 left = args.of.d - 8 * (unit + d * apart);
         OPS_UNROLL
-        for (u32 o = 0; o < FUSED_COLUMNS; o++) {
-            load_unit<PACKS>(w[d][o], column[o], args.of.weight_stride[2], unit + d * apart, left < 8 ? u32(left) : 8);
-        }
+        for (u32 o = 0; o < FUSED_COLUMNS; o++) w[d][o].load(column[o] + 8 * (unit + d * apart));
     }
     OPS_UNROLL
     for (u32 d = 0; d < DEPTH; d++) {
-        u64 left = args.of.d - 8 * (unit + d * apart);
         f32 x[8];
-        load_x(x, args.of, row, unit + d * apart, left < 8 ? u32(left) : 8);
+        row.load(x, unit + d * apart);
         OPS_UNROLL
         for (u32 e = 0; e < 8; e++) {
             OPS_UNROLL
-            for (u32 o = 0; o < FUSED_COLUMNS; o++) sum[o] = mad(factor * x[e], w[d][o][e], sum[o]);
+            for (u32 o = 0; o < FUSED_COLUMNS; o++) sum[o] = mad(x[e], w[d][o].value(e), sum[o]);
         }
     }
 }
@@ -184,11 +190,11 @@ template <typename W> OPS_DEVICE const W* column_of(const void* weight, const Ex
 }
 
 // A gated unit: columns are of the gate and the up in turn.
-template <bool PACKS, typename W> OPS_DEVICE void gated_choice(const ExpertsFusedArgs& args, const Held& held, u64 at) {
-    constexpr u32 OUTPUTS = outputs_of<true, FUSED_COLUMNS>(), DEPTH = PACKS ? 2 : 1;
+template <typename W> OPS_DEVICE void gated_choice(const ExpertsFusedArgs& args, f32* parts, u64 at) {
+    constexpr u32 OUTPUTS = outputs_of<true, FUSED_COLUMNS>(), DEPTH = sizeof(W) == 2 ? 2 : 1;
     FusedPlace place(u32(args.of.lanes), OUTPUTS);
     u64 choice = divide(args.of.groups, at), first = (at - choice * args.of.groups.by) * place.outputs;
-    u64 n0 = first + place.group * OUTPUTS, units = (args.of.d + 7) / 8, u = place.lane();
+    u64 n0 = first + place.group * OUTPUTS, units = args.of.d / 8, u = place.lane();
     u32 expert = same_in_wave(chosen_expert(args.of, choice, first == 0 && thread_x() == 0));
     const W* column[FUSED_COLUMNS];
     OPS_UNROLL
@@ -197,15 +203,15 @@ template <bool PACKS, typename W> OPS_DEVICE void gated_choice(const ExpertsFuse
         column[j] = column_of<W>(weight, args.of, expert == NO_EXPERT ? 0 : expert, n0 + j / 2);
     }
     f32 sum[FUSED_COLUMNS] = {};
-    i64 row = choice_offset(args.of, args.of.x_stride, choice);
+    FusedRow row(args.of, choice, 1.0f);
     if (expert == NO_EXPERT) units = 0;
     OPS_NO_UNROLL
     for (; DEPTH > 1 && u + place.lanes < units; u += DEPTH * place.lanes) {
-        add_units<PACKS, DEPTH>(sum, column, args, row, 1.0f, u, place.lanes);
+        add_units<DEPTH>(sum, column, row, u, place.lanes);
     }
     OPS_NO_UNROLL
-    for (; u < units; u += place.lanes) add_units<PACKS, 1>(sum, column, args, row, 1.0f, u, 0);
-    f32 total = place.total(sum, held.parts);
+    for (; u < units; u += place.lanes) add_units<1>(sum, column, row, u, 0);
+    f32 total = place.total(sum, parts);
     u64 n = n0 + place.mine / 2;
     bool stores = place.writes && n < args.of.outputs;
     if (stores && expert != NO_EXPERT) {
@@ -216,66 +222,46 @@ template <bool PACKS, typename W> OPS_DEVICE void gated_choice(const ExpertsFuse
 }
 
 // The weighted sum of a token's choices: the lanes of a group share the units of all of them.
-template <bool PACKS, typename W> OPS_DEVICE void combined_token(const ExpertsFusedArgs& args, const Held& held, u64 at) {
+template <typename W> OPS_DEVICE void combined_token(const ExpertsFusedArgs& args, const HeldChoices& held, f32* parts, u64 at) {
     FusedPlace place(u32(args.of.lanes), FUSED_COLUMNS);
     u64 token = divide(args.of.groups, at), first = (at - token * args.of.groups.by) * place.outputs;
     u64 n0 = first + place.group * FUSED_COLUMNS;
-    u32 units = u32((args.of.d + 7) / 8), choices = u32(args.of.choices.by), together = u32(args.together);
+    u32 units = u32(args.of.d / 8), choices = u32(args.of.choices.by);
     f32 sum[FUSED_COLUMNS] = {};
+    hold(args, held, token * choices, choices, first == 0);
     OPS_NO_UNROLL
-    for (u32 from = 0; from < choices; from += together) {
-        u32 count = choices - from < together ? choices - from : together;
-        u64 choice = token * choices + from;
-        if (from > 0) barrier();
-        hold(args, held, choice, count, first == 0);
-        OPS_NO_UNROLL
-        for (u32 u = place.lane(); u < count * units; u += place.lanes) {
-            u32 j = u / units, expert = held.expert[j];
-            if (expert == NO_EXPERT) continue;
-            const W* column[FUSED_COLUMNS];
-            OPS_UNROLL
-            for (u32 o = 0; o < FUSED_COLUMNS; o++) column[o] = column_of<W>(args.of.weight, args.of, expert, n0 + o);
-            i64 row = choice_offset(args.of, args.of.x_stride, choice + j);
-            add_units<PACKS, 1>(sum, column, args, row, held.factor[j], u - j * units, 0);
-        }
+    for (u32 u = place.lane(); u < choices * units; u += place.lanes) {
+        u32 j = u / units, expert = held.expert[j];
+        if (expert == NO_EXPERT) continue;
+        const W* column[FUSED_COLUMNS];
+        OPS_UNROLL
+        for (u32 o = 0; o < FUSED_COLUMNS; o++) column[o] = column_of<W>(args.of.weight, args.of, expert, n0 + o);
+        add_units<1>(sum, column, FusedRow(args.of, token * choices + j, held.factor[j]), u - j * units, 0);
     }
-    f32 total = place.total(sum, held.parts);
+    f32 total = place.total(sum, parts);
     u64 n = n0 + place.mine;
-    if (place.writes && n < args.of.outputs) store_combined(args, token, n, total);
+    if (place.writes && n < args.of.outputs) store_combined(args, held, token, n, total);
 }
 
 template <typename F> OPS_DEVICE void for_fused_groups(const ExpertsFusedArgs& args, F visit) {
     OPS_NO_UNROLL
     for (u64 at = block_x(); at < args.of.rows * args.of.groups.by; at += grid_x()) {
         visit(reread(args), at);
-        barrier();  // before the block reuses what it holds
+        barrier();  // before the block reuses its LDS
     }
 }
 
 template <typename W> OPS_DEVICE void experts_swiglu(const ExpertsFusedArgs& args) {
     OPS_LDS(f32, parts, FUSED_COLUMNS * (EXPERTS_BLOCK / 32));
-    Held held{nullptr, nullptr, parts};
-    for_fused_groups(args, [&](const ExpertsFusedArgs& now, u64 at) OPS_INLINE {
-        if (now.packs != 0) {
-            gated_choice<true, W>(now, held, at);
-        } else {
-            gated_choice<false, W>(now, held, at);
-        }
-    });
+    for_fused_groups(args, [&](const ExpertsFusedArgs& now, u64 at) OPS_INLINE { gated_choice<W>(now, parts, at); });
 }
 
 template <typename W> OPS_DEVICE void experts_combine(const ExpertsFusedArgs& args) {
-    OPS_LDS(u32, expert, MOST_TOGETHER);
-    OPS_LDS(f32, factor, MOST_TOGETHER);
+    OPS_LDS(u32, expert, MOST_CHOICES);
+    OPS_LDS(f32, factor, MOST_CHOICES);
     OPS_LDS(f32, parts, FUSED_COLUMNS * (EXPERTS_BLOCK / 32));
-    Held held{expert, factor, parts};
-    for_fused_groups(args, [&](const ExpertsFusedArgs& now, u64 at) OPS_INLINE {
-        if (now.packs != 0) {
-            combined_token<true, W>(now, held, at);
-        } else {
-            combined_token<false, W>(now, held, at);
-        }
-    });
+    HeldChoices held{expert, factor};
+    for_fused_groups(args, [&](const ExpertsFusedArgs& now, u64 at) OPS_INLINE { combined_token<W>(now, held, parts, at); });
 }
 
 }  // namespace ops

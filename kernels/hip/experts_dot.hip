@@ -79,9 +79,10 @@ template <typename B, bool GATED> struct ExpertTiles {
     u32 lanes, steps, of_choice;          // steps of the row, and of a choice
     u32 groups, group, wave, waves;       // waves of a group
     u32 log_outputs;                      // the binary logarithm of the outputs of a tile
-    u32 per_choice, stride, all;          // tiles
-    u64 row, first_choice, first;
-    OPS_METHOD ExpertTiles(const ExpertsFusedArgs& args) {
+    u32 per_choice, first, stride, all;   // tiles
+    u64 row, first_choice;
+    HeldChoices held;  // of the row
+    OPS_METHOD ExpertTiles(const ExpertsFusedArgs& args, const HeldChoices& held) : held(held) {
         lanes = u32(args.of.lanes);
         of_choice = u32(args.of.d / STEP_VALUES);
         u32 choices = u32(args.of.choices.by), log = log2_of_lanes(lanes);
@@ -91,13 +92,14 @@ template <typename B, bool GATED> struct ExpertTiles {
         wave = wave_id() & (waves - 1);
         log_outputs = log2_of(OUTPUTS * DOT_BLOCK) - log;
         row = block_x() / args.of.slots;
-        first = block_x() - row * args.of.slots;
+        first = u32(block_x() - row * args.of.slots);
         stride = u32(args.of.slots);
         bool one = GATED && !is_shared(args.of);  // choice of a row
         first_choice = one ? row : row * choices;
         steps = GATED ? of_choice : of_choice * choices;
         per_choice = u32((args.of.outputs + (1u << log_outputs) - 1) >> log_outputs);
         all = GATED && !one ? per_choice * choices : per_choice;
+        hold(reread(args), held, first_choice, one ? 1 : choices, first == 0);
     }
     // The caller's step of the piece of the row that begins at step `piece`.
     OPS_METHOD RowPlace place(const ExpertsFusedArgs& args, u32 piece) const {
@@ -108,19 +110,20 @@ template <typename B, bool GATED> struct ExpertTiles {
         if (!GATED) {
             u32 j = step / of_choice;
             step -= j * of_choice;
-            u32 expert = chosen_expert(args.of, first_choice + j, live && step == 0 && first == 0);
+            u32 expert = held.expert[j];
             live = live && expert != NO_EXPERT;
             skip = expert == NO_EXPERT ? 0 : i64(expert) * args.of.weight_stride[0];
         }
         return RowPlace{step % STEPS, skip + i64(step / STEPS) * args.of.weight_stride[2], live};
     }
     // Reads that step of this group's columns of a tile. Columns past the end repeat the last one; their results are not stored.
-    OPS_METHOD void load(RowStep<B> (&w)[COLUMNS], const ExpertsFusedArgs& args, u64 tile, const RowPlace& at) const {
+    OPS_METHOD void load(RowStep<B> (&w)[COLUMNS], const ExpertsFusedArgs& all_args, u64 tile, const RowPlace& at) const {
+        const ExpertsFusedArgs& args = reread(all_args);
         i64 skip = at.block;
         if (GATED) {
             u32 j = u32(tile) / per_choice;
             tile -= j * per_choice;
-            u32 expert = same_in_wave(chosen_expert(args.of, first_choice + j, false));
+            u32 expert = same_in_wave(held.expert[j]);
             skip += expert == NO_EXPERT ? 0 : i64(expert) * args.of.weight_stride[0];
         }
         u32 most = u32(args.of.outputs - 1), n0 = (u32(tile) * groups + group) * OUTPUTS;
@@ -149,7 +152,7 @@ OPS_DEVICE void load_choices(f32 (&x)[TURNS][4], const ExpertsFusedArgs& args, c
     OPS_UNROLL
     for (u32 turn = 0; turn < TURNS; turn++) {
         u32 step = first + turn * TURN_STEPS + thread_x() / LANES;
-        f32 factor = factor_of(args, tiles.first_choice + (step < tiles.steps ? step : tiles.steps - 1) / tiles.of_choice);
+        f32 factor = tiles.held.factor[(step < tiles.steps ? step : tiles.steps - 1) / tiles.of_choice];
         OPS_UNROLL
         for (u32 i = 0; i < 4; i++) x[turn][i] *= factor;
     }
@@ -171,17 +174,17 @@ OPS_DEVICE void hold_choices(const ExpertsFusedArgs& args, const Tiles& tiles, R
 
 // Stores the outputs of `count` tiles, whose sums the waves have.
 template <bool GATED, typename Tiles>
-OPS_DEVICE void store_tiles(const ExpertsFusedArgs& args, const Tiles& tiles, u64 first, u32 count, const f32* sums) {
+OPS_DEVICE void store_tiles(const ExpertsFusedArgs& args, const Tiles& tiles, u32 first, u32 count, const f32* sums) {
     OPS_NO_UNROLL
     for (u32 o = thread_x(); o < count << tiles.log_outputs; o += DOT_BLOCK) {
-        u32 tile = u32(first) + (o >> tiles.log_outputs) * tiles.stride, j = GATED ? tile / tiles.per_choice : 0;
+        u32 tile = first + (o >> tiles.log_outputs) * tiles.stride, j = GATED ? tile / tiles.per_choice : 0;
         u64 n = (u64(tile - j * tiles.per_choice) << tiles.log_outputs) + (o & ((1u << tiles.log_outputs) - 1));
         if (n >= args.of.outputs) continue;
         // The columns of a group are side by side.
         u32 column = GATED ? o / Tiles::OUTPUTS * Tiles::COLUMNS + o % Tiles::OUTPUTS : o;
         f32 total = sum_waves(sums + column * tiles.waves, tiles.waves);
         if constexpr (GATED) {
-            u32 expert = chosen_expert(args.of, tiles.first_choice + j, n == 0);
+            u32 expert = tiles.held.expert[j];
             f32 up = sum_waves(sums + (column + Tiles::OUTPUTS) * tiles.waves, tiles.waves);
             if (expert != NO_EXPERT) {
                 total += expert_bias<f32>(args.of, expert, n);
@@ -189,19 +192,19 @@ OPS_DEVICE void store_tiles(const ExpertsFusedArgs& args, const Tiles& tiles, u6
             }
             store_gated(args, tiles.first_choice + j, expert, n, total, up);
         } else {
-            store_combined(args, tiles.row, n, total);
+            store_combined(args, tiles.held, tiles.row, n, total);
         }
     }
 }
 
-template <bool GATED, typename B> OPS_DEVICE void experts_row(const ExpertsFusedArgs& args, u32* words, f32* scales, f32* sums) {
+template <bool GATED, typename B> OPS_DEVICE void experts_row(const ExpertsFusedArgs& args, const HeldChoices& held, u32* words, f32* scales, f32* sums) {
     using Tiles = ExpertTiles<B, GATED>;
-    Tiles tiles(args);
+    Tiles tiles(args, held);
     RowBytes x;
     OPS_NO_UNROLL
-    for (u64 first = tiles.first; first < tiles.all; first += u64(tiles.stride) * ROW_TILES) {
+    for (u32 first = tiles.first; first < tiles.all; first += tiles.stride * ROW_TILES) {
         u32 count = 1;
-        while (count < ROW_TILES && first + u64(count) * tiles.stride < tiles.all) count++;
+        while (count < ROW_TILES && first + count * tiles.stride < tiles.all) count++;
         OPS_NO_UNROLL
         for (u32 piece = 0; piece < tiles.steps; piece += tiles.lanes) {
             RowPlace at = tiles.place(reread(args), piece);
@@ -219,17 +222,21 @@ template <bool GATED, typename B> OPS_DEVICE void experts_row(const ExpertsFused
 }
 
 template <typename B> OPS_DEVICE void experts_swiglu(const ExpertsFusedArgs& args) {
+    OPS_LDS(u32, expert, MOST_CHOICES);
+    OPS_LDS(f32, factor, MOST_CHOICES);
     OPS_LDS(u32, words, LANES * DOT_BLOCK);
     OPS_LDS(f32, scales, DOT_BLOCK);
     OPS_LDS(f32, sums, ROW_TILES * MOST_COLUMNS * (DOT_BLOCK / 32));
-    experts_row<true, B>(args, words, scales, sums);
+    experts_row<true, B>(args, HeldChoices{expert, factor}, words, scales, sums);
 }
 
 template <typename B> OPS_DEVICE void experts_combine(const ExpertsFusedArgs& args) {
+    OPS_LDS(u32, expert, MOST_CHOICES);
+    OPS_LDS(f32, factor, MOST_CHOICES);
     OPS_LDS(u32, words, LANES * DOT_BLOCK);
     OPS_LDS(f32, scales, DOT_BLOCK);
     OPS_LDS(f32, sums, ROW_TILES * MOST_COLUMNS * (DOT_BLOCK / 32));
-    experts_row<false, B>(args, words, scales, sums);
+    experts_row<false, B>(args, HeldChoices{expert, factor}, words, scales, sums);
 }
 
 }  // namespace ops

@@ -13,12 +13,14 @@ struct ExpertsFusedArgs {
     i64 up_bias_stride[2];
     Address<const f32> weights;  // of the choices; null where they are not added
     i64 weights_stride[2];
-    u64 together;  // choices whose experts a block of threads holds, of floats
     f32 alpha;
     f32 limit;  // infinite without one
     f32 shift;  // added to the up
-    u32 packs;  // whether all rows are contiguous and aligned, of floats
+    u32 reserved;
 };
+
+// The most choices of a token.
+constexpr u32 MOST_CHOICES = 64;
 
 constexpr u32 NO_EXPERT = 0xffffffffu;
 
@@ -32,10 +34,21 @@ OPS_DEVICE u32 chosen_expert(const ExpertsArgs& args, u64 choice, bool records) 
     return present ? u32(index.value) : NO_EXPERT;
 }
 
-// What a choice is multiplied by.
-OPS_DEVICE f32 factor_of(const ExpertsFusedArgs& args, u64 choice) {
-    if (args.weights == nullptr) return 1.0f;
-    return static_cast<const f32*>(args.weights)[choice_offset(args.of, args.weights_stride, choice)];
+// The experts and weights of choices, in LDS.
+struct HeldChoices {
+    u32* expert;
+    f32* factor;
+};
+
+// Reads `count` choices from `first` on. The block must have passed a barrier since it last used what it held.
+OPS_DEVICE void hold(const ExpertsFusedArgs& args, const HeldChoices& held, u64 first, u32 count, bool records) {
+    if (thread_x() < count) {
+        u64 choice = first + thread_x();
+        held.expert[thread_x()] = chosen_expert(args.of, choice, records);
+        const f32* weights = args.weights;
+        held.factor[thread_x()] = weights == nullptr ? 1.0f : weights[choice_offset(args.of, args.weights_stride, choice)];
+    }
+    barrier();
 }
 
 OPS_DEVICE f32 up_bias(const ExpertsFusedArgs& args, u32 expert, u64 n) {
@@ -55,12 +68,12 @@ OPS_DEVICE void store_gated(const ExpertsFusedArgs& args, u64 choice, u32 expert
 }
 
 // Adds the biases of a token's experts, times their weights.
-OPS_DEVICE void store_combined(const ExpertsFusedArgs& args, u64 token, u64 n, f32 total) {
+OPS_DEVICE void store_combined(const ExpertsFusedArgs& args, const HeldChoices& held, u64 token, u64 n, f32 total) {
     if (args.of.bias != nullptr) {
         OPS_NO_UNROLL
-        for (u64 choice = token * args.of.choices.by; choice < (token + 1) * args.of.choices.by; choice++) {
-            u32 expert = chosen_expert(args.of, choice, false);
-            if (expert != NO_EXPERT) total = mad(factor_of(args, choice), expert_bias<f32>(args.of, expert, n), total);
+        for (u32 j = 0; j < u32(args.of.choices.by); j++) {
+            u32 expert = held.expert[j];
+            if (expert != NO_EXPERT) total = mad(held.factor[j], expert_bias<f32>(args.of, expert, n), total);
         }
     }
     i64 at = i64(token) * args.of.y_stride[0] + i64(n) * args.of.y_stride[2];

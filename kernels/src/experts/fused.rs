@@ -12,8 +12,8 @@ use bytemuck::Zeroable;
 
 /// The largest number of tokens.
 const TOKENS: u64 = 8;
-/// The most choices whose experts a block of threads holds; `MOST_TOGETHER` in the source.
-const MOST_TOGETHER: u64 = 16;
+/// The most choices of a token; `MOST_CHOICES` in the source.
+const MOST_CHOICES: u64 = 64;
 /// Outputs that a group of lanes computes together of floats; `FUSED_COLUMNS` in the source.
 const COLUMNS: u64 = 4;
 
@@ -26,11 +26,10 @@ arguments! {
         pub up_bias_stride: [i64; 2],
         pub weights: u64,
         pub weights_stride: [i64; 2],
-        pub together: u64,
         pub alpha: f32,
         pub limit: f32,
         pub shift: f32,
-        pub packs: u32,
+        pub reserved: u32,
     }
 }
 
@@ -38,15 +37,17 @@ const SWIGLU: &str = "linear_experts_swiglu";
 const COMBINE: &str = "linear_experts_combine";
 
 pub(super) fn declare(table: &mut Table) {
-    let held = 2 * 4 * MOST_TOGETHER as u32;
-    for (op, template, held) in [(SWIGLU, "experts_swiglu", 0), (COMBINE, "experts_combine", held)] {
+    let held = 2 * 4 * MOST_CHOICES as u32;
+    for (op, template, held_floats) in [(SWIGLU, "experts_swiglu", 0), (COMBINE, "experts_combine", held)] {
         let mut floats = table.of::<ExpertsFusedArgs>(Family::Experts, BLOCK);
         for weight in [F16, Bf16, F32] {
-            floats.part("fused").add_variant(op, "", &[weight], template, &[], held + dot_lds(COLUMNS));
+            let lds = held_floats + dot_lds(COLUMNS);
+            floats.part("fused").add_variant(op, "", &[weight], template, &[], lds);
         }
         let mut dot = table.of::<ExpertsFusedArgs>(Family::ExpertsDot, BLOCK);
         for format in BlockFormat::ALL.into_iter().filter(|format| format.kernels() != Kernels::Plain) {
-            dot.part("fused").add_variant(op, "", &[ElementType::Block(format)], template, &[], ROW_LDS);
+            let types = [ElementType::Block(format)];
+            dot.part("fused").add_variant(op, "", &types, template, &[], held + ROW_LDS);
         }
     }
 }
@@ -131,25 +132,30 @@ fn launch(
     }
     let no_kernel = || Refused::NoKernel { op: op.into(), types: vec![on.x.dtype, on.weight.dtype] };
     // The number of lanes, and so the order of a sum, depends on the number of rows.
-    let fits = !device.tuning.is_by_row() && on.x.dtype != ElementType::F64 && args.of.rows > 0;
+    let few = args.of.rows > 0 && args.of.choices.by() <= MOST_CHOICES;
+    let fits = few && !device.tuning.is_by_row() && on.x.dtype != ElementType::F64;
     let kernel = crate::find(op, "", &[on.weight.dtype]).filter(|_| fits).ok_or_else(no_kernel)?;
     let planned = if kernel.family.needs_dot4() {
         of_blocks(kernel, args, n * m, choices, device)
     } else {
-        of_floats(kernel, args, [n, choices], on, device)
+        of_floats(kernel, args, [n, choices], device)
     };
     plan.add(planned.ok_or_else(no_kernel)?)
 }
 
-/// Groups of lanes, of one wave or several, compute a few outputs each. Where `choices` are added, a group's lanes share their units.
+/// Groups of lanes, of one wave or several, compute a few outputs each. Where `choices` are added, a group's lanes share their units. `None` if rows are
+/// not contiguous, whole units, and aligned.
 fn of_floats(
     kernel: &'static Instance,
     args: ExpertsFusedArgs,
     [n, choices]: [u64; 2],
-    on: &Experts<'_>,
     device: &Device,
 ) -> Option<(Launch, ExpertsFusedArgs)> {
     let (ExpertsArgs { outputs, d, .. }, is_gated) = (args.of, kernel.op == SWIGLU);
+    let is_whole = d.is_multiple_of(STEP) && is_packed(&args.of.x_stride, args.of.x);
+    if !is_whole || [args.of.weight, args.up].iter().any(|at| !is_packed(&args.of.weight_stride, *at)) {
+        return None;
+    }
     let rows = if is_gated { args.of.rows } else { n };
     let columns = if is_gated { COLUMNS / 2 } else { COLUMNS };
     let units = choices.checked_mul(d.div_ceil(STEP)).filter(|units| *units < 1 << 31)?;
@@ -157,17 +163,12 @@ fn of_floats(
     let of_row = outputs.div_ceil(u64::from(BLOCK) / lanes * columns);
     let blocks = rows.checked_mul(of_row).filter(|blocks| *blocks < 1 << 62)?;
     let of = ExpertsArgs { rows, lanes, groups: Divider::new(of_row.max(1)), ..args.of };
-    let packs = d.is_multiple_of(STEP) && is_packed(&of.x_stride, of.x, on.x.dtype);
-    let packs =
-        packs && [of.weight, args.up].iter().all(|at| is_packed(&of.weight_stride, *at, on.weight.dtype));
-    let args = ExpertsFusedArgs { of, together: choices.min(MOST_TOGETHER), packs: packs.into(), ..args };
-    Some((Launch::over(kernel, blocks, 1, device.row_blocks()), args))
+    Some((Launch::over(kernel, blocks, 1, device.row_blocks()), ExpertsFusedArgs { of, ..args }))
 }
 
 /// Whether rows begin at multiples of eight contiguous elements, in memory that is aligned for accesses of 16 bytes.
-fn is_packed(strides: &[i64; 3], at: u64, dtype: ElementType) -> bool {
-    let bytes = if dtype == F32 { 32 } else { 16 };
-    strides[2] == 1 && at.is_multiple_of(bytes) && strides[..2].iter().all(|stride| stride % STEP as i64 == 0)
+fn is_packed(strides: &[i64; 3], at: u64) -> bool {
+    strides[2] == 1 && at.is_multiple_of(16) && strides[..2].iter().all(|stride| stride % STEP as i64 == 0)
 }
 
 /// Blocks of threads hold one of the rows of x each, and multiply tiles of columns by it. `None` if the device has no byte products, or none
@@ -182,7 +183,7 @@ fn of_blocks(
     let ExpertsArgs { outputs, d, experts, .. } = args.of;
     let distinct = if args.of.weight_stride[1] == 0 { 1 } else { outputs };
     let steps = choices.checked_mul(d / qlinear::STEP).filter(|steps| *steps < 1 << 31)?;
-    let counted = outputs.max(experts) < 1 << 31 && experts > 0 && steps > 0;
+    let counted = outputs.max(experts) < 1 << 26 && experts > 0 && steps > 0;
     // A row consists of those of its choices.
     let is_row = choices == 1 || args.of.x_stride[1] == d as i64 * args.of.x_stride[2];
     if device.dot4.is_none() || !counted || !is_row || distinct < MIN_DOT_OUTPUTS {
@@ -194,7 +195,7 @@ fn of_blocks(
     let of_tile = u64::from(BLOCK) / lanes * if is_gated { ROW_COLUMNS / 2 } else { ROW_COLUMNS };
     // Outputs of a row of x: a gated unit has those of all choices that multiply it.
     let of_row = if is_gated { args.of.rows / rows.max(1) } else { 1 };
-    let tiles = outputs.div_ceil(of_tile).checked_mul(of_row).filter(|tiles| *tiles < 1 << 31)?;
+    let tiles = outputs.div_ceil(of_tile).checked_mul(of_row).filter(|tiles| *tiles < 1 << 26)?;
     let slots = (device.dot_blocks() / rows.max(1)).clamp(1, tiles.max(1));
     let main = Launch::over(kernel, rows * slots, 1, rows * slots);
     Some((main, ExpertsFusedArgs { of: ExpertsArgs { lanes, slots, ..args.of }, ..args }))
