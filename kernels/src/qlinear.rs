@@ -112,7 +112,8 @@ fn declare_dot(table: &mut Table) {
                 qlinear.part("row").add_variant("qlinear", variant, &types, "qlinear_row", &[], ROW_LDS);
                 let gated = qlinear.part("swiglu-row");
                 gated.add_variant("linear_swiglu", variant, &types, "swiglu_row", &[], ROW_LDS);
-            } else {
+            } else if format != BlockFormat::Iq3S || rows == 8 {
+                // Four rows by iq3_s would need more scalar registers than gfx9 has.
                 qlinear.part("rows").add_variant("qlinear", variant, &types, "qlinear_dot", parameters, lds);
             }
             if rows == SWIGLU_TOGETHER {
@@ -302,7 +303,8 @@ fn dot(
         return Ok(false);
     }
     let ElementType::Block(format) = types[0] else { return Ok(false) };
-    let fits = dots(format).find(|(_, rows)| args.rows <= *rows).or_else(|| dots(format).last());
+    let known = || dots(format).filter(|(variant, _)| crate::find("qlinear", variant, &types[..1]).is_some());
+    let fits = known().find(|(_, rows)| args.rows <= *rows).or_else(|| known().last());
     let Some((variant, together)) = fits else { return Ok(false) };
     let instance = need("qlinear", variant, &types[..1])?; // x has been rounded to bytes, whatever its type was
     if args.rows == 1 {

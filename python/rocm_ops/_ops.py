@@ -64,6 +64,8 @@ __all__ = [
     "linear",
     "linear_add",
     "linear_experts",
+    "linear_experts_combine",
+    "linear_experts_swiglu",
     "linear_swiglu",
     "log",
     "log1p",
@@ -1091,6 +1093,58 @@ def linear_experts(x: Any, weight: Any, ids: Any, bias: Any = None, *, out: Any 
     - element types: f16, bf16, f32, f64
     """
     return call("linear_experts", (x, weight, ids, bias), None, out)
+
+
+def linear_experts_combine(x: Any, weight: Any, ids: Any, bias: Any, weights: Any, *, out: Any = None) -> Any:
+    """The products of the experts of each token, times their weights and added: ``y[i] = Σ_j weights[i, j] ·
+    (weight[ids[i, j]] · x[i, j] + bias[ids[i, j]])``, rounded once.
+
+    As parts: ``LinearExperts`` and ``CombineExperts`` in ``T::Acc``, then a cast.
+
+    - ``x``: ``[n, k, d]``
+    - ``weight``: ``[e, o, d]``
+    - ``ids``: ``[n, k]``; u8, u32, i32, i64
+    - ``bias``: ``[e, o]``; optional
+    - ``weights``: ``[n, k]``; f32
+    - ``y``: ``[n, o]``; written
+    - element types: f16, bf16, f32, f64
+    """
+    return call("linear_experts_combine", (x, weight, ids, bias, weights), None, out)
+
+
+def linear_experts_swiglu(
+    x: Any,
+    gate: Any,
+    up: Any,
+    ids: Any,
+    gate_bias: Any = None,
+    up_bias: Any = None,
+    *,
+    alpha: float = 1.0,
+    limit: float | None = None,
+    out: Any = None,
+) -> Any:
+    """The gated half of the feed-forward blocks of each token's experts: ``y[i, j] = silu(g) · u``, with ``g =
+    gate[ids[i, j]] · x[i, min(j, m − 1)] + gate_bias[ids[i, j]]`` and ``u`` likewise. The products are not rounded
+    to ``T``.
+
+    With a ``limit``, it is the clamped unit of ``SwigluClamped``: ``g`` is at most ``limit``, ``u`` from ``−limit``
+    to ``limit``, and ``y[i, j] = g · sigmoid(alpha · g) · (u + 1)``.
+
+    As parts: two ``LinearExperts`` and a ``Glu`` or ``SwigluClamped`` in ``T::Acc``, then a cast.
+
+    - ``x``: ``[n, m, d]``
+    - ``gate``: ``[e, o, d]``
+    - ``up``: ``[e, o, d]``
+    - ``ids``: ``[n, k]``; u8, u32, i32, i64
+    - ``gate_bias``: ``[e, o]``; optional
+    - ``up_bias``: ``[e, o]``; optional
+    - ``y``: ``[n, k, o]``; written
+    - ``alpha``: Multiplies the gate inside the sigmoid, if there is a limit.
+    - ``limit``: The largest gate, and the largest magnitude of ``up``.
+    - element types: f16, bf16, f32, f64
+    """
+    return call("linear_experts_swiglu", (x, gate, up, ids, gate_bias, up_bias), {"alpha": alpha, "limit": limit}, out)
 
 
 def linear_swiglu(x: Any, gate: Any, up: Any, *, out: Any = None) -> Any:

@@ -98,22 +98,23 @@ impl<'a> Fused<'a> {
 fn floats(s: &mut Suite<'_>, op: &str, dtype: DType) {
     let of = |rows, weight| Fused::new(op, dtype, dtype, rows, weight);
     for (rows, weight) in [
-        ([1, 1, 1], [1, 1, 1]),
-        ([1, 1, 2], [4, 33, 65]),
-        ([3, 1, 2], [40, 9, 33]),
+        ([1, 1, 1], [1, 1, 8]),
+        ([1, 1, 2], [4, 33, 72]),
+        ([3, 1, 2], [40, 9, 40]),
         ([3, 2, 2], [40, 10, 32]),
-        // More choices than a block holds at a time.
         ([1, 1, 37], [60, 17, 40]),
         // A row that several waves share.
-        ([2, 1, 3], [50, 3, 4097]),
-        // More tokens than one kernel takes, and rows that are sorted by expert.
-        ([9, 1, 2], [40, 9, 33]),
-        ([8, 1, 2], [3, 9, 33]),
-        ([0, 1, 2], [4, 9, 33]),
-        ([2, 1, 0], [4, 9, 33]),
-        ([2, 1, 2], [40, 0, 33]),
+        ([2, 1, 3], [50, 3, 4104]),
+        // What kernels for few tokens leave to the parts: odd rows, more choices or tokens, and rows that are sorted by expert.
+        ([3, 1, 2], [40, 9, 33]),
+        ([1, 1, 70], [80, 5, 8]),
+        ([9, 1, 2], [40, 9, 40]),
+        ([8, 1, 2], [3, 9, 40]),
+        ([0, 1, 2], [4, 9, 40]),
+        ([2, 1, 0], [4, 9, 40]),
+        ([2, 1, 2], [40, 0, 40]),
         ([2, 1, 2], [40, 9, 0]),
-        ([2, 1, 2], [0, 9, 33]),
+        ([2, 1, 2], [0, 9, 40]),
     ] {
         for has_bias in [false, true] {
             s.run(Fused { has_bias, ..of(rows, weight) }.draft());
@@ -150,9 +151,10 @@ fn of_blocks(s: &mut Suite<'_>, op: &str, dtype: DType, format: DType) {
             s.run(Fused { hows: [place, plain, place], ..one }.draft());
             s.run(Fused { hows: [plain, place, plain], ..one }.draft());
         }
-        // Rows of which a block holds only some of a token's, or none.
-        for d in [4160, 16_416] {
-            s.run(of([1, 1, 4], [4, 66, d]).draft());
+        // Rows so long that a group of lanes takes them in pieces, and a token's rows that do not follow each other.
+        for how in [Placement::Plain, Placement::Gaps] {
+            let plain = Placement::Plain;
+            s.run(Fused { hows: [how, plain, plain], ..of([1, 1, 4], [4, 66, 8320]) }.draft());
         }
         for (rows, weight) in [([0, 1, 2], [4, 9, 1]), ([2, 1, 2], [8, 0, 1]), ([2, 1, 2], [8, 9, 0])] {
             s.run(Fused::new(op, dtype, format, rows, weight).draft());
