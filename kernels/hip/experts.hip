@@ -1,7 +1,7 @@
 // linear_experts: y[i, j] = weight[ids[i, j]] x[i, min(j, m - 1)] + bias[ids[i, j]]. A group of lanes computes a few outputs of one
 // row; its expert's number is read on the device. The weight is of floats, or of blocks along d. The types of x, y and the bias
-// are values here. For many rows there are experts_sort.hip and the kernels that follow it. At the end,
-// linear_experts_swiglu and linear_experts_combine, for few tokens.
+// are values here. For many rows there are experts_sort.hip and the kernels that follow it. The second half
+// of this file has linear_experts_swiglu and linear_experts_combine, for few tokens.
 #include "ops_blocks.h"
 #include "ops_experts_fused.h"
 
@@ -124,7 +124,7 @@ struct FusedPlace {
 };
 
 // Eight contiguous values as they are in memory, aligned for accesses of 16 bytes.
-template <typename T> struct Unit {
+template <typename T> struct Eight {
     static constexpr u32 PART = sizeof(T) >= 4 ? 4 : 8;
     Pack<T, PART> parts[8 / PART];
     OPS_METHOD void load(const T* from) {
@@ -135,9 +135,9 @@ template <typename T> struct Unit {
 };
 
 // Eight values of a row of x, times a factor.
-template <typename T> OPS_DEVICE void times_row(f32 (&out)[8], const void* row, u64 unit, f32 factor) {
-    Unit<T> x;
-    x.load(static_cast<const T*>(row) + 8 * unit);
+template <typename T> OPS_DEVICE void times_row(f32 (&out)[8], const void* row, u64 at, f32 factor) {
+    Eight<T> x;
+    x.load(static_cast<const T*>(row) + 8 * at);
     OPS_UNROLL
     for (u32 i = 0; i < 8; i++) out[i] = factor * x.value(i);
 }
@@ -151,30 +151,30 @@ struct FusedRow {
         data = static_cast<const u8*>(static_cast<const void*>(args.x)) +
                choice_offset(args, args.x_stride, choice) * (kind == FLOAT_F32 ? 4 : 2);
     }
-    OPS_METHOD void load(f32 (&out)[8], u64 unit) const {
+    OPS_METHOD void load(f32 (&out)[8], u64 at) const {
         if (kind == FLOAT_F16) {
-            times_row<f16>(out, data, unit, factor);
+            times_row<f16>(out, data, at, factor);
         } else if (kind == FLOAT_BF16) {
-            times_row<bf16>(out, data, unit, factor);
+            times_row<bf16>(out, data, at, factor);
         } else {
-            times_row<f32>(out, data, unit, factor);
+            times_row<f32>(out, data, at, factor);
         }
     }
 };
 
-// Adds the products of DEPTH units of a row, `apart` units from each other. All their weights are in flight at once.
+// Adds the products of DEPTH eights of a row, `apart` eights from each other. All their weights are in flight at once.
 template <u32 DEPTH, typename W>
-OPS_DEVICE void add_units(f32 (&sum)[FUSED_COLUMNS], const W* const (&column)[FUSED_COLUMNS], const FusedRow& row, u64 unit, u32 apart) {
-    Unit<W> w[DEPTH][FUSED_COLUMNS];
+OPS_DEVICE void add_eights(f32 (&sum)[FUSED_COLUMNS], const W* const (&column)[FUSED_COLUMNS], const FusedRow& row, u64 at, u32 apart) {
+    Eight<W> w[DEPTH][FUSED_COLUMNS];
     OPS_UNROLL
     for (u32 d = 0; d < DEPTH; d++) {
         OPS_UNROLL
-        for (u32 o = 0; o < FUSED_COLUMNS; o++) w[d][o].load(column[o] + 8 * (unit + d * apart));
+        for (u32 o = 0; o < FUSED_COLUMNS; o++) w[d][o].load(column[o] + 8 * (at + d * apart));
     }
     OPS_UNROLL
     for (u32 d = 0; d < DEPTH; d++) {
         f32 x[8];
-        row.load(x, unit + d * apart);
+        row.load(x, at + d * apart);
         OPS_UNROLL
         for (u32 e = 0; e < 8; e++) {
             OPS_UNROLL
@@ -189,12 +189,12 @@ template <typename W> OPS_DEVICE const W* column_of(const void* weight, const Ex
     return static_cast<const W*>(weight) + i64(expert) * args.weight_stride[0] + i64(column) * args.weight_stride[1];
 }
 
-// A gated unit: columns are of the gate and the up in turn.
+// A gated unit. Unlike in other kernels, even columns are of the gate and odd ones of the up.
 template <typename W> OPS_DEVICE void gated_choice(const ExpertsFusedArgs& args, f32* parts, u64 at) {
     constexpr u32 OUTPUTS = outputs_of<true, FUSED_COLUMNS>(), DEPTH = sizeof(W) == 2 ? 2 : 1;
     FusedPlace place(u32(args.of.lanes), OUTPUTS);
     u64 choice = divide(args.of.groups, at), first = (at - choice * args.of.groups.by) * place.outputs;
-    u64 n0 = first + place.group * OUTPUTS, units = args.of.d / 8, u = place.lane();
+    u64 n0 = first + place.group * OUTPUTS, eights = args.of.d / 8, u = place.lane();
     u32 expert = same_in_wave(chosen_expert(args.of, choice, first == 0 && thread_x() == 0));
     const W* column[FUSED_COLUMNS];
     OPS_UNROLL
@@ -204,13 +204,13 @@ template <typename W> OPS_DEVICE void gated_choice(const ExpertsFusedArgs& args,
     }
     f32 sum[FUSED_COLUMNS] = {};
     FusedRow row(args.of, choice, 1.0f);
-    if (expert == NO_EXPERT) units = 0;
+    if (expert == NO_EXPERT) eights = 0;
     OPS_NO_UNROLL
-    for (; DEPTH > 1 && u + place.lanes < units; u += DEPTH * place.lanes) {
-        add_units<DEPTH>(sum, column, row, u, place.lanes);
+    for (; DEPTH > 1 && u + place.lanes < eights; u += DEPTH * place.lanes) {
+        add_eights<DEPTH>(sum, column, row, u, place.lanes);
     }
     OPS_NO_UNROLL
-    for (; u < units; u += place.lanes) add_units<1>(sum, column, row, u, 0);
+    for (; u < eights; u += place.lanes) add_eights<1>(sum, column, row, u, 0);
     f32 total = place.total(sum, parts);
     u64 n = n0 + place.mine / 2;
     bool stores = place.writes && n < args.of.outputs;
@@ -221,26 +221,26 @@ template <typename W> OPS_DEVICE void gated_choice(const ExpertsFusedArgs& args,
     if (stores && place.mine % 2 == 0) store_gated(args, choice, expert, n, total, up);
 }
 
-// The weighted sum of a token's choices: the lanes of a group share the units of all of them.
-template <typename W> OPS_DEVICE void combined_token(const ExpertsFusedArgs& args, const HeldChoices& held, f32* parts, u64 at) {
+// The weighted sum of a token's choices: a group of lanes shares the values of all of them.
+template <typename W> OPS_DEVICE void combined_token(const ExpertsFusedArgs& args, const LdsChoices& choices, f32* parts, u64 at) {
     FusedPlace place(u32(args.of.lanes), FUSED_COLUMNS);
     u64 token = divide(args.of.groups, at), first = (at - token * args.of.groups.by) * place.outputs;
     u64 n0 = first + place.group * FUSED_COLUMNS;
-    u32 units = u32(args.of.d / 8), choices = u32(args.of.choices.by);
+    u32 eights = u32(args.of.d / 8), count = u32(args.of.choices.by);
     f32 sum[FUSED_COLUMNS] = {};
-    hold(args, held, token * choices, choices, first == 0);
+    read_choices(args, choices, token * count, count, first == 0);
     OPS_NO_UNROLL
-    for (u32 u = place.lane(); u < choices * units; u += place.lanes) {
-        u32 j = u / units, expert = held.expert[j];
+    for (u32 u = place.lane(); u < count * eights; u += place.lanes) {
+        u32 j = u / eights, expert = choices.expert[j];
         if (expert == NO_EXPERT) continue;
         const W* column[FUSED_COLUMNS];
         OPS_UNROLL
         for (u32 o = 0; o < FUSED_COLUMNS; o++) column[o] = column_of<W>(args.of.weight, args.of, expert, n0 + o);
-        add_units<1>(sum, column, FusedRow(args.of, token * choices + j, held.factor[j]), u - j * units, 0);
+        add_eights<1>(sum, column, FusedRow(args.of, token * count + j, choices.factor[j]), u - j * eights, 0);
     }
     f32 total = place.total(sum, parts);
     u64 n = n0 + place.mine;
-    if (place.writes && n < args.of.outputs) store_combined(args, held, token, n, total);
+    if (place.writes && n < args.of.outputs) store_combined(args, choices, token, n, total);
 }
 
 template <typename F> OPS_DEVICE void for_fused_groups(const ExpertsFusedArgs& args, F visit) {
@@ -257,11 +257,11 @@ template <typename W> OPS_DEVICE void experts_swiglu(const ExpertsFusedArgs& arg
 }
 
 template <typename W> OPS_DEVICE void experts_combine(const ExpertsFusedArgs& args) {
-    OPS_LDS(u32, expert, MOST_CHOICES);
-    OPS_LDS(f32, factor, MOST_CHOICES);
+    OPS_LDS(u32, expert, MAX_CHOICES);
+    OPS_LDS(f32, factor, MAX_CHOICES);
     OPS_LDS(f32, parts, FUSED_COLUMNS * (EXPERTS_BLOCK / 32));
-    HeldChoices held{expert, factor};
-    for_fused_groups(args, [&](const ExpertsFusedArgs& now, u64 at) OPS_INLINE { combined_token<W>(now, held, parts, at); });
+    LdsChoices lds{expert, factor};
+    for_fused_groups(args, [&](const ExpertsFusedArgs& now, u64 at) OPS_INLINE { combined_token<W>(now, lds, parts, at); });
 }
 
 }  // namespace ops

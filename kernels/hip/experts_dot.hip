@@ -71,9 +71,9 @@ template <typename B> OPS_DEVICE void expert_dot(const ExpertsArgs& args) {
 
 // ---- fused with the step after it ----------------------------------------------------
 
-// The outputs of one row of x, in tiles of COLUMNS columns for each of a block's groups of lanes. Of a gated unit, a row is a token's or a choice's, and
-// the tiles are those of its choices one after the other. Otherwise it consists of the rows of a token's choices, and each lane's step of
-// a column belongs to one of them.
+// The outputs for one row of x, in tiles; each group of lanes computes COLUMNS columns of a tile. GATED: the row belongs to a token, whose
+// choices share it, or to one choice, and the tiles of its choices follow each other. Otherwise, the row joins the rows of all choices of a
+// token, so each step belongs to one choice. A step of no expert is not live.
 template <typename B, bool GATED> struct ExpertTiles {
     static constexpr u32 COLUMNS = RowStep<B>::COLUMNS, OUTPUTS = outputs_of<GATED, COLUMNS>(), STEPS = B::VALUES / STEP_VALUES;
     u32 lanes, steps, of_choice;          // steps of the row, and of a choice
@@ -81,11 +81,11 @@ template <typename B, bool GATED> struct ExpertTiles {
     u32 log_outputs;                      // the binary logarithm of the outputs of a tile
     u32 per_choice, first, stride, all;   // tiles
     u64 row, first_choice;
-    HeldChoices held;  // of the row
-    OPS_METHOD ExpertTiles(const ExpertsFusedArgs& args, const HeldChoices& held) : held(held) {
+    LdsChoices choices;  // of the row
+    OPS_METHOD ExpertTiles(const ExpertsFusedArgs& args, const LdsChoices& lds) : choices(lds) {
         lanes = u32(args.of.lanes);
         of_choice = u32(args.of.d / STEP_VALUES);
-        u32 choices = u32(args.of.choices.by), log = log2_of_lanes(lanes);
+        u32 count = u32(args.of.choices.by), log = log2_of_lanes(lanes);
         groups = DOT_BLOCK >> log;
         group = same_in_wave(thread_x() >> log);
         waves = lanes / OPS_WAVE;
@@ -94,12 +94,12 @@ template <typename B, bool GATED> struct ExpertTiles {
         row = block_x() / args.of.slots;
         first = u32(block_x() - row * args.of.slots);
         stride = u32(args.of.slots);
-        bool one = GATED && !is_shared(args.of);  // choice of a row
-        first_choice = one ? row : row * choices;
-        steps = GATED ? of_choice : of_choice * choices;
+        bool single_choice = GATED && !is_shared(args.of);
+        first_choice = single_choice ? row : row * count;
+        steps = GATED ? of_choice : of_choice * count;
         per_choice = u32((args.of.outputs + (1u << log_outputs) - 1) >> log_outputs);
-        all = GATED && !one ? per_choice * choices : per_choice;
-        hold(reread(args), held, first_choice, one ? 1 : choices, first == 0);
+        all = GATED && !single_choice ? per_choice * count : per_choice;
+        read_choices(reread(args), choices, first_choice, single_choice ? 1 : count, first == 0);
     }
     // The caller's step of the piece of the row that begins at step `piece`.
     OPS_METHOD RowPlace place(const ExpertsFusedArgs& args, u32 piece) const {
@@ -110,7 +110,7 @@ template <typename B, bool GATED> struct ExpertTiles {
         if (!GATED) {
             u32 j = step / of_choice;
             step -= j * of_choice;
-            u32 expert = held.expert[j];
+            u32 expert = choices.expert[j];
             live = live && expert != NO_EXPERT;
             skip = expert == NO_EXPERT ? 0 : i64(expert) * args.of.weight_stride[0];
         }
@@ -123,7 +123,7 @@ template <typename B, bool GATED> struct ExpertTiles {
         if (GATED) {
             u32 j = u32(tile) / per_choice;
             tile -= j * per_choice;
-            u32 expert = same_in_wave(held.expert[j]);
+            u32 expert = same_in_wave(choices.expert[j]);
             skip += expert == NO_EXPERT ? 0 : i64(expert) * args.of.weight_stride[0];
         }
         u32 most = u32(args.of.outputs - 1), n0 = (u32(tile) * groups + group) * OUTPUTS;
@@ -152,7 +152,7 @@ OPS_DEVICE void load_choices(f32 (&x)[TURNS][4], const ExpertsFusedArgs& args, c
     OPS_UNROLL
     for (u32 turn = 0; turn < TURNS; turn++) {
         u32 step = first + turn * TURN_STEPS + thread_x() / LANES;
-        f32 factor = tiles.held.factor[(step < tiles.steps ? step : tiles.steps - 1) / tiles.of_choice];
+        f32 factor = tiles.choices.factor[(step < tiles.steps ? step : tiles.steps - 1) / tiles.of_choice];
         OPS_UNROLL
         for (u32 i = 0; i < 4; i++) x[turn][i] *= factor;
     }
@@ -172,7 +172,7 @@ OPS_DEVICE void hold_choices(const ExpertsFusedArgs& args, const Tiles& tiles, R
     hold_turns<B>(x, tiles.lanes, mine, words, scales);
 }
 
-// Stores the outputs of `count` tiles, whose sums the waves have.
+// Adds the waves' sums of `count` tiles, and stores the outputs.
 template <bool GATED, typename Tiles>
 OPS_DEVICE void store_tiles(const ExpertsFusedArgs& args, const Tiles& tiles, u32 first, u32 count, const f32* sums) {
     OPS_NO_UNROLL
@@ -184,7 +184,7 @@ OPS_DEVICE void store_tiles(const ExpertsFusedArgs& args, const Tiles& tiles, u3
         u32 column = GATED ? o / Tiles::OUTPUTS * Tiles::COLUMNS + o % Tiles::OUTPUTS : o;
         f32 total = sum_waves(sums + column * tiles.waves, tiles.waves);
         if constexpr (GATED) {
-            u32 expert = tiles.held.expert[j];
+            u32 expert = tiles.choices.expert[j];
             f32 up = sum_waves(sums + (column + Tiles::OUTPUTS) * tiles.waves, tiles.waves);
             if (expert != NO_EXPERT) {
                 total += expert_bias<f32>(args.of, expert, n);
@@ -192,14 +192,14 @@ OPS_DEVICE void store_tiles(const ExpertsFusedArgs& args, const Tiles& tiles, u3
             }
             store_gated(args, tiles.first_choice + j, expert, n, total, up);
         } else {
-            store_combined(args, tiles.held, tiles.row, n, total);
+            store_combined(args, tiles.choices, tiles.row, n, total);
         }
     }
 }
 
-template <bool GATED, typename B> OPS_DEVICE void experts_row(const ExpertsFusedArgs& args, const HeldChoices& held, u32* words, f32* scales, f32* sums) {
+template <bool GATED, typename B> OPS_DEVICE void experts_row(const ExpertsFusedArgs& args, const LdsChoices& choices, u32* words, f32* scales, f32* sums) {
     using Tiles = ExpertTiles<B, GATED>;
-    Tiles tiles(args, held);
+    Tiles tiles(args, choices);
     RowBytes x;
     OPS_NO_UNROLL
     for (u32 first = tiles.first; first < tiles.all; first += tiles.stride * ROW_TILES) {
@@ -222,21 +222,21 @@ template <bool GATED, typename B> OPS_DEVICE void experts_row(const ExpertsFused
 }
 
 template <typename B> OPS_DEVICE void experts_swiglu(const ExpertsFusedArgs& args) {
-    OPS_LDS(u32, expert, MOST_CHOICES);
-    OPS_LDS(f32, factor, MOST_CHOICES);
+    OPS_LDS(u32, expert, MAX_CHOICES);
+    OPS_LDS(f32, factor, MAX_CHOICES);
     OPS_LDS(u32, words, LANES * DOT_BLOCK);
     OPS_LDS(f32, scales, DOT_BLOCK);
     OPS_LDS(f32, sums, ROW_TILES * MOST_COLUMNS * (DOT_BLOCK / 32));
-    experts_row<true, B>(args, HeldChoices{expert, factor}, words, scales, sums);
+    experts_row<true, B>(args, LdsChoices{expert, factor}, words, scales, sums);
 }
 
 template <typename B> OPS_DEVICE void experts_combine(const ExpertsFusedArgs& args) {
-    OPS_LDS(u32, expert, MOST_CHOICES);
-    OPS_LDS(f32, factor, MOST_CHOICES);
+    OPS_LDS(u32, expert, MAX_CHOICES);
+    OPS_LDS(f32, factor, MAX_CHOICES);
     OPS_LDS(u32, words, LANES * DOT_BLOCK);
     OPS_LDS(f32, scales, DOT_BLOCK);
     OPS_LDS(f32, sums, ROW_TILES * MOST_COLUMNS * (DOT_BLOCK / 32));
-    experts_row<false, B>(args, HeldChoices{expert, factor}, words, scales, sums);
+    experts_row<false, B>(args, LdsChoices{expert, factor}, words, scales, sums);
 }
 
 }  // namespace ops

@@ -67,7 +67,7 @@ struct Row {
 pub(crate) enum Kernels {
     /// Every kernel, in every size.
     All,
-    /// Products for the weights of models, in one size for many rows and two for few.
+    /// Products for the weights of models, in one size for many rows and, except for iq3_s, two for few.
     Products,
     /// Products without bytes and matrix units: for the formats of activations.
     Plain,

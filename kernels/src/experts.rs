@@ -71,7 +71,7 @@ arguments! {
 
 use ElementType::{Bf16, F16, F32, F64};
 
-/// The op of all kernels.
+/// The op of the kernels here.
 const OP: &str = "linear_experts";
 
 pub(crate) fn declare(table: &mut Table) {

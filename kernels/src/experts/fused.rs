@@ -1,6 +1,6 @@
 //! Products of experts with few rows, fused with the step after them: a gated unit, or the weighted sum of a token's choices.
 //!
-//! Weights are of floats, or of blocks on devices with byte dot products; then every block of threads rounds its row of x to bytes.
+//! Weights are floats, or blocks on devices with byte dot products. With blocks, each block of threads rounds its row of x to bytes.
 use super::{BLOCK, Experts, ExpertsArgs, STEP, is_sorted, strides};
 use crate::element_type::{BlockFormat, Kernels};
 use crate::index::Report;
@@ -12,8 +12,8 @@ use bytemuck::Zeroable;
 
 /// The largest number of tokens.
 const TOKENS: u64 = 8;
-/// The most choices of a token; `MOST_CHOICES` in the source.
-const MOST_CHOICES: u64 = 64;
+/// The most choices of a token; `MAX_CHOICES` in the source.
+const MAX_CHOICES: u64 = 64;
 /// Outputs that a group of lanes computes together of floats; `FUSED_COLUMNS` in the source.
 const COLUMNS: u64 = 4;
 
@@ -37,7 +37,7 @@ const SWIGLU: &str = "linear_experts_swiglu";
 const COMBINE: &str = "linear_experts_combine";
 
 pub(super) fn declare(table: &mut Table) {
-    let held = 2 * 4 * MOST_CHOICES as u32;
+    let held = 2 * 4 * MAX_CHOICES as u32;
     for (op, template, held_floats) in [(SWIGLU, "experts_swiglu", 0), (COMBINE, "experts_combine", held)] {
         let mut floats = table.of::<ExpertsFusedArgs>(Family::Experts, BLOCK);
         for weight in [F16, Bf16, F32] {
@@ -52,7 +52,7 @@ pub(super) fn declare(table: &mut Table) {
     }
 }
 
-/// A gated unit beside the operands of its gate.
+/// The operands and parameters of a gated unit other than those of its gate.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub struct Unit<'a> {
@@ -93,6 +93,8 @@ pub fn swiglu(
         shift: limit.map_or(0.0, |_| 1.0),
         ..ExpertsFusedArgs::zeroed()
     };
+    // The kernel takes a row that is repeated for each choice as one row.
+    let m = if of.x_stride[1] == 0 { 1 } else { m };
     launch(SWIGLU, args, [n, m, 1], on, device, plan)
 }
 
@@ -118,7 +120,7 @@ pub fn combine(
     launch(COMBINE, args, [n, 1, k], on, device, plan)
 }
 
-/// One launch for `n` tokens with `m` rows of x each, which consist of those of `choices`.
+/// One launch for `n` tokens with `m` rows of x each. Where choices are added, `m` is 1, and a row consists of those of `choices`.
 fn launch(
     op: &'static str,
     args: ExpertsFusedArgs,
@@ -127,13 +129,20 @@ fn launch(
     device: &Device,
     plan: &mut Plan,
 ) -> Result<(), Refused> {
-    if n > TOKENS || is_sorted(&args.of, device) {
-        return Err(Refused::Limit { what: "rows", got: n, max: TOKENS });
+    if n > TOKENS {
+        return Err(Refused::Limit { what: "tokens", got: n, max: TOKENS });
+    }
+    let (choices_of_token, experts) = (args.of.choices.by(), args.of.experts);
+    if choices_of_token > MAX_CHOICES {
+        return Err(Refused::Limit { what: "choices", got: choices_of_token, max: MAX_CHOICES });
+    }
+    if is_sorted(&args.of, device) {
+        return Err(Refused::Because("so many rows are sorted by expert".into()));
     }
     let no_kernel = || Refused::NoKernel { op: op.into(), types: vec![on.x.dtype, on.weight.dtype] };
-    // The number of lanes, and so the order of a sum, depends on the number of rows.
-    let few = args.of.rows > 0 && args.of.choices.by() <= MOST_CHOICES;
-    let fits = few && !device.tuning.is_by_row() && on.x.dtype != ElementType::F64;
+    // Of floats, the number of lanes, and so the order of a sum, depends on the number of rows.
+    let counted = args.of.rows > 0 && experts < u64::from(u32::MAX);
+    let fits = counted && !device.tuning.is_by_row() && on.x.dtype != ElementType::F64;
     let kernel = crate::find(op, "", &[on.weight.dtype]).filter(|_| fits).ok_or_else(no_kernel)?;
     let planned = if kernel.family.needs_dot4() {
         of_blocks(kernel, args, n * m, choices, device)
@@ -143,8 +152,8 @@ fn launch(
     plan.add(planned.ok_or_else(no_kernel)?)
 }
 
-/// Groups of lanes, of one wave or several, compute a few outputs each. Where `choices` are added, a group's lanes share their units. `None` if rows are
-/// not contiguous, whole units, and aligned.
+/// Groups of lanes, of one wave or several, compute a few outputs each. Where `choices` are added, a group's lanes share their values. `None` unless rows are
+/// contiguous, aligned, and a multiple of eight values long.
 fn of_floats(
     kernel: &'static Instance,
     args: ExpertsFusedArgs,
@@ -152,6 +161,7 @@ fn of_floats(
     device: &Device,
 ) -> Option<(Launch, ExpertsFusedArgs)> {
     let (ExpertsArgs { outputs, d, .. }, is_gated) = (args.of, kernel.op == SWIGLU);
+    let is_packed = |strides, at| d == 0 || is_packed(strides, at);
     let is_whole = d.is_multiple_of(STEP) && is_packed(&args.of.x_stride, args.of.x);
     if !is_whole || [args.of.weight, args.up].iter().any(|at| !is_packed(&args.of.weight_stride, *at)) {
         return None;
@@ -166,7 +176,7 @@ fn of_floats(
     Some((Launch::over(kernel, blocks, 1, device.row_blocks()), ExpertsFusedArgs { of, ..args }))
 }
 
-/// Whether rows begin at multiples of eight contiguous elements, in memory that is aligned for accesses of 16 bytes.
+/// Whether elements of a row are contiguous, rows start at multiples of eight elements, and the first is aligned to 16 bytes.
 fn is_packed(strides: &[i64; 3], at: u64) -> bool {
     strides[2] == 1 && at.is_multiple_of(16) && strides[..2].iter().all(|stride| stride % STEP as i64 == 0)
 }
@@ -182,7 +192,7 @@ fn of_blocks(
 ) -> Option<(Launch, ExpertsFusedArgs)> {
     let ExpertsArgs { outputs, d, experts, .. } = args.of;
     let distinct = if args.of.weight_stride[1] == 0 { 1 } else { outputs };
-    let steps = choices.checked_mul(d / qlinear::STEP).filter(|steps| *steps < 1 << 31)?;
+    let steps = choices.checked_mul(d / qlinear::STEP).filter(|steps| *steps < 1 << 27)?;
     let counted = outputs.max(experts) < 1 << 26 && experts > 0 && steps > 0;
     // A row consists of those of its choices.
     let is_row = choices == 1 || args.of.x_stride[1] == d as i64 * args.of.x_stride[2];
@@ -193,9 +203,9 @@ fn of_blocks(
     let is_gated = kernel.op == SWIGLU;
     // The least of a tile's outputs; some formats have twice as many.
     let of_tile = u64::from(BLOCK) / lanes * if is_gated { ROW_COLUMNS / 2 } else { ROW_COLUMNS };
-    // Outputs of a row of x: a gated unit has those of all choices that multiply it.
-    let of_row = if is_gated { args.of.rows / rows.max(1) } else { 1 };
-    let tiles = outputs.div_ceil(of_tile).checked_mul(of_row).filter(|tiles| *tiles < 1 << 26)?;
+    // Choices that multiply one row of x.
+    let choices_of_row = if is_gated { args.of.rows / rows.max(1) } else { 1 };
+    let tiles = outputs.div_ceil(of_tile).checked_mul(choices_of_row).filter(|tiles| *tiles < 1 << 26)?;
     let slots = (device.dot_blocks() / rows.max(1)).clamp(1, tiles.max(1));
     let main = Launch::over(kernel, rows * slots, 1, rows * slots);
     Some((main, ExpertsFusedArgs { of: ExpertsArgs { lanes, slots, ..args.of }, ..args }))

@@ -35,7 +35,7 @@ ops! {
     /// `y[i, j] = g · sigmoid(alpha · g) · (u + 1)`.
     ///
     /// Operands: `x`, `ids` and the weights `gate[e, o, d]` and `up[e, o, d]` as for [`LinearExperts`]; optional
-    /// `gate_bias[e, o]` and `up_bias[e, o]` of f32, or of f64 if `T` is; `y[n, k, o]`. A choice of "no expert" gives zeros.
+    /// `gate_bias[e, o]` and `up_bias[e, o]` of f32, or also f64 if `T` is f64; `y[n, k, o]`. A choice of "no expert" gives zeros.
     ///
     /// As parts: two [`LinearExperts`] and a [`Glu`](super::Glu) or [`SwigluClamped`](super::SwigluClamped) in `T::Acc`, then a cast.
     pub struct LinearExpertsSwiglu<T: Float> {
@@ -55,7 +55,7 @@ ops! {
     /// `y[i] = Σ_j weights[i, j] · (weight[ids[i, j]] · x[i, j] + bias[ids[i, j]])`, rounded once.
     ///
     /// Operands: `x[n, k, d]`; `weight[e, o, d]` and `ids[n, k]` as for [`LinearExperts`]; optional `bias[e, o]` of f32,
-    /// or of f64 if `T` is; `weights[n, k]` of f32; `y[n, o]`. A choice of "no expert" adds nothing.
+    /// or also f64 if `T` is f64; `weights[n, k]` of f32; `y[n, o]`. A choice of "no expert" adds nothing, if its weight is finite.
     ///
     /// As parts: [`LinearExperts`] and [`CombineExperts`](super::CombineExperts) in `T::Acc`, then a cast.
     pub struct LinearExpertsCombine<T: Float> {}
@@ -112,7 +112,7 @@ const fn name_by(weight: DType) -> &'static str {
 }
 
 family! {
-    /// Products of rows of `T` with their experts' weight matrices, of any float type or block format, also fused with the step after them.
+    /// Products of rows of `T` with their experts' weight matrices, of any float type or block format, and the same fused with a gated unit or a weighted sum.
     pub trait ExpertOps<T: Float>: Execute<LinearExperts<T>>, Execute<LinearExpertsSwiglu<T>>, Execute<LinearExpertsCombine<T>>;
     methods ExpertMethods;
 }
@@ -161,8 +161,8 @@ pub trait ExpertMethods: Backend {
             x: in T, weight: in any, ids: in any, bias: opt any, weights: in f32; y: T
         ) = linear_experts_combine(LinearExpertsCombine::<T>::OP);
     }
-    /// Whether the backend has fused kernels for [`LinearExpertsSwiglu`] of these operands. If not, call the parts in `T`: they are at least as
-    /// fast, but round after each part.
+    /// Whether the backend has fused kernels for [`LinearExpertsSwiglu`] of these operands. If not, the parts in `T` are at least as
+    /// fast, but round after each part. Biases and a limit make no difference.
     ///
     /// ```
     /// use rocm_ops::prelude::*;

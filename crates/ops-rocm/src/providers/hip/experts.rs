@@ -44,7 +44,7 @@ impl<T: Float> HipOp for LinearExperts<T> {
     }
 }
 
-/// Few rows. More rows than these kernels support are computed as parts, which sum in another order.
+/// These kernels take few tokens. Calls with more run as parts, which sum in another order.
 const FUSED: Determinism = Determinism::Run;
 
 impl<T: Float> HipOp for LinearExpertsSwiglu<T> {

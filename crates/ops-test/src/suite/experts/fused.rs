@@ -98,7 +98,7 @@ impl<'a> Fused<'a> {
 fn floats(s: &mut Suite<'_>, op: &str, dtype: DType) {
     let of = |rows, weight| Fused::new(op, dtype, dtype, rows, weight);
     for (rows, weight) in [
-        ([1, 1, 1], [1, 1, 8]),
+        ([1, 1, 1], [1, 3, 8]),
         ([1, 1, 2], [4, 33, 72]),
         ([3, 1, 2], [40, 9, 40]),
         ([3, 2, 2], [40, 10, 32]),
@@ -151,6 +151,8 @@ fn of_blocks(s: &mut Suite<'_>, op: &str, dtype: DType, format: DType) {
             s.run(Fused { hows: [place, plain, place], ..one }.draft());
             s.run(Fused { hows: [plain, place, plain], ..one }.draft());
         }
+        // One row that is repeated for each choice.
+        s.run(Fused { hows: [Placement::Same, Placement::Plain, Placement::Plain], ..one }.draft());
         // Rows so long that a group of lanes takes them in pieces, and a token's rows that do not follow each other.
         for how in [Placement::Plain, Placement::Gaps] {
             let plain = Placement::Plain;
