@@ -63,12 +63,10 @@ pub struct Unit<'a> {
     pub limit: Option<f64>,
 }
 
-/// Prepares the gated unit of each choice. The first arguments are those of [`prepare`](super::prepare).
-#[allow(clippy::too_many_arguments)]
+/// Prepares the gated unit of each choice. The first two arguments are those of [`prepare`](super::prepare).
 pub fn swiglu(
     [n, k, outputs]: [u64; 3],
-    [m, d]: [u64; 2],
-    experts: u64,
+    [m, d, experts]: [u64; 3],
     on: &Experts<'_>,
     unit: Unit<'_>,
     report: Report,
@@ -99,11 +97,10 @@ pub fn swiglu(
 }
 
 /// Prepares the weighted sum of the products of each token's choices. `weights` is \[n, k\] of f32; y is \[n, o\], with a stride
-/// for the choices that is not used. The other arguments are those of [`prepare`](super::prepare).
+/// for the choices that is not used. `[d, experts]` and the other arguments are as in [`prepare`](super::prepare).
 pub fn combine(
     [n, k, outputs]: [u64; 3],
-    d: u64,
-    experts: u64,
+    [d, experts]: [u64; 2],
     on: &Experts<'_>,
     weights: OperandView<'_>,
     report: Report,
@@ -235,9 +232,9 @@ mod tests {
         let report = Report::default();
         if is_gated {
             let unit = Unit { up: on.weight, up_bias: None, alpha: 1.0, limit: None };
-            swiglu(dims, [m, d], 32, &on, unit, report, device, &mut plan)?;
+            swiglu(dims, [m, d, 32], &on, unit, report, device, &mut plan)?;
         } else {
-            combine(dims, d, 32, &on, view(F32, &[2, 1]), report, device, &mut plan)?;
+            combine(dims, [d, 32], &on, view(F32, &[2, 1]), report, device, &mut plan)?;
         }
         Ok(plan)
     }

@@ -68,7 +68,7 @@ impl<T: Float> HipOp for LinearExpertsSwiglu<T> {
             alpha: self.alpha,
             limit: self.limit,
         };
-        experts::fused::swiglu([n, k, o], [m, d], count(gate), &on, unit, p.report(), p.device(), plan)
+        experts::fused::swiglu([n, k, o], [m, d, count(gate)], &on, unit, p.report(), p.device(), plan)
     }
 
     fn how(&self, _: &Target, _: &Plan) -> Option<String> {
@@ -93,7 +93,7 @@ impl<T: Float> HipOp for LinearExpertsCombine<T> {
         let bias = p.get(3).map(Bound::view);
         let on = experts::Experts { x: x.view(), weight: weight.view(), ids: p.at(2).view(), bias, y };
         let weights = weights.view();
-        experts::fused::combine([n, k, o], d, count(weight), &on, weights, p.report(), p.device(), plan)
+        experts::fused::combine([n, k, o], [d, count(weight)], &on, weights, p.report(), p.device(), plan)
     }
 
     fn how(&self, _: &Target, _: &Plan) -> Option<String> {
