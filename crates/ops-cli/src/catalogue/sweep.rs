@@ -81,7 +81,7 @@ impl Entry {
                 let prefill = Shapes { causal: true, ..self.sequence(tokens, tokens, 32) };
                 vec![prefill, self.sequence(1, FEATURES, 8)]
             }
-            (Sweep::Experts, Fixed::Usual) if self.operand_named("weight") => {
+            (Sweep::Experts, Fixed::Usual) if self.operand_named("ids") => {
                 [1, 32, 1024].map(|tokens| self.routed(types, tokens)).into()
             }
             _ => sizes.iter().map(|size| first(self.sized(types, *size))).collect(),
@@ -102,11 +102,13 @@ impl Entry {
         Shapes { given, causal: false }
     }
 
-    /// The first product of a layer with 64 experts, eight per token.
+    /// The first product of a layer with 64 experts, eight per token; or the last one, if the op adds the results of experts.
     fn routed(&self, types: &Types, tokens: usize) -> Shapes {
-        let (inner, outer) = (2048, 768);
-        let weight = vec![64, outer, inner / self.block_values(types)];
-        let given = [("x", vec![tokens, 1, inner]), ("weight", weight), ("ids", vec![tokens, 8])];
+        let is_last = self.operand_named("weights");
+        let (choices, [d, o]) = if is_last { (8, [768, 2048]) } else { (1, [2048, 768]) };
+        let weight = vec![64, o, d / self.block_values(types)];
+        let name = if self.operand_named("gate") { "gate" } else { "weight" };
+        let given = [("x", vec![tokens, choices, d]), (name, weight), ("ids", vec![tokens, 8])];
         Shapes { given: given.map(|(name, dims)| (name.to_owned(), dims)).into(), causal: false }
     }
 
