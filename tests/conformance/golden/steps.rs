@@ -1,5 +1,6 @@
 //! What a step of decoding fuses, with results computed by hand.
 use super::files::CaseBuilder;
+use safetensors::Dtype::U32;
 use serde_json::json;
 
 pub(super) fn cases() -> impl Iterator<Item = CaseBuilder> {
@@ -15,13 +16,34 @@ pub(super) fn cases() -> impl Iterator<Item = CaseBuilder> {
     let gated = pair(gated, "in.up", &[7.0, 1.0]);
     let added = pair(CaseBuilder::new("linear_add", "f32", json!({})), "in.x", &[2.0, 3.0]);
     let added = pair(added, "in.weight", &[5.0, 7.0]).f32("in.residual", &[1, 1], &[0.5]);
-    [y(linear, 16.5), y(gated, 16.0 / (1.0 + (-1f64).exp())), y(added, 31.5), rotated_by_a_quarter()]
-        .into_iter()
+    let fused = [y(linear, 16.5), y(gated, 16.0 / (1.0 + (-1f64).exp())), y(added, 31.5)];
+    fused.into_iter().chain([rotated_by_a_quarter(), gated_expert(), sum_of_experts()])
+}
+
+/// The second of two experts: its gate is 2, which is clamped, and its up is 0.75.
+fn gated_expert() -> CaseBuilder {
+    let options = json!({"alpha": 1.5, "limit": 1.75});
+    let case = CaseBuilder::new("linear_experts_swiglu", "f32", options).f32("in.x", &[1, 1, 2], &[2.0, 3.0]);
+    let case = case.f32("in.gate", &[2, 1, 2], &[9.0, 9.0, 2.0, -1.0]);
+    let case = case.f32("in.up", &[2, 1, 2], &[9.0, 9.0, 0.5, -0.25]);
+    let case = case.f32("in.gate_bias", &[2, 1], &[5.0, 1.0]).f32("in.up_bias", &[2, 1], &[5.0, 0.5]);
+    let case = case.raw("in.ids", U32, &[1, 1], vec![1, 0, 0, 0]);
+    let y = 1.75 / (1.0 + (-2.625f64).exp()) * 1.75;
+    case.f64("out.y", &[1, 1, 1], &[y]).meta("limit.y", 1e-13)
+}
+
+/// Twice 8.25, of the second expert, and three times -1.5, of the first.
+fn sum_of_experts() -> CaseBuilder {
+    let case = CaseBuilder::new("linear_experts_combine", "f32", json!({}));
+    let case = case.f32("in.x", &[1, 2, 2], &[2.0, 3.0, 1.0, -1.0]);
+    let case = case.f32("in.weight", &[2, 1, 2], &[5.0, 7.0, 1.0, 2.0]).f32("in.bias", &[2, 1], &[0.5, 0.25]);
+    let case = case.raw("in.ids", U32, &[1, 2], vec![1, 0, 0, 0, 0, 0, 0, 0]);
+    let case = case.f32("in.weights", &[1, 2], &[2.0, 3.0]);
+    case.f64("out.y", &[1, 1], &[12.0]).meta("limit.y", 1e-13)
 }
 
 /// A query and a key, of which the key goes into the second of two slots.
 fn rotated_by_a_quarter() -> CaseBuilder {
-    use safetensors::Dtype::U32;
     let case = CaseBuilder::new("rope_qk_cache_write", "f32", json!({"eps": 0.0, "order": "half"}));
     let case = case.f32("in.q", &[1, 1, 2], &[3.0, 4.0]).f64("out.y", &[1, 1, 2], &[-4.0, 3.0]);
     let case = case.f32("in.k", &[1, 1, 2], &[5.0, 6.0]).f32("in.v", &[1, 1, 2], &[7.0, 8.0]);
