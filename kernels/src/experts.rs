@@ -164,6 +164,7 @@ pub fn prepare(
     }
 }
 
+/// What all kernels of experts take; `m` is 1 if all choices of a token share a row.
 fn arguments_of(
     [n, k, outputs]: [u64; 3],
     [m, d]: [u64; 2],

@@ -74,6 +74,11 @@ fn dots(format: BlockFormat) -> impl Iterator<Item = (&'static str, u64)> {
     })
 }
 
+/// Whether a variant has a plain product. Four rows by iq3_s would need more scalar registers than gfx9 has.
+fn has_product(format: BlockFormat, rows: u64) -> bool {
+    rows != 4 || format != BlockFormat::Iq3S
+}
+
 /// Number of rows of x that a gated unit's products compute together, if there are several.
 const SWIGLU_TOGETHER: u64 = 4;
 
@@ -112,8 +117,7 @@ fn declare_dot(table: &mut Table) {
                 qlinear.part("row").add_variant("qlinear", variant, &types, "qlinear_row", &[], ROW_LDS);
                 let gated = qlinear.part("swiglu-row");
                 gated.add_variant("linear_swiglu", variant, &types, "swiglu_row", &[], ROW_LDS);
-            } else if format != BlockFormat::Iq3S || rows == 8 {
-                // Four rows by iq3_s would need more scalar registers than gfx9 has.
+            } else if has_product(format, rows) {
                 qlinear.part("rows").add_variant("qlinear", variant, &types, "qlinear_dot", parameters, lds);
             }
             if rows == SWIGLU_TOGETHER {
@@ -303,7 +307,7 @@ fn dot(
         return Ok(false);
     }
     let ElementType::Block(format) = types[0] else { return Ok(false) };
-    let known = || dots(format).filter(|(variant, _)| crate::find("qlinear", variant, &types[..1]).is_some());
+    let known = || dots(format).filter(|(_, rows)| has_product(format, *rows));
     let fits = known().find(|(_, rows)| args.rows <= *rows).or_else(|| known().last());
     let Some((variant, together)) = fits else { return Ok(false) };
     let instance = need("qlinear", variant, &types[..1])?; // x has been rounded to bytes, whatever its type was

@@ -155,7 +155,8 @@ fn experts_take_four_launches() {
             for kernel in kernels {
                 assert_eq!(made.get(kernel), Some(&layers), "{name}: {kernel}: {made:?}");
             }
-            let parts = ["linear_experts_split", "linear_experts_f16", "swiglu_f16", "swiglu_clamped_f16"];
+            let parts =
+                ["linear_experts_split", "linear_experts_f16_f32", "swiglu_f16", "swiglu_clamped_f16"];
             let apart: u64 = parts.iter().filter_map(|part| made.get(part)).sum();
             assert_eq!(apart, 0, "{name}: {made:?}");
         }

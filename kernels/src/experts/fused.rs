@@ -134,7 +134,9 @@ fn launch(
         return Err(Refused::Limit { what: "choices", got: choices_of_token, max: MAX_CHOICES });
     }
     if is_sorted(&args.of, device) {
-        return Err(Refused::Because("so many rows are sorted by expert".into()));
+        return Err(Refused::Because(
+            "with this many rows for each expert, rows are sorted by expert".into(),
+        ));
     }
     let no_kernel = || Refused::NoKernel { op: op.into(), types: vec![on.x.dtype, on.weight.dtype] };
     // Of floats, the number of lanes, and so the order of a sum, depends on the number of rows.
@@ -158,9 +160,10 @@ fn of_floats(
     device: &Device,
 ) -> Option<(Launch, ExpertsFusedArgs)> {
     let (ExpertsArgs { outputs, d, .. }, is_gated) = (args.of, kernel.op == SWIGLU);
-    let is_packed = |strides, at| d == 0 || is_packed(strides, at);
-    let is_whole = d.is_multiple_of(STEP) && is_packed(&args.of.x_stride, args.of.x);
-    if !is_whole || [args.of.weight, args.up].iter().any(|at| !is_packed(&args.of.weight_stride, *at)) {
+    let are_weights_packed =
+        || [args.of.weight, args.up].iter().all(|at| is_packed(&args.of.weight_stride, *at));
+    let are_packed = || is_packed(&args.of.x_stride, args.of.x) && are_weights_packed();
+    if d > 0 && !(d.is_multiple_of(STEP) && are_packed()) {
         return None;
     }
     let rows = if is_gated { args.of.rows } else { n };

@@ -145,17 +145,15 @@ fn of_blocks(s: &mut Suite<'_>, op: &str, dtype: DType, format: DType) {
     s.run(Fused { has_bias: true, ..of([3, 1, 2], [8, 70, 256]) }.draft());
     s.run(of([1, 1, 3], [4, 65, 512]).draft());
     if matches!(format.name(), "q4_0" | "q6_k" | "mxfp4") {
-        let one = Fused { has_bias: true, ..of([2, 2, 2], [8, 66, 96]) };
+        let (plain, one) = (Placement::Plain, Fused { has_bias: true, ..of([2, 2, 2], [8, 66, 96]) });
         for place in [Placement::Offset, Placement::Gaps, Placement::Strided] {
-            let plain = Placement::Plain;
             s.run(Fused { hows: [place, plain, place], ..one }.draft());
             s.run(Fused { hows: [plain, place, plain], ..one }.draft());
         }
         // One row that is repeated for each choice.
-        s.run(Fused { hows: [Placement::Same, Placement::Plain, Placement::Plain], ..one }.draft());
+        s.run(Fused { hows: [Placement::Same, plain, plain], ..one }.draft());
         // Rows so long that a group of lanes takes them in pieces, and a token's rows that do not follow each other.
-        for how in [Placement::Plain, Placement::Gaps] {
-            let plain = Placement::Plain;
+        for how in [plain, Placement::Gaps] {
             s.run(Fused { hows: [how, plain, plain], ..of([1, 1, 4], [4, 66, 8320]) }.draft());
         }
         for (rows, weight) in [([0, 1, 2], [4, 9, 1]), ([2, 1, 2], [8, 0, 1]), ([2, 1, 2], [8, 9, 0])] {
