@@ -182,7 +182,7 @@ rocm_ops::backend::unsupported!(Toy: LayerNorm<f32>, AddRmsNorm<f32>, GroupNorm<
     Softmax<f32>, Attention<f32>, AttentionVarlen<f32>, AttentionPaged<f32>, Unary<f32>, Glu<f32>, Reduce<f32>, ArgReduce<f32>, Affine<f32>, AffineInplace<f32>, MatMul<f32>, Linear<f32>,
     RouterTopK<f32>, LinearExperts<f32>, LinearExpertsSwiglu<f32>, LinearExpertsCombine<f32>, CombineExperts<f32>, SwigluClamped<f32>, L2Norm<f32>, GatedRmsNorm<f32>,
     LinearSwiglu<f32>, LinearAdd<f32>, RmsNormLinear<f32>, RmsNormLinearSwiglu<f32>, QkNormRope<f32>, CacheWrite<f32>,
-    RopeCacheWrite<f32>, QkNormRopeCacheWrite<f32>, RopeQkCacheWrite<f32>,
+    RopeCacheWrite<f32>, QkNormRopeCacheWrite<f32>, RopeQkCacheWrite<f32>, RmsNormLinearRopeCacheWrite<f32>,
     Sample<f32>, Conv1dUpdate<f32>, GatedDeltaRule<f32>, IndexSelect, Embedding<f32>, Cast<f32>, TensorCopy, Fill<f32>,
     Sort<f32>, ArgSort<f32>, TopK<f32>);
 

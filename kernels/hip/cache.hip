@@ -1,5 +1,6 @@
 // Rows written to caches of keys and values, at slots that the kernel reads. The largest value of the slots' type skips a row. A
 // slot or position out of range is recorded, and its row is not written.
+#include "ops_cache.h"
 #include "ops_head.h"
 
 namespace ops {
@@ -21,60 +22,26 @@ struct CacheWriteArgs {
     u32 reserved;
 };
 
-// Strides of rows [n, h, d].
-struct HeadRows {
-    i64 row;
-    i64 head;
-    i64 step;
-};
-
 struct RopeCacheArgs {
     Address<const void> k;
     Address<const void> v;
     Address<const void> weight;  // of the norm; null without one
-    Address<const void> cos;
-    Address<const void> sin;
-    Address<const void> positions;
-    Address<const void> slots;
-    Address<void> k_cache;
-    Address<void> v_cache;
     HeadRows of_k;
     HeadRows of_v;
-    HeadRows of_k_cache;
-    HeadRows of_v_cache;
     i64 weight_step;
-    i64 cos_row;
-    i64 cos_step;
-    i64 sin_row;
-    i64 sin_step;
-    i64 positions_step;
-    i64 slots_step;
-    Divider heads;
-    u64 rows;  // tokens times heads
-    u64 d;
-    u64 dv;
-    u64 half;  // pairs; the features after them are not rotated
-    u64 interleaved;
     u64 weight_is_f32;
-    u64 tables_are_f32;
+    Divider heads;
+    u64 rows;   // tokens times heads
     u64 lanes;  // to a head, a power of two
     f64 eps;
-    u64 table_rows;
-    u64 cache_slots;
-    Address<ErrorSlot> error;
-    u32 positions_kind;
-    u32 slots_kind;
-    u32 op_of_positions;  // for the record
-    u32 op_of_slots;
     Address<const void> q;  // null without queries
     Address<const void> q_weight;
-    Address<void> y;
     HeadRows of_q;
-    HeadRows of_y;
     i64 q_weight_step;
     u64 q_weight_is_f32;
     Divider q_heads;
     u64 q_rows;  // tokens times heads of queries
+    CacheTarget to;
 };
 
 template <typename C, typename T> OPS_DEVICE C stored(T x) {
@@ -117,33 +84,12 @@ template <typename T, typename C> OPS_DEVICE void cache_write(const CacheWriteAr
     }
 }
 
-// Where a head goes, and by which row of the tables it is rotated.
-struct CachePlace {
-    i64 slot;
-    i64 angle;
-    bool rotated;
-    bool written;
-};
-
-OPS_DEVICE CachePlace cache_place(const RopeCacheArgs& args, u64 token) {
-    Index angle = read_index(args.positions, args.positions_kind, i64(token) * args.positions_step);
-    Index slot = read_index(args.slots, args.slots_kind, i64(token) * args.slots_step);
-    bool in_table = angle.value >= 0 && u64(angle.value) < args.table_rows;
-    bool in_cache = slot.value >= 0 && u64(slot.value) < args.cache_slots;
-    if (!in_table) {
-        record_index_error(args.error, args.op_of_positions, 0, token, angle.value, args.table_rows);
-    } else if (!in_cache && !slot.absent) {
-        record_index_error(args.error, args.op_of_slots, 0, token, slot.value, args.cache_slots);
-    }
-    return CachePlace{slot.value, angle.value, in_table, in_table && in_cache && !slot.absent};
-}
-
 template <typename T, typename C> OPS_DEVICE void write_value(const RopeCacheArgs& args, CachePlace at, u64 token, u64 head, u64 lane) {
     const T* v = static_cast<const T*>(args.v) + i64(token) * args.of_v.row + i64(head) * args.of_v.head;
-    C* y = static_cast<C*>(args.v_cache) + at.slot * args.of_v_cache.row + i64(head) * args.of_v_cache.head;
+    C* y = static_cast<C*>(args.to.v_cache) + at.slot * args.to.of_v_cache.row + i64(head) * args.to.of_v_cache.head;
     OPS_NO_UNROLL
-    for (u64 e = lane; e < args.dv; e += args.lanes) {
-        y[i64(e) * args.of_v_cache.step] = stored<C>(v[i64(e) * args.of_v.step]);
+    for (u64 e = lane; e < args.to.dv; e += args.lanes) {
+        y[i64(e) * args.to.of_v_cache.step] = stored<C>(v[i64(e) * args.of_v.step]);
     }
 }
 
@@ -185,16 +131,16 @@ struct CacheHead {
         u64 of_heads = is_query ? row - args.rows * 2 : is_value ? row - args.rows : row;
         token = is_query ? divide(args.q_heads, of_heads) : divide(args.heads, of_heads);
         head = of_heads - token * (is_query ? args.q_heads.by : args.heads.by);
-        at = cache_place(args, token);
+        at = cache_place(args.to, token);
         kept = live && (is_query ? at.rotated : at.written);
     }
     template <typename T> OPS_METHOD T* query(const RopeCacheArgs& args) const {
-        return static_cast<T*>(args.y) + i64(token) * args.of_y.row + i64(head) * args.of_y.head;
+        return static_cast<T*>(args.to.y) + i64(token) * args.to.of_y.row + i64(head) * args.to.of_y.head;
     }
     // Of a query, the slot may be anything.
     template <typename C> OPS_METHOD C* key(const RopeCacheArgs& args) const {
-        return static_cast<C*>(args.k_cache) +
-               (is_query ? 0 : at.slot * args.of_k_cache.row + i64(head) * args.of_k_cache.head);
+        return static_cast<C*>(args.to.k_cache) +
+               (is_query ? 0 : at.slot * args.to.of_k_cache.row + i64(head) * args.to.of_k_cache.head);
     }
 };
 
@@ -211,11 +157,11 @@ template <typename T, typename C> OPS_DEVICE void rope_cache_write(const RopeCac
             // All lanes of the wave take part, those without a norm with nothing to add.
             A squares = 0;
             OPS_NO_UNROLL
-            for (u64 e = own.is_value || from.weight == nullptr ? args.d : lane; e < args.d; e += width) {
+            for (u64 e = own.is_value || from.weight == nullptr ? args.to.d : lane; e < args.to.d; e += width) {
                 A v = from.at(e);
                 squares = mad(v, v, squares);
             }
-            inverse = A(1) / sqrt(reduce_lanes(squares, width, Sum()) / A(args.d) + A(args.eps));
+            inverse = A(1) / sqrt(reduce_lanes(squares, width, Sum()) / A(args.to.d) + A(args.eps));
         }
         if (!own.kept) return;
         if (own.is_value) {
@@ -226,21 +172,21 @@ template <typename T, typename C> OPS_DEVICE void rope_cache_write(const RopeCac
         C* cache = own.key<C>(args);
         auto put = [&](u64 e, A value) OPS_INLINE {
             if (own.is_query) {
-                y[i64(e) * args.of_y.step] = narrow<T>(value);
+                y[i64(e) * args.to.of_y.step] = narrow<T>(value);
             } else {
-                cache[i64(e) * args.of_k_cache.step] = narrow<C>(value);
+                cache[i64(e) * args.to.of_k_cache.step] = narrow<C>(value);
             }
         };
         OPS_NO_UNROLL
-        for (u64 j = lane; j < args.d - args.half; j += width) {
-            if (j >= args.half) {
-                put(j + args.half, from.normed(j + args.half, inverse));
+        for (u64 j = lane; j < args.to.d - args.to.half; j += width) {
+            if (j >= args.to.half) {
+                put(j + args.to.half, from.normed(j + args.to.half, inverse));
                 continue;
             }
-            u64 one = args.interleaved != 0 ? 2 * j : j, other = args.interleaved != 0 ? one + 1 : j + args.half;
+            u64 one = args.to.interleaved != 0 ? 2 * j : j, other = args.to.interleaved != 0 ? one + 1 : j + args.to.half;
             A a = from.normed(one, inverse), b = from.normed(other, inverse);
-            A c = read_either<T>(args.cos, args.tables_are_f32, own.at.angle * args.cos_row + i64(j) * args.cos_step);
-            A s = read_either<T>(args.sin, args.tables_are_f32, own.at.angle * args.sin_row + i64(j) * args.sin_step);
+            A c = read_either<T>(args.to.cos, args.to.tables_are_f32, own.at.angle * args.to.cos_row + i64(j) * args.to.cos_step);
+            A s = read_either<T>(args.to.sin, args.to.tables_are_f32, own.at.angle * args.to.sin_row + i64(j) * args.to.sin_step);
             put(one, a * c - b * s);
             put(other, a * s + b * c);
         }
@@ -257,18 +203,18 @@ template <typename T, typename C> OPS_DEVICE void rope_cache_write_packs(const R
         CacheHead own(args, row, live);
         u64 lane = lane_id() & (width - 1);
         HeadSource<T> from(args, own.is_query, own.token, own.head);
-        HeadPacks<T> head(args.d, args.half, args.interleaved, lane);
+        HeadPacks<T> head(args.to.d, args.to.half, args.to.interleaved, lane);
         if (!own.is_value) head.load(from.x);
         A inverse = 1;
         if (args.weight != nullptr || args.q_weight != nullptr) {
-            inverse = A(1) / sqrt(reduce_lanes(head.squares(), width, Sum()) / A(args.d) + A(args.eps));
+            inverse = A(1) / sqrt(reduce_lanes(head.squares(), width, Sum()) / A(args.to.d) + A(args.eps));
         }
         if (!own.kept) return;
         if (own.is_value) {
             const T* v = static_cast<const T*>(args.v) + i64(own.token) * args.of_v.row + i64(own.head) * args.of_v.head;
-            C* to = static_cast<C*>(args.v_cache) + own.at.slot * args.of_v_cache.row + i64(own.head) * args.of_v_cache.head;
+            C* to = static_cast<C*>(args.to.v_cache) + own.at.slot * args.to.of_v_cache.row + i64(own.head) * args.to.of_v_cache.head;
             OPS_NO_UNROLL
-            for (u64 e = lane * N; e < args.dv; e += width * N) {
+            for (u64 e = lane * N; e < args.to.dv; e += width * N) {
                 Pack<T, N> in = load_pack<N>(v + e);
                 Pack<C, N> out;
                 OPS_UNROLL
@@ -278,7 +224,7 @@ template <typename T, typename C> OPS_DEVICE void rope_cache_write_packs(const R
             return;
         }
         if (from.weight != nullptr) head.scale(inverse, from.weight, from.weight_is_f32);
-        head.rotate(args.cos, own.at.angle * args.cos_row, args.sin, own.at.angle * args.sin_row, args.tables_are_f32, true);
+        head.rotate(args.to.cos, own.at.angle * args.to.cos_row, args.to.sin, own.at.angle * args.to.sin_row, args.to.tables_are_f32, true);
         if (own.is_query) {
             head.store(own.query<T>(args));
         } else {

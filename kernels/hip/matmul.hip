@@ -4,6 +4,7 @@
 // matvec: few rows of a, b contiguous along k; each wave computes some columns.
 #include "ops_matmul.h"
 #include "ops_paired.h"
+#include "ops_projected.h"
 
 namespace ops {
 
@@ -40,6 +41,15 @@ template <u32 GROUPS, typename T, typename W> OPS_DEVICE void matmul_tile(const 
 
 // Columns that a wave computes together.
 constexpr u32 ROW_COLUMNS = 2;
+
+// A product whose pairs of columns are rotated together; `n` counts pairs.
+struct ProjectedMatmulArgs {
+    MatmulArgs product;
+    ProjectedTarget target;
+};
+OPS_DEVICE const MatmulArgs& product_of(const MatmulArgs& args) { return args; }
+OPS_DEVICE const MatmulArgs& product_of(const ProjectedMatmulArgs& args) { return args.product; }
+template <typename Args> OPS_DEVICE constexpr bool is_projected() { return same<Args, ProjectedMatmulArgs>::value; }
 
 // Step s along k: N consecutive elements, or one element at any stride.
 template <u32 N, typename T> OPS_DEVICE Pack<T, N> load_step(const T* from, i64 stride, u64 s) {
@@ -117,11 +127,22 @@ OPS_DEVICE void add_steps(RowSums<NORM, ROWS, COLUMNS, A>& to, const T* const (&
     }
 }
 
+// Adds the bias to a pair of a row, and stores it.
+template <typename T> OPS_DEVICE void store_projected(const ProjectedMatmulArgs& args, u64 n, u64 row, f32 first, f32 second) {
+    constexpr u32 KIND = sizeof(T) == 4 ? FLOAT_F32 : same<T, f16>::value ? FLOAT_F16 : FLOAT_BF16;
+    ColumnPair pair(args.target, n);
+    first += bias_at<T, f32>(args.product, pair.column);
+    second += bias_at<T, f32>(args.product, pair.column + pair.apart);
+    store_pair(args.target, pair, KIND, row, first, second);
+}
+
 // Computes ROWS rows of a times COLUMNS columns of b, with lanes along k and N elements per step. If PAIRED, half of the columns
-// are those of b, the others those of `up`. DEPTH does not change the order of the sums. `live` is false if there is nothing to store.
-template <u32 ROWS, u32 COLUMNS, u32 N, u32 DEPTH, bool PAIRED, bool NORM, typename T, typename W>
-OPS_DEVICE void matvec_columns(const MatmulArgs& args, const T* a, const W* b, T* c, u64 m0, u64 n0, bool live, sum_t<T, W>* scratch) {
+// are those of b, the others those of `up`, or both are those of a pair of b. DEPTH does not change the order of the sums. `live` is false
+// if there is nothing to store.
+template <u32 ROWS, u32 COLUMNS, u32 N, u32 DEPTH, bool PAIRED, bool NORM, typename T, typename W, typename Args>
+OPS_DEVICE void matvec_columns(const Args& all, const T* a, const W* b, T* c, u64 m0, u64 n0, bool live, sum_t<T, W>* scratch) {
     using A = sum_t<T, W>;
+    const MatmulArgs& args = product_of(all);
     constexpr u32 OUTPUTS = outputs_of<PAIRED, COLUMNS>();
     constexpr bool SHARED = !PAIRED && !NORM;  // the others need the registers
     RowSums<NORM, ROWS, COLUMNS, A> sums;
@@ -130,11 +151,18 @@ OPS_DEVICE void matvec_columns(const MatmulArgs& args, const T* a, const W* b, T
     const W* column[COLUMNS];
     OPS_UNROLL
     for (u32 r = 0; r < ROWS; r++) row[r] = a + i64(m0 + r < args.m ? m0 + r : args.m - 1) * args.a.row;
-    OPS_UNROLL
-    for (u32 j = 0; j < COLUMNS; j++) {
-        u64 n = n0 + j % OUTPUTS;
-        const W* of = PAIRED && j >= OUTPUTS ? static_cast<const W*>(args.up) : b;
-        column[j] = of + i64(n < args.n ? n : args.n - 1) * args.b.column;
+    if constexpr (is_projected<Args>()) {
+        static_assert(COLUMNS == 2, "a wave computes one pair");
+        ColumnPair pair(all.target, n0);
+        OPS_UNROLL
+        for (u32 j = 0; j < 2; j++) column[j] = b + i64(pair.column + j * pair.apart) * args.b.column;
+    } else {
+        OPS_UNROLL
+        for (u32 j = 0; j < COLUMNS; j++) {
+            u64 n = n0 + j % OUTPUTS;
+            const W* of = PAIRED && j >= OUTPUTS ? static_cast<const W*>(args.up) : b;
+            column[j] = of + i64(n < args.n ? n : args.n - 1) * args.b.column;
+        }
     }
     u32 sharing = SHARED ? u32(args.sharing) : 1, part = SHARED ? wave_id() & (sharing - 1) : 0;
     u64 steps = args.k / N, s = opaque(lane_id());
@@ -155,6 +183,10 @@ OPS_DEVICE void matvec_columns(const MatmulArgs& args, const T* a, const W* b, T
     for (u32 r = 0; r < ROWS; r++) {
         A inverse = sums.inverse(r, args);
         auto total = [&](u32 j) OPS_INLINE { return NORM ? sums.sum[r][j] * inverse : sums.sum[r][j]; };
+        if constexpr (is_projected<Args>()) {
+            if (live && m0 + r < args.m) store_projected<T>(reread(all), n0, m0 + r, total(0), total(1));
+            continue;
+        }
         OPS_UNROLL
         for (u32 j = 0; j < OUTPUTS; j++) {
             A value = total(j);
@@ -167,15 +199,16 @@ OPS_DEVICE void matvec_columns(const MatmulArgs& args, const T* a, const W* b, T
     }
 }
 
-template <u32 ROWS, bool PAIRED, bool NORM, typename T, typename W>
-OPS_DEVICE void matvec_groups(const MatmulArgs& args, sum_t<T, W>* scratch) {
+template <u32 ROWS, bool PAIRED, bool NORM, typename T, typename W, typename Args>
+OPS_DEVICE void matvec_groups(const Args& args, sum_t<T, W>* scratch) {
     // Few columns for a wave, so that a narrow weight has work for the whole device; for one row, each lane has eight packs of weights in flight.
     constexpr u32 COLUMNS = ROW_COLUMNS, DEPTH = ROWS == 1 ? 4 : 1;
     constexpr u32 N = PACK_BYTES / sizeof(W), WAVES = MATMUL_BLOCK / OPS_WAVE;
     constexpr u32 OUTPUTS = outputs_of<PAIRED, COLUMNS>();
     OPS_NO_UNROLL
     for (u64 first = block_x();; first += grid_x()) {
-        const MatmulArgs& now = reread(args);
+        const Args& all = reread(args);
+        const MatmulArgs& now = product_of(all);
         u32 sharing = PAIRED || NORM ? 1 : u32(now.sharing), of_block = WAVES / sharing;
         u64 groups_n = (now.n + OUTPUTS - 1) / OUTPUTS, groups_m = (now.m + ROWS - 1) / ROWS;
         u64 groups = groups_n * groups_m * now.batches.count;
@@ -192,12 +225,12 @@ OPS_DEVICE void matvec_groups(const MatmulArgs& args, sum_t<T, W>* scratch) {
         T* c = matrix_at<T>(now.batches, now.c, batch);
         bool packs = now.a.column == 1 && now.b.row == 1 && now.k % N == 0 && now.a.row % i64(N) == 0 &&
                      now.b.column % i64(N) == 0 && is_aligned(a, PACK_BYTES) && is_aligned(b, PACK_BYTES);
-        if (PAIRED) packs = packs && is_aligned(now.up, PACK_BYTES);
+        if (PAIRED && !is_projected<Args>()) packs = packs && is_aligned(now.up, PACK_BYTES);
         if (NORM) packs = packs && is_aligned(now.norm, PACK_BYTES);
         if (packs) {
-            matvec_columns<ROWS, COLUMNS, N, DEPTH, PAIRED, NORM>(now, a, b, c, m0, n0, live, scratch);
+            matvec_columns<ROWS, COLUMNS, N, DEPTH, PAIRED, NORM>(all, a, b, c, m0, n0, live, scratch);
         } else {
-            matvec_columns<ROWS, COLUMNS, 1, 1, PAIRED, NORM>(now, a, b, c, m0, n0, live, scratch);
+            matvec_columns<ROWS, COLUMNS, 1, 1, PAIRED, NORM>(all, a, b, c, m0, n0, live, scratch);
         }
     }
 }
@@ -218,6 +251,11 @@ template <u32 ROWS, typename T, typename W> OPS_DEVICE void norm_rows(const Matm
     matvec_groups<ROWS, false, true, T, W>(args, nullptr);
 }
 template <u32 ROWS, typename T, typename W> OPS_DEVICE void norm_swiglu_rows(const MatmulArgs& args) {
+    matvec_groups<ROWS, true, true, T, W>(args, nullptr);
+}
+
+// norm(a) b, whose heads are rotated and written to caches.
+template <u32 ROWS, typename T, typename W> OPS_DEVICE void norm_rope_rows(const ProjectedMatmulArgs& args) {
     matvec_groups<ROWS, true, true, T, W>(args, nullptr);
 }
 

@@ -4,6 +4,7 @@
 // itself (ops_dot_row.h).
 #include "ops_byte_planes.h"
 #include "ops_dot_row.h"
+#include "ops_projected.h"
 #include "ops_tile.h"
 
 namespace ops {
@@ -98,5 +99,44 @@ template <u32 ROWS, typename B> OPS_DEVICE void qlinear_dot(const QLinearArgs& a
 template <u32 ROWS, typename B> OPS_DEVICE void swiglu_dot(const QLinearArgs& args) {
     dot_groups<ROWS, true, B>(args);
 }
+
+// ---- one row, rotated and written to caches ----------------------------------------------
+
+// A product whose pairs of columns are rotated together; `n` counts pairs.
+struct ProjectedQLinearArgs {
+    QLinearArgs product;
+    ProjectedTarget target;
+};
+OPS_DEVICE const QLinearArgs& product_of(const ProjectedQLinearArgs& args) { return args.product; }
+
+// Its tiles. The pairs that a group computes together are of one kind.
+template <typename B> struct ProjectedTiles : RowTiles<B, true> {
+    using Of = RowTiles<B, true>;
+    OPS_METHOD ProjectedTiles(const QLinearArgs& args) : Of(args) {}
+    OPS_METHOD void load(RowStep<B> (&w)[Of::COLUMNS], const ProjectedQLinearArgs& all, u64 tile, const RowPlace& at) const {
+        const ProjectedQLinearArgs& args = reread(all);
+        u32 first = (u32(tile) * this->groups + this->group) * Of::OUTPUTS, most = this->most;
+        if (first > most) first = most;
+        u32 last = most - first;
+        ColumnPair pair(args.target, first);
+        i64 row = args.product.weight_row, skip = i64(pair.column) * row + at.block;
+        OPS_UNROLL
+        for (u32 j = 0; j < Of::COLUMNS; j++) {
+            u64 column = (j % Of::OUTPUTS < last ? j % Of::OUTPUTS : last) * pair.step + (j < Of::OUTPUTS ? 0 : pair.apart);
+            w[j].load(static_cast<const B*>(args.product.weight) + (skip + i64(column) * row), at.step);
+        }
+    }
+};
+
+template <typename Tiles> OPS_DEVICE void store_output(const ProjectedQLinearArgs& args, u64 n, f32 first, f32 second) {
+    if (n >= args.product.n) return;
+    ColumnPair pair(args.target, n);
+    first += added_at(args.product, i64(pair.column) * args.product.added.stride[5]);
+    second += added_at(args.product, i64(pair.column + pair.apart) * args.product.added.stride[5]);
+    store_pair(args.target, pair, u32(args.product.y_kind), 0, first, second);
+}
+
+// norm(x) weight, whose heads are rotated and written to caches.
+template <typename B> OPS_DEVICE void norm_rope_row(const ProjectedQLinearArgs& args) { dot_row<ProjectedTiles<B>>(args); }
 
 }  // namespace ops

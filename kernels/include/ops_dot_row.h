@@ -129,9 +129,17 @@ OPS_DEVICE f32 sum_waves(const f32* sums, u32 waves) {
     return total;
 }
 
-template <bool PAIRED, typename B> OPS_DEVICE void dot_row(const QLinearArgs& args) {
-    using Tiles = RowTiles<B, PAIRED>;
+// Adds what there is to add, and stores output `n`: a sum or a gated unit. Other kinds of arguments have their own.
+template <typename Tiles> OPS_DEVICE void store_output(const QLinearArgs& args, u64 n, f32 total, f32 up) {
+    if (n >= args.n) return;
+    if (Tiles::PAIRS) total = gated(total, up);
+    if (BESIDE) total += added_at(args, i64(n) * args.added.stride[5]);
+    write_sum(args, i64(n) * args.y.stride[5], total);
+}
+template <typename Tiles, typename Args> OPS_DEVICE void dot_row(const Args& all) {
+    using B = typename Tiles::Block;
     constexpr u32 COLUMNS = Tiles::COLUMNS, OUTPUTS = Tiles::OUTPUTS;
+    const QLinearArgs& args = product_of(all);
     OPS_LDS(u32, words, LANES * DOT_BLOCK);  // the bytes of a step for each thread
     OPS_LDS(f32, scales, DOT_BLOCK);
     OPS_LDS(f32, sums, ROW_TILES * MOST_COLUMNS * (DOT_BLOCK / 32));
@@ -146,14 +154,14 @@ template <bool PAIRED, typename B> OPS_DEVICE void dot_row(const QLinearArgs& ar
         for (u32 piece = 0; piece < tiles.steps; piece += tiles.lanes) {
             RowPlace at = tiles.place(args, piece);
             RowStep<B> next[COLUMNS];
-            if (RowStep<B>::EARLY) tiles.load(next, args, first, at);
+            if (RowStep<B>::EARLY) tiles.load(next, all, first, at);
             // A row in one piece stays in the registers.
             if (tiles.steps > tiles.lanes || first == block_x()) {
                 f32 of_piece = hold_steps<B>(reread(args), x, piece, words, scales);
                 if (first == block_x()) squares += of_piece;
             }
-            if (!RowStep<B>::EARLY) tiles.load(next, args, first, at);
-            add_tiles(args, tiles, next, x, at, first, grid_x(), count, piece > 0, sums);
+            if (!RowStep<B>::EARLY) tiles.load(next, all, first, at);
+            add_tiles(all, tiles, next, x, at, first, grid_x(), count, piece > 0, sums);
         }
         // Reread, here and below, so that few arguments live through the loops.
         const QLinearArgs& now = reread(args);
@@ -168,20 +176,18 @@ template <bool PAIRED, typename B> OPS_DEVICE void dot_row(const QLinearArgs& ar
             u64 tile = first + u64(o >> tiles.log_outputs) * grid_x();
             u64 n = (tile << tiles.log_outputs) + (o & ((1u << tiles.log_outputs) - 1));
             // The columns of a group are side by side.
-            u32 column = PAIRED ? o / OUTPUTS * COLUMNS + o % OUTPUTS : o;
-            f32 total = inverse * sum_waves(sums + column * tiles.waves, tiles.waves);
-            if (PAIRED) total = gated(total, inverse * sum_waves(sums + (column + OUTPUTS) * tiles.waves, tiles.waves));
-            const QLinearArgs& last = reread(args);
-            if (BESIDE && n < last.n) total += added_at(last, i64(n) * last.added.stride[5]);
-            if (n < last.n) write_sum(last, i64(n) * last.y.stride[5], total);
+            u32 column = Tiles::PAIRS ? o / OUTPUTS * COLUMNS + o % OUTPUTS : o;
+            f32 total = inverse * sum_waves(sums + column * tiles.waves, tiles.waves), second = 0;
+            if (Tiles::PAIRS) second = inverse * sum_waves(sums + (column + OUTPUTS) * tiles.waves, tiles.waves);
+            store_output<Tiles>(reread(all), n, total, second);
         }
         barrier();
     }
 }
 
-template <typename B> OPS_DEVICE void qlinear_row(const QLinearArgs& args) { dot_row<false, B>(args); }
+template <typename B> OPS_DEVICE void qlinear_row(const QLinearArgs& args) { dot_row<RowTiles<B, false>>(args); }
 
 // silu(x gate) * (x up)
-template <typename B> OPS_DEVICE void swiglu_row(const QLinearArgs& args) { dot_row<true, B>(args); }
+template <typename B> OPS_DEVICE void swiglu_row(const QLinearArgs& args) { dot_row<RowTiles<B, true>>(args); }
 
 }  // namespace ops

@@ -20,8 +20,12 @@ struct RowPlace {
     bool live;  // whether the row has the step; if not, it is the last one
 };
 
+OPS_DEVICE const QLinearArgs& product_of(const QLinearArgs& args) { return args; }
+
 // The columns of a block, in tiles of COLUMNS for each of its groups of lanes. All counts are powers of two.
 template <typename B, bool PAIRED> struct RowTiles {
+    using Block = B;
+    static constexpr bool PAIRS = PAIRED;
     static constexpr u32 COLUMNS = RowStep<B>::COLUMNS, OUTPUTS = outputs_of<PAIRED, COLUMNS>(), STEPS = B::VALUES / STEP_VALUES;
     u32 lanes, steps, groups, group, wave, waves;  // waves of a group
     u32 most;                                      // the last column

@@ -1,5 +1,6 @@
-// Shared by the kernels of linear_experts: arguments, floats whose type is a value, and rows sorted by expert.
+// Shared by the kernels of linear_experts: arguments, and rows sorted by expert.
 #pragma once
+#include "ops_float_kind.h"
 #include "ops_index.h"
 #include "ops_tile.h"
 
@@ -50,26 +51,6 @@ struct ExpertsArgs {
     u32 operand;
     u32 reserved;
 };
-
-// Element `at` of memory of any float type.
-template <typename A> OPS_DEVICE A float_at(const void* data, u32 kind, i64 at) {
-    if (kind == FLOAT_F16) return A(widen(static_cast<const f16*>(data)[at]));
-    if (kind == FLOAT_BF16) return A(widen(static_cast<const bf16*>(data)[at]));
-    if (kind == FLOAT_F32) return A(static_cast<const f32*>(data)[at]);
-    return A(static_cast<const f64*>(data)[at]);
-}
-
-template <typename A> OPS_DEVICE void store_float(void* data, u32 kind, i64 at, A value) {
-    if (kind == FLOAT_F16) {
-        static_cast<f16*>(data)[at] = narrow<f16>(value);
-    } else if (kind == FLOAT_BF16) {
-        static_cast<bf16*>(data)[at] = narrow<bf16>(value);
-    } else if (kind == FLOAT_F32) {
-        static_cast<f32*>(data)[at] = narrow<f32>(value);
-    } else {
-        static_cast<f64*>(data)[at] = f64(value);
-    }
-}
 
 // Eight elements from `at` on, in accesses of 16 bytes; both must be aligned for them.
 template <typename T, typename A> OPS_DEVICE void load_aligned(A (&out)[8], const T* from) {

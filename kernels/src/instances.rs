@@ -1,4 +1,5 @@
 //! The table of kernel instances: types, symbols and launch properties.
+use crate::target::wave_of;
 use crate::{ElementType, Family, GfxTarget, Matrix, declare_all};
 use rustc_hash::{FxHashMap, FxHasher};
 use std::any::TypeId;
@@ -91,12 +92,15 @@ pub(crate) enum Needs {
     Mfma,
     /// Matrix units that do not flush subnormal f16 inputs to zero.
     Subnormals,
+    /// A wave of 32 lanes.
+    Wave32,
 }
 
 impl Instance {
     /// Whether the instance can be compiled for a target. Some need instructions that not all targets have.
     pub fn runs_on(&self, target: &str) -> bool {
-        self.family.runs_on(target) && self.runs_with(Matrix::of(target))
+        let wave = self.needs != Needs::Wave32 || wave_of(target) == Some(32);
+        wave && self.family.runs_on(target) && self.runs_with(Matrix::of(target))
     }
 
     /// The minimum number of waves per SIMD for which a compiler must leave registers; `None` leaves that to
@@ -115,7 +119,7 @@ impl Instance {
     /// Whether these matrix units (or none) are sufficient.
     pub fn runs_with(&self, matrix: Option<Matrix>) -> bool {
         match self.needs {
-            Needs::Nothing => true,
+            Needs::Nothing | Needs::Wave32 => true,
             Needs::Matrix => matrix.is_some(),
             Needs::Mfma => matrix.is_some_and(Matrix::is_mfma),
             Needs::Subnormals => matrix.is_some_and(|m| m != Matrix::Mfma90a),

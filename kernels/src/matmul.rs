@@ -260,7 +260,7 @@ pub fn fused(
 }
 
 /// The launch of a kernel for few rows, in which a wave computes `columns` columns.
-fn few_rows(
+pub(crate) fn few_rows(
     op: &'static str,
     problem: &Matmul<'_>,
     (beside, columns): (Beside<'_>, u64),

@@ -229,11 +229,34 @@ pub fn swiglu(
         let instance = need("linear_swiglu", "dot1", &types[..1])?;
         // The kernel assumes that there is a row: without one, nothing is launched.
         let args = QLinearArgs { n: args.n * args.rows, ..args };
-        return dot_row(args, ROW_COLUMNS / 2, instance, device, plan);
+        return plan.add(of_row(args, ROW_COLUMNS / 2, instance, device));
     }
     let instance = need("linear_swiglu", "dot4", &types[..1])?;
     let shared = (SWIGLU_TOGETHER, DOT_COLUMNS / 2);
     if dot_rows(args, types[1], instance, shared, device, plan)? { Ok(()) } else { Err(no_kernel()) }
+}
+
+/// The launch of `op` for one normed row of `n / 2` pairs of columns; other operands are those of [`prepare`].
+pub(crate) fn one_row(
+    op: &'static str,
+    dims: [u64; 2],
+    n: u64,
+    views: [OperandView<'_>; 3],
+    beside: Beside<'_>,
+    device: &Device,
+) -> Result<(Launch, QLinearArgs), Refused> {
+    let (args, types) = arguments(&dims, n, views, beside, device)?;
+    let (norm, eps) = beside.norm(op)?;
+    if args.rows > 1 {
+        return Err(Refused::Limit { what: "rows", got: args.rows, max: 1 });
+    }
+    let few = device.tuning.qlinear_dot_rows() <= 1 && !device.tuning.is_by_row();
+    if !few || !row_has(&beside, 1, device) || !fits_dot(&args, types[1], device) {
+        return Err(Refused::NoKernel { op: op.into(), types: types.to_vec() });
+    }
+    let instance = need(op, "dot1", &types[..1])?;
+    let args = QLinearArgs { n: n / 2 * args.rows, norm, eps, ..args };
+    Ok(of_row(args, ROW_COLUMNS / 2, instance, device))
 }
 
 /// The arguments of a product, and the types of weight and x.
@@ -312,7 +335,7 @@ fn dot(
     let Some((variant, together)) = fits else { return Ok(false) };
     let instance = need("qlinear", variant, &types[..1])?; // x has been rounded to bytes, whatever its type was
     if args.rows == 1 {
-        return dot_row(args, ROW_COLUMNS, instance, device, plan).map(|()| true);
+        return plan.add(of_row(args, ROW_COLUMNS, instance, device)).map(|()| true);
     }
     dot_rows(args, types[1], instance, (together, DOT_COLUMNS), device, plan)
 }
@@ -373,20 +396,18 @@ fn row_has(beside: &Beside<'_>, rows: u64, device: &Device) -> bool {
     beside.norm.is_none() && beside.added.is_none() || rows > 1 || device.wave != 64
 }
 
-/// Plans one row, which every block rounds separately: as many lanes as the row has steps, within a
+/// The launch of one row, which every block rounds separately: as many lanes as the row has steps, within a
 /// block.
-fn dot_row(
+fn of_row(
     mut args: QLinearArgs,
-    columns: u64,
+    outputs: u64,
     instance: &'static Instance,
     device: &Device,
-    plan: &mut Plan,
-) -> Result<(), Refused> {
+) -> (Launch, QLinearArgs) {
     let block = u64::from(BLOCK);
     args.lanes = (args.k / STEP).next_power_of_two().clamp(device.wave.into(), block);
-    let columns = columns * (block / args.lanes);
-    let main = Launch::over(instance, args.n, columns, device.dot_blocks());
-    plan.add((main, args))
+    let outputs = outputs * (block / args.lanes);
+    (Launch::over(instance, args.n, outputs, device.dot_blocks()), args)
 }
 
 /// A launch that assigns groups of lanes to `rows` rows of x and `columns` rows of the weight.

@@ -27,7 +27,10 @@ use ops_core::ops::{
 use ops_core::ops::{Arange, Bitwise, BitwiseFn, BitwiseNot, LogicalNot};
 use ops_core::ops::{ArgReduce, ArgSort, Reduce, ReduceFn, Scan, ScanFn, Sort, TopK};
 use ops_core::ops::{BatchNorm, Pool2d, PoolFn, Upsample, Windows};
-use ops_core::ops::{CacheWrite, QkNormRopeCacheWrite, RopeCacheWrite, RopeOrder, RopeQkCacheWrite};
+use ops_core::ops::{
+    CacheWrite, QkNormRopeCacheWrite, RmsNormLinearRopeCacheWrite, RopeCacheWrite, RopeOrder,
+    RopeQkCacheWrite,
+};
 use ops_core::ops::{
     CombineExperts, LinearExperts, LinearExpertsCombine, LinearExpertsSwiglu, Random, RouterTopK, Sample,
 };
@@ -101,6 +104,7 @@ lists! {
     [T: Float] RopeCacheWrite<T>: Hip; [RopeCacheWrite::<f32>::order(RopeOrder::Half)];
     [T: Float] QkNormRopeCacheWrite<T>: Hip; [QkNormRopeCacheWrite::<f32>::eps(0.0)];
     [T: Float] RopeQkCacheWrite<T>: Hip; [RopeQkCacheWrite::<f32>::eps(0.0)];
+    [T: Float] RmsNormLinearRopeCacheWrite<T>: Hip, ByParts; [RmsNormLinearRopeCacheWrite::<f32>::eps(0.0)];
     [T: Float] RopeInplace<T>: Hip; FORMS.map(|form| Rope::<f32>::new(form).inplace());
     [T: Float] Softmax<T>: Hip, MiOpen; [Softmax::<f32>::axis(0), Softmax::axis(0).log()];
     [] TensorCopy: Hip; [TensorCopy];
@@ -170,6 +174,7 @@ mod tests {
             ("rms_norm_linear_swiglu", "hip,parts"),
             ("rope_cache_write", "hip"),
             ("rope_qk_cache_write", "hip"),
+            ("rms_norm_linear_rope_cache_write", "hip,parts"),
             ("qembedding", "hip"),
             ("gelu_erf", "hip,miopen"),
             ("maximum", "hip"),

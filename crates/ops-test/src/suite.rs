@@ -264,7 +264,11 @@ fn called(case: &Case) -> &str {
 
 /// The part that reads the indices, if a backend computes the op as parts: errors have its name.
 fn part(case: &Case) -> Option<&str> {
-    matches!(case.op.as_str(), "linear_experts_swiglu" | "linear_experts_combine").then_some("linear_experts")
+    match case.op.as_str() {
+        "linear_experts_swiglu" | "linear_experts_combine" => Some("linear_experts"),
+        "rms_norm_linear_rope_cache_write" => Some("rope_qk_cache_write"),
+        _ => None,
+    }
 }
 
 fn index_error(case: &Case, ran: &RunResult, want: (&str, usize, i64, usize)) -> CaseStatus {

@@ -30,6 +30,14 @@ const NORMED_QUERIES: &[TypedOperand] = &[
     POSITIONS,
     SLOTS,
 ];
+const NORMED_PRODUCT: &[TypedOperand] = &[
+    TypedOperand { name: "norm", group: Group::Floats, default: Some(DType::F32) },
+    TypedOperand { name: "weight", group: Group::Floats, default: None },
+    TypedOperand { name: "bias", group: Group::Floats, default: None },
+    COS,
+    POSITIONS,
+    SLOTS,
+];
 const LINEAR: &[TypedOperand] = &[
     TypedOperand { name: "weight", group: Group::Floats, default: None },
     TypedOperand { name: "bias", group: Group::Floats, default: None },
@@ -176,6 +184,18 @@ fn ropes(name: &str) -> Option<Facts> {
                 defaults: &[("h", "g"), ("t", "n"), ("c", "n"), ("e", "d")],
                 cut: "",
                 ..caches
+            });
+        }
+        // The sums of the product. Without shapes: two heads of queries and one of keys, with 64 features.
+        "rms_norm_linear_rope_cache_write" => {
+            let defaults =
+                &[("o", "256"), ("g", "2"), ("h", "1"), ("d", "64"), ("e", "d"), ("t", "n"), ("c", "n")];
+            return Some(Facts {
+                typed: NORMED_PRODUCT,
+                defaults,
+                cut: "",
+                flops: Flops::Sums,
+                ..facts(0.0)
             });
         }
         // In addition to the rotation: a square and a sum, the scale, the weight.

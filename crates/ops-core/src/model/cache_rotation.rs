@@ -1,7 +1,7 @@
 //! Rotating queries and keys, and writing keys and values to a cache.
 use crate::ops::{
-    CacheMethods, CacheOps, KeysValues, QkNormRopeCacheWrite, QueryKey, RopeCacheWrite, RopeOrder,
-    RopeQkCacheWrite, Tables,
+    CacheMethods, CacheOps, KeysValues, NormedProduct, QkNormRopeCacheWrite, QueryKey,
+    RmsNormLinearRopeCacheWrite, RopeCacheWrite, RopeOrder, RopeQkCacheWrite, Tables,
 };
 use crate::{AnyRef, Backend, Float, Result, Space, TensorMut, TensorRef};
 
@@ -44,7 +44,39 @@ impl<S: Space, T: Float> Queries<'_, S, T> {
     }
 }
 
+/// Rows from which one product makes queries, keys and values.
+#[derive(Debug)]
+pub struct Projection<'a, S: Space, T: Float> {
+    /// The rows `[t, m]`, their norm, and the product, whose columns are the heads of queries, keys and values.
+    pub product: NormedProduct<TensorRef<'a, S, T>, AnyRef<'a, S>, AnyRef<'a, S>, Option<AnyRef<'a, S>>>,
+    /// The norm's eps.
+    pub eps: f64,
+    /// The rotated queries, `[t, heads, d]`.
+    pub y: TensorMut<'a, S, T>,
+}
+
 impl<S: Space> CacheRotation<'_, S> {
+    /// Computes the projection, and writes its keys and values to `caches`, if the backend has a kernel for all of that. Otherwise,
+    /// returns `false` and writes nothing.
+    pub(super) fn project<T: Float, B: CacheOps<T> + Backend<Space = S>>(
+        self,
+        b: &B,
+        projection: Projection<'_, S, T>,
+        caches: KeysValues<TensorMut<'_, S, T>>,
+    ) -> Result<bool> {
+        let CacheRotation { cos, sin, positions, slots, order, norm: None } = self else { return Ok(false) };
+        let (tables, Projection { product, eps, y }) = (Tables { cos, sin }, projection);
+        let NormedProduct { x, norm, weight, bias } = &product;
+        let asked = NormedProduct { x, norm, weight, bias: bias.as_ref().map(|bias| bias.shorten()) };
+        let op = RmsNormLinearRopeCacheWrite::eps(eps).order(order);
+        let of_caches = KeysValues { keys: &caches.keys, values: &caches.values };
+        if !b.fuses_rms_norm_linear_rope_cache_write(asked, tables, positions, slots, of_caches, op) {
+            return Ok(false);
+        }
+        b.rms_norm_linear_rope_cache_write_into(product, tables, positions, slots, y, caches, op)?;
+        Ok(true)
+    }
+
     /// Writes `rows` to `caches` with one op.
     pub(super) fn write<T: Float, B: CacheOps<T> + Backend<Space = S>>(
         self,

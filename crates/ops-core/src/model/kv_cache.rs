@@ -1,7 +1,7 @@
 //! Cache of the keys and values of earlier tokens.
-use super::{CacheRotation, Queries};
+use super::{CacheRotation, Projection, Queries};
 use crate::ops::{CacheOps, CopyMethods, CopyOps, KeysValues};
-use crate::{AsView, Backend, Element, Error, Float, Layout, Result, Space, Tensor, TensorRef};
+use crate::{AsView, Backend, Element, Error, Float, Layout, Result, Space, Tensor, TensorMut, TensorRef};
 
 /// The keys and values of one layer, each `[b, h_kv, capacity, d]`. The first [`len`](KvCache::len) tokens are filled.
 ///
@@ -175,21 +175,35 @@ impl<S: Space, T: Float> KvCache<S, T> {
         const CALL: &str = "KvCache::append_rotated";
         let (keys, values) = (keys.view(), values.view());
         let t = self.room_for(CALL, &keys, 0)?;
-        let (Values::Own(own), &[1, h, _, d]) = (&mut self.values, self.keys.dims()) else {
-            let want = "a cache of one text with separate values";
-            return Err(Error::param(CALL, "cache", "of several texts, or of keys only", want));
+        let caches = self.used_by_slot(CALL, t)?;
+        let (&[_, h, d], &[.., dv]) = (caches.keys.dims(), caches.values.dims()) else {
+            unreachable!("rows of heads")
         };
-        // Passes only the used part of the cache, so that a combinator that copies operands copies no more
-        // than that.
-        let (n, dv) = (self.len + t, own.dims()[3]);
         fits(CALL, "keys", keys.layout(), &[t, h, d])?;
         fits(CALL, "values", values.layout(), &[t, h, dv])?;
-        let k_cache = self.keys.as_mut().narrow(2, 0, n)?.reshape(&[h, n, d])?.transpose(0, 1)?;
-        let v_cache = own.as_mut().narrow(2, 0, n)?.reshape(&[h, n, dv])?.transpose(0, 1)?;
-        let (rows, caches) = (KeysValues { keys, values }, KeysValues { keys: k_cache, values: v_cache });
-        rotation.write(backend, queries, rows, caches).map_err(|error| error.of_call(CALL))?;
+        rotation
+            .write(backend, queries, KeysValues { keys, values }, caches)
+            .map_err(|error| error.of_call(CALL))?;
         self.len += t;
         Ok(())
+    }
+    /// Computes keys and values of one text from `projection`, rotates the keys, and appends both, with a single op that also rotates the
+    /// queries. Returns `false`, with nothing done, if the backend has no kernel for it.
+    ///
+    /// # Errors
+    /// As [`append_rotated`](Self::append_rotated).
+    pub fn append_projected<B: CacheOps<T> + Backend<Space = S>>(
+        &mut self,
+        backend: &B,
+        projection: Projection<'_, S, T>,
+        rotation: CacheRotation<'_, S>,
+    ) -> Result<bool> {
+        const CALL: &str = "KvCache::append_projected";
+        let t = self.room(CALL, "x", projection.product.x.layout(), 0)?;
+        let done = rotation.project(backend, projection, self.used_by_slot(CALL, t)?);
+        let done = done.map_err(|error| error.of_call(CALL))?;
+        self.len += if done { t } else { 0 };
+        Ok(done)
     }
     /// Appends the keys `[b, h_kv, t, d]` of `t` tokens; the values are the first features.
     ///
@@ -211,15 +225,33 @@ impl<S: Space, T: Float> KvCache<S, T> {
         Ok(())
     }
 
+    /// The slots `[n, h_kv, d]` of the tokens so far and of the next `t`, of a cache of one text. A combinator that copies operands copies no
+    /// more than that.
+    fn used_by_slot(&mut self, call: &'static str, t: usize) -> Result<KeysValues<TensorMut<'_, S, T>>> {
+        let n = self.len + t;
+        let (Values::Own(own), &[1, h, _, d]) = (&mut self.values, self.keys.dims()) else {
+            let want = "a cache of one text with separate values";
+            return Err(Error::param(call, "cache", "of several texts, or of keys only", want));
+        };
+        let dv = own.dims()[3];
+        let keys = self.keys.as_mut().narrow(2, 0, n)?.reshape(&[h, n, d])?.transpose(0, 1)?;
+        let values = own.as_mut().narrow(2, 0, n)?.reshape(&[h, n, dv])?.transpose(0, 1)?;
+        Ok(KeysValues { keys, values })
+    }
+
     /// The number of tokens of these keys, the extent of an axis, if they fit.
     fn room_for(&self, call: &'static str, keys: &TensorRef<'_, S, T>, axis: usize) -> Result<usize> {
-        let (tokens, capacity) = (keys.dims().get(axis).copied().unwrap_or(0), self.capacity());
+        self.room(call, "keys", keys.layout(), axis)
+    }
+
+    fn room(&self, call: &'static str, name: &'static str, of: &Layout, axis: usize) -> Result<usize> {
+        let (tokens, capacity) = (of.dims().get(axis).copied().unwrap_or(0), self.capacity());
         let room = capacity - self.len;
         if tokens <= room {
             return Ok(tokens);
         }
         let want = format!("at most {room} more tokens; the capacity is {capacity}");
-        Err(Error::shape(call, "keys", keys.layout(), want))
+        Err(Error::shape(call, name, of, want))
     }
 
     /// The keys in the cache, `[b, h_kv, len, d]`.

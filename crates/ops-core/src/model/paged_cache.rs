@@ -1,6 +1,6 @@
 //! Cache of the keys and values of many texts, in blocks.
 use super::kv_cache::{Values, fits};
-use super::{BlockCopy, CacheRotation, Queries};
+use super::{BlockCopy, CacheRotation, Projection, Queries};
 use crate::ops::{CacheMethods, CacheOps, CopyMethods, CopyOps, KeysValues};
 use crate::{AsAny, AsView, Backend, Error, Float, Layout, Result, Space, Tensor, TensorMut, TensorRef};
 
@@ -128,6 +128,23 @@ impl<S: Space, T: Float> PagedCache<S, T> {
         fit(CALL, (keys.layout(), k_cache.dims()), Some((values.layout(), v_cache.dims())))?;
         let (rows, caches) = (KeysValues { keys, values }, KeysValues { keys: k_cache, values: v_cache });
         rotation.write(backend, queries, rows, caches).map_err(|error| error.of_call(CALL))
+    }
+    /// Computes keys and values of `n` tokens from `projection`, rotates the keys, and writes both to their slots, with a single op that
+    /// also rotates the queries. Returns `false`, with nothing done, if the backend has no kernel for it.
+    ///
+    /// # Errors
+    /// As [`write_rotated`](Self::write_rotated).
+    pub fn write_projected<B: CacheOps<T> + Backend<Space = S>>(
+        &mut self,
+        backend: &B,
+        projection: Projection<'_, S, T>,
+        rotation: CacheRotation<'_, S>,
+    ) -> Result<bool> {
+        const CALL: &str = "PagedCache::write_projected";
+        let (keys, values) = self.slots_for(CALL)?;
+        rotation
+            .project(backend, projection, KeysValues { keys, values })
+            .map_err(|error| error.of_call(CALL))
     }
     /// Writes the keys `[n, h_kv, d]` of `n` tokens; the values are the first features.
     ///

@@ -10,6 +10,7 @@ use crate::{DType, Error, Float, Layout, Op, Operand, Operands, Result, Shape, T
 
 mod methods;
 mod parts;
+mod projected;
 
 pub use methods::*;
 
@@ -82,6 +83,29 @@ ops! {
     fn eps;
     operands rope_qk_cache_write {
         q: in T [n, g, d], k: in T [n, h, d], v: in T [n, h, e], q_norm: opt any(floats) [d], k_norm: opt any(floats) [d],
+        cos: in any(floats) [t, d/2], sin: in any [t, d/2], positions: in any(indices) [n], slots: in any(indices) [n],
+        k_cache: inout any [c, h, d], v_cache: inout any [c, h, e], y: out T [n, g, d]
+    }
+
+    /// All that a decoder layer does before attention: the product of its normed rows with the weights of queries, keys and values, and
+    /// [`RopeQkCacheWrite`] of the result, without norms of heads.
+    ///
+    /// Operands:
+    /// - `x[n, m]`, the weight `norm[m]` of its norm, `weight[o, m]` and `bias[o]`: as for [`RmsNormLinear`](super::RmsNormLinear). The
+    ///   rows of the weight are the heads of queries, then of keys, then of values, so `o = (g + h) d + h e`;
+    /// - the others as for [`RopeQkCacheWrite`]; `y[n, g, d]` are the rotated queries.
+    ///
+    /// As parts: [`RmsNormLinear`](super::RmsNormLinear), then [`RopeQkCacheWrite`]. A backend may round the product to `T` or not.
+    pub struct RmsNormLinearRopeCacheWrite<T: Float> {
+        /// Added to the mean square of a row of `x`, inside the root.
+        pub eps: f64,
+        /// How features pair up.
+        pub order: RopeOrder = RopeOrder::Half,
+    }
+    /// Norms with this `eps` and rotates pairs `(i, i + r/2)`.
+    fn eps;
+    operands rms_norm_linear_rope_cache_write {
+        x: in T [n, m], norm: in any(floats) [m], weight: in any [o, m], bias: opt any(floats) [o],
         cos: in any(floats) [t, d/2], sin: in any [t, d/2], positions: in any(indices) [n], slots: in any(indices) [n],
         k_cache: inout any [c, h, d], v_cache: inout any [c, h, e], y: out T [n, g, d]
     }
@@ -247,6 +271,19 @@ pub struct KeysValues<K, V = K> {
     pub keys: K,
     /// The values.
     pub values: V,
+}
+
+/// Rows, the weight of their norm, and the weight and bias of the product of the normed rows.
+#[derive(Clone, Copy, Debug)]
+pub struct NormedProduct<X, N, W, B> {
+    /// The rows.
+    pub x: X,
+    /// The weight of the norm.
+    pub norm: N,
+    /// The weight of the product.
+    pub weight: W,
+    /// The bias of the product, which may be absent.
+    pub bias: B,
 }
 
 /// The tables of a rotation, as [`Rope`](super::Rope) takes them.

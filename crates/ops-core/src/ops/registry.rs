@@ -219,6 +219,7 @@ registry! {
     rope_cache_write: RopeCacheWrite<T>, floats;
     qk_norm_rope_cache_write: QkNormRopeCacheWrite<T>, floats;
     rope_qk_cache_write: RopeQkCacheWrite<T>, floats;
+    rms_norm_linear_rope_cache_write: RmsNormLinearRopeCacheWrite<T>, floats;
     conv1d_update: Conv1dUpdate<T>, floats;
     gated_delta_rule: GatedDeltaRule<T>, floats;
     unary: Unary<T>, numbers, UNARY;

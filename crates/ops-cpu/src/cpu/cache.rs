@@ -10,8 +10,11 @@ use super::vectors::{on_vector, report};
 use crate::host::raw::{Raw, RawMut, on_scalar, resolve_operand};
 use crate::{Host, Kernel, Reference};
 use bytemuck::{cast_slice, cast_slice_mut};
-use ops_core::ops::{CacheWrite, QkNormRopeCacheWrite, RopeCacheWrite, RopeOrder, RopeQkCacheWrite};
-use ops_core::{Call, DType, Float, Layout, Op, Parts, Result, Scalar};
+use ops_core::ops::{
+    CacheWrite, QkNormRopeCacheWrite, RmsNormLinearRopeCacheWrite, RopeCacheWrite, RopeOrder,
+    RopeQkCacheWrite,
+};
+use ops_core::{Call, DType, Determinism, Float, Layout, Op, Operands, Packing, Parts, Result, Scalar};
 use ops_simd::rows::Pairs;
 use ops_simd::{Isa, Store};
 
@@ -188,5 +191,25 @@ impl<T: Float> Kernel<RopeQkCacheWrite<T>> for Cpu {
     }
     fn fuses(&self, _: &RopeQkCacheWrite<T>) -> bool {
         false
+    }
+}
+impl<T: Float> Kernel<RmsNormLinearRopeCacheWrite<T>> for Cpu {
+    fn compute(&self, call: Call<'_, '_, RmsNormLinearRopeCacheWrite<T>, Host>) -> Result<()> {
+        let (op, args) = call.into_parts();
+        op.run_parts(self, args)
+    }
+    fn fuses(&self, _: &RmsNormLinearRopeCacheWrite<T>) -> bool {
+        false
+    }
+    fn determinism(&self, _: &RmsNormLinearRopeCacheWrite<T>, _: &dyn Operands) -> Determinism {
+        self.sums_level()
+    }
+    fn reads(
+        &self,
+        op: &RmsNormLinearRopeCacheWrite<T>,
+        operand: &'static str,
+        packing: &'static Packing,
+    ) -> bool {
+        op.parts_read(self, operand, packing)
     }
 }

@@ -3,7 +3,10 @@ use super::rope::Angles;
 use super::{Reference, line, norm};
 use crate::host::raw::{Raw, RawMut, resolve_operand};
 use crate::{Host, Kernel};
-use ops_core::ops::{CacheWrite, QkNormRopeCacheWrite, RopeCacheWrite, RopeOrder, RopeQkCacheWrite};
+use ops_core::ops::{
+    CacheWrite, QkNormRopeCacheWrite, RmsNormLinearRopeCacheWrite, RopeCacheWrite, RopeOrder,
+    RopeQkCacheWrite,
+};
 use ops_core::{Call, Float, Layout, Op, Parts, Result};
 
 /// Writes row `i` of `x` to row `slots[i]` of the cache.
@@ -95,6 +98,15 @@ impl<T: Float> Kernel<RopeQkCacheWrite<T>> for Reference {
         op.run_parts(self, args)
     }
     fn fuses(&self, _: &RopeQkCacheWrite<T>) -> bool {
+        false
+    }
+}
+impl<T: Float> Kernel<RmsNormLinearRopeCacheWrite<T>> for Reference {
+    fn compute(&self, call: Call<'_, '_, RmsNormLinearRopeCacheWrite<T>, Host>) -> Result<()> {
+        let (op, args) = call.into_parts();
+        op.run_parts(self, args)
+    }
+    fn fuses(&self, _: &RmsNormLinearRopeCacheWrite<T>) -> bool {
         false
     }
 }

@@ -4,7 +4,7 @@ use super::{Attend, Decoder, Rotation, Rotations, Row};
 use crate::families::deepseek2::Latent;
 use crate::pieces::{Normed, Output};
 use crate::{Config, HeadShape, Result};
-use ops_core::model::{CacheRotation, Queries, Transformer, Weight};
+use ops_core::model::{CacheRotation, Projection, Queries, Transformer, Weight};
 use ops_core::ops::*;
 use ops_core::{Float, Ref, Shape, TensorOf};
 use std::ptr;
@@ -32,18 +32,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         onto: Option<&TensorOf<B, T>>,
     ) -> Result<Output<T, B>> {
         let Config { heads, norm_eps, .. } = self.config;
-        let HeadShape { kv_heads, head_dim, .. } = self.config.heads_of(i);
-        let (q, kv) = self.config.widths(i)?;
-        let projected = input.projected(b, &part.projections, [q, kv, kv])?;
-        let (queries, norm) = (projected.heads(0, heads)?, part.query_norm.as_ref());
-        // One op rotates queries and keys, if by the same tables.
-        let together = self.config.has_own_keys(i)
-            && ptr::eq(self.tables(i), self.query_tables(i))
-            && (norm.is_none() || part.key_norm.is_some());
-        let mut q = match together {
-            true => b.empty(queries.shape())?,
-            false => self.rotated(b, i, queries, norm, past.positions())?,
-        };
+        let HeadShape { head_dim, .. } = self.config.heads_of(i);
         let Rotation { cos, sin } = self.tables(i);
         let rotation = CacheRotation {
             cos: cos.any(),
@@ -52,6 +41,58 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
             slots: past.slots().any(),
             order: self.order(),
             norm: part.key_norm.as_ref().map(|weight| (weight.any(), norm_eps)),
+        };
+        let at_once = self.projected_to(b, i, part, &mut past, input, rotation)?;
+        let q = at_once.map_or_else(|| self.projected_apart(b, i, part, &mut past, input, rotation), Ok)?;
+        let q = q.as_ref().reshape(&[input.x().dims()[0], heads * head_dim])?;
+        let mut o = self.attend(b, i, q, part.sinks.as_ref(), &past)?;
+        if let Some(gate) = &part.gate {
+            o = b.mul(&o, &b.sigmoid(&input.times(b, gate)?)?)?;
+        }
+        part.output.apply_onto(b, o.as_ref(), onto)
+    }
+
+    /// Rotated queries `[t, heads, d]`, if one kernel computes all projections, rotates queries and keys, and adds keys and values to
+    /// the caches.
+    fn projected_to(
+        &self,
+        b: &B,
+        i: usize,
+        part: &Attend<B>,
+        past: &mut Keys<'_, B::Space, T>,
+        input: &Normed<'_, T, B>,
+        rotation: CacheRotation<'_, B::Space>,
+    ) -> Result<Option<TensorOf<B, T>>> {
+        let [all] = &part.projections[..] else { return Ok(None) };
+        let is_plain = part.query_norm.is_none() && part.value_norm.is_none() && !part.keys_are_values;
+        let Some((product, eps)) = input.product(all).filter(|_| is_plain && self.rotates_together(i)) else {
+            return Ok(None);
+        };
+        let head_dim = self.config.heads_of(i).head_dim;
+        let mut q = b.empty(Shape::new(&[input.x().dims()[0], self.config.heads, head_dim])?)?;
+        let projection = Projection { product, eps, y: q.as_mut() };
+        Ok(past.add_projected(b, projection, rotation)?.then_some(q))
+    }
+
+    /// The same with several ops.
+    fn projected_apart(
+        &self,
+        b: &B,
+        i: usize,
+        part: &Attend<B>,
+        past: &mut Keys<'_, B::Space, T>,
+        input: &Normed<'_, T, B>,
+        rotation: CacheRotation<'_, B::Space>,
+    ) -> Result<TensorOf<B, T>> {
+        let Config { heads, norm_eps, .. } = self.config;
+        let HeadShape { kv_heads, .. } = self.config.heads_of(i);
+        let (q, kv) = self.config.widths(i)?;
+        let projected = input.projected(b, &part.projections, [q, kv, kv])?;
+        let (queries, norm) = (projected.heads(0, heads)?, part.query_norm.as_ref());
+        let together = self.rotates_together(i) && (norm.is_none() || part.key_norm.is_some());
+        let mut q = match together {
+            true => b.empty(queries.shape())?,
+            false => self.rotated(b, i, queries, norm, past.positions())?,
         };
         if self.config.has_own_keys(i) {
             let k = projected.heads(1, kv_heads)?;
@@ -62,15 +103,15 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
             let queries = together.then(|| Queries { x: queries, norm, y: q.as_mut() });
             past.add_rotated(b, queries, k, v, rotation)?;
         }
-        let q = q.as_ref().reshape(&[input.x().dims()[0], heads * head_dim])?;
-        let mut o = self.attend(b, i, q, part.sinks.as_ref(), &past)?;
-        if let Some(gate) = &part.gate {
-            o = b.mul(&o, &b.sigmoid(&input.times(b, gate)?)?)?;
-        }
-        part.output.apply_onto(b, o.as_ref(), onto)
+        Ok(q)
     }
 
-    /// The same if keys and values are compressed.
+    /// Whether one op can rotate queries and keys: by the same tables.
+    fn rotates_together(&self, i: usize) -> bool {
+        self.config.has_own_keys(i) && ptr::eq(self.tables(i), self.query_tables(i))
+    }
+
+    /// Attention if keys and values are compressed.
     pub(super) fn latent_attention(
         &self,
         b: &B,

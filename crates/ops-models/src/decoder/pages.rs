@@ -3,7 +3,8 @@ use super::recurrent::{Memory, Remembered};
 use super::{Decoder, Draw, Drawn, state};
 use crate::{Config, Error, HeadShape, Result};
 use ops_core::model::{
-    Blocks, CacheRotation, MemoriesOfPart, MemoriesOfStep, PagedCache, Queries, Sequence, Transformer,
+    Blocks, CacheRotation, MemoriesOfPart, MemoriesOfStep, PagedCache, Projection, Queries, Sequence,
+    Transformer,
 };
 use ops_core::ops::*;
 use ops_core::{Backend, Float, Ref, Space, Tensor, TensorOf};
@@ -161,6 +162,21 @@ impl<'c, S: Space, T: Float> Keys<'c, S, T> {
         match self {
             Keys::Apart(_, positions) => positions,
             Keys::Paged(_, step) => &step.slots,
+        }
+    }
+    /// Adds the rotated keys and the values of a projection, if one kernel computes all of it.
+    pub(super) fn add_projected<B: Transformer<T> + Backend<Space = S>>(
+        &mut self,
+        b: &B,
+        projection: Projection<'_, S, T>,
+        rotation: CacheRotation<'_, S>,
+    ) -> Result<bool> {
+        match self {
+            Keys::Paged(cache, _) => Ok(cache.write_projected(b, projection, rotation)?),
+            Keys::Apart(caches, _) => match &mut caches[..] {
+                [(cache, _)] => Ok(cache.append_projected(b, projection, rotation)?),
+                _ => Ok(false),
+            },
         }
     }
     /// Rotates keys, and adds them and the values, `[t, h_kv, d]` each.

@@ -7,6 +7,8 @@ use super::{Expect, FLOATS, INDICES, Suite};
 use crate::Array;
 use ops_core::DType;
 
+mod projected;
+
 pub(super) fn cases(s: &mut Suite<'_>) {
     for dtype in s.asked("cache_write", FLOATS) {
         writes(s, dtype);
@@ -16,6 +18,7 @@ pub(super) fn cases(s: &mut Suite<'_>) {
             keys(s, op, dtype);
         }
     }
+    projected::cases(s);
 }
 
 /// The types of caches for rows of this type.

@@ -1,11 +1,13 @@
 //! The methods that write to caches.
+use super::projected::{self, Heads};
 use super::{
-    CacheWrite, KeysValues, QkNormRopeCacheWrite, QueryKey, RopeCacheWrite, RopeQkCacheWrite, Tables, args,
+    CacheWrite, KeysValues, NormedProduct, QkNormRopeCacheWrite, QueryKey, RmsNormLinearRopeCacheWrite,
+    RopeCacheWrite, RopeQkCacheWrite, Tables, args,
 };
 #[cfg(doc)]
 use crate::Error;
 use crate::ops::declare::family;
-use crate::{AsAny, AsOptional, AsView, AsViewMut, Backend, Element, Execute, Float, Result, TensorOf};
+use crate::{AsAny, AsOptional, AsView, AsViewMut, Backend, Element, Execute, Float, Op, Result, TensorOf};
 
 family! {
     /// Writing in `T` to caches of keys and values.
@@ -13,7 +15,7 @@ family! {
     /// The caches are tensors of `T` or of [`F8E4M3`](crate::F8E4M3), contiguous or not: a cache `[heads, tokens, d]` is written
     /// through a transposed view.
     pub trait CacheOps<T: Float>: Execute<CacheWrite<T>>, Execute<RopeCacheWrite<T>>, Execute<QkNormRopeCacheWrite<T>>,
-        Execute<RopeQkCacheWrite<T>>;
+        Execute<RopeQkCacheWrite<T>>, Execute<RmsNormLinearRopeCacheWrite<T>>;
     methods CacheMethods;
 }
 
@@ -224,5 +226,135 @@ pub trait CacheMethods: Backend {
             y: y.reborrow(),
         };
         self.run(&op, args)
+    }
+    /// [`RmsNormLinearRopeCacheWrite`]: returns the rotated queries `[n, heads, d]` of the product of normed rows with the weights of queries,
+    /// keys and values, and writes keys and values to `caches`.
+    ///
+    /// # Errors
+    /// [`Error::Shape`], [`Error::DType`], [`Error::Index`] and any error that the backend reports.
+    ///
+    /// ```
+    /// use rocm_ops::prelude::*;
+    /// let b = Cpu::new();
+    /// // A row of mean square 1, and one head of each kind: the query is (1, 2), the key (3, 4), and the value 5.
+    /// let (x, norm) = (b.tensor(&[1, 1], &[1.0f32])?, b.tensor(&[1], &[1.0f32])?);
+    /// let weight = b.tensor(&[5, 1], &[1.0f32, 2.0, 3.0, 4.0, 5.0])?;
+    /// // A quarter turn.
+    /// let (cos, sin) = (b.tensor(&[1, 1], &[0.0f32])?, b.tensor(&[1, 1], &[1.0f32])?);
+    /// let (positions, slots) = (b.tensor(&[1], &[0u32])?, b.tensor(&[1], &[0u32])?);
+    /// let (mut keys, mut values) = (b.zeros::<f32>(&[1, 1, 2])?, b.zeros::<f32>(&[1, 1, 1])?);
+    /// let product = NormedProduct { x: &x, norm: &norm, weight: &weight, bias: None };
+    /// let tables = Tables { cos: &cos, sin: &sin };
+    /// let caches = KeysValues { keys: &mut keys, values: &mut values };
+    /// let y = b.rms_norm_linear_rope_cache_write(product, tables, &positions, &slots, caches, 0.0)?;
+    /// assert_eq!(y.to_vec(&b)?, [-2.0, 1.0]);
+    /// assert_eq!((keys.to_vec(&b)?, values.to_vec(&b)?), (vec![-4.0, 3.0], vec![5.0]));
+    /// # Ok::<(), rocm_ops::Error>(())
+    /// ```
+    fn rms_norm_linear_rope_cache_write<T: Float, C: Element>(
+        &self,
+        product: NormedProduct<
+            impl AsView<Self::Space, T>,
+            impl AsAny<Self::Space>,
+            impl AsAny<Self::Space>,
+            impl AsOptional<Self::Space>,
+        >,
+        tables: Tables<impl AsAny<Self::Space>, impl AsAny<Self::Space>>,
+        positions: impl AsAny<Self::Space>,
+        slots: impl AsAny<Self::Space>,
+        mut caches: KeysValues<impl AsViewMut<Self::Space, C>, impl AsViewMut<Self::Space, C>>,
+        op: impl Into<RmsNormLinearRopeCacheWrite<T>>,
+    ) -> Result<TensorOf<Self, T>>
+    where
+        Self: CacheOps<T>,
+    {
+        let op = op.into();
+        let of_caches = [*caches.keys.view_mut().layout(), *caches.values.view_mut().layout()];
+        let heads = Heads::of(Op::name(&op), product.weight.any_view().layout(), of_caches.each_ref())?;
+        let n = product.x.view().dims().first().copied().unwrap_or(0);
+        let mut y = self.empty(heads.of_queries(n)?)?;
+        self.rms_norm_linear_rope_cache_write_into(product, tables, positions, slots, &mut y, caches, op)?;
+        Ok(y)
+    }
+    /// [`rms_norm_linear_rope_cache_write`](Self::rms_norm_linear_rope_cache_write) into `y`.
+    ///
+    /// # Errors
+    /// As [`rms_norm_linear_rope_cache_write`](Self::rms_norm_linear_rope_cache_write), and for an output of another shape.
+    #[allow(clippy::too_many_arguments)]
+    fn rms_norm_linear_rope_cache_write_into<T: Float, C: Element>(
+        &self,
+        product: NormedProduct<
+            impl AsView<Self::Space, T>,
+            impl AsAny<Self::Space>,
+            impl AsAny<Self::Space>,
+            impl AsOptional<Self::Space>,
+        >,
+        tables: Tables<impl AsAny<Self::Space>, impl AsAny<Self::Space>>,
+        positions: impl AsAny<Self::Space>,
+        slots: impl AsAny<Self::Space>,
+        mut y: impl AsViewMut<Self::Space, T>,
+        mut caches: KeysValues<impl AsViewMut<Self::Space, C>, impl AsViewMut<Self::Space, C>>,
+        op: impl Into<RmsNormLinearRopeCacheWrite<T>>,
+    ) -> Result<()>
+    where
+        Self: CacheOps<T>,
+    {
+        let NormedProduct { x, norm, weight, bias } = product;
+        let op = op.into();
+        let (x, norm, weight, bias) = (x.view(), norm.any_view(), weight.any_view(), bias.optional_view());
+        let (cos, sin) = (tables.cos.any_view(), tables.sin.any_view());
+        let (positions, slots) = (positions.any_view(), slots.any_view());
+        let (mut y, mut keys, mut values) = (y.view_mut(), caches.keys.view_mut(), caches.values.view_mut());
+        let args = args::rms_norm_linear_rope_cache_write::Args {
+            x,
+            norm,
+            weight,
+            bias,
+            cos,
+            sin,
+            positions,
+            slots,
+            k_cache: keys.reborrow().any(),
+            v_cache: values.reborrow().any(),
+            y: y.reborrow(),
+        };
+        self.run(&op, args)
+    }
+    /// Whether the backend has fused kernels for [`RmsNormLinearRopeCacheWrite`] of these operands. If not, call its parts.
+    fn fuses_rms_norm_linear_rope_cache_write<T: Float, C: Element>(
+        &self,
+        product: NormedProduct<
+            impl AsView<Self::Space, T>,
+            impl AsAny<Self::Space>,
+            impl AsAny<Self::Space>,
+            impl AsOptional<Self::Space>,
+        >,
+        tables: Tables<impl AsAny<Self::Space>, impl AsAny<Self::Space>>,
+        positions: impl AsAny<Self::Space>,
+        slots: impl AsAny<Self::Space>,
+        caches: KeysValues<impl AsView<Self::Space, C>, impl AsView<Self::Space, C>>,
+        op: impl Into<RmsNormLinearRopeCacheWrite<T>>,
+    ) -> bool
+    where
+        Self: CacheOps<T>,
+    {
+        let NormedProduct { x, norm, weight, bias } = product;
+        let (x, norm, weight, bias) =
+            (x.view().any(), norm.any_view(), weight.any_view(), bias.optional_view());
+        let (cos, sin) = (tables.cos.any_view(), tables.sin.any_view());
+        let (positions, slots) = (positions.any_view(), slots.any_view());
+        let (keys, values) = (caches.keys.view().any(), caches.values.view().any());
+        let read = [
+            Some(x.operand("x")),
+            Some(norm.operand("norm")),
+            Some(weight.operand("weight")),
+            bias.as_ref().map(|bias| bias.operand("bias")),
+            Some(cos.operand("cos")),
+            Some(sin.operand("sin")),
+            Some(positions.operand("positions")),
+            Some(slots.operand("slots")),
+        ];
+        let caches = [keys.operand("k_cache"), values.operand("v_cache")];
+        projected::fuses(self, &op.into(), &read, caches)
     }
 }

@@ -37,7 +37,7 @@ pub(crate) fn linear(p: &Problem<'_>) -> Result<(Launch, MatmulArgs), Refused> {
 }
 
 /// A bias, if kernels add its type to products of `x`.
-fn bias_of<'a>(x: &Bound, bias: &'a Bound) -> Result<OperandView<'a>, Refused> {
+pub(super) fn bias_of<'a>(x: &Bound, bias: &'a Bound) -> Result<OperandView<'a>, Refused> {
     if bias.dtype != x.dtype && bias.dtype != ElementType::F32 {
         return Err(Refused::NoKernel { op: "linear".into(), types: vec![x.dtype, bias.dtype] });
     }
