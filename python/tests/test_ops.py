@@ -182,6 +182,14 @@ def rope_qk_cache_write(d):
     return [d.tensor(n, d.int(1, 4), w), k, rest[0], *norms, *rest[1:]], options | {"eps": 1e-5}
 
 
+def rms_norm_linear_rope_cache_write(d):
+    (q, k, v, _, _, *rest), options = rope_qk_cache_write(d)
+    (n, g, w), (_, h, wide) = q.shape, v.shape
+    m, o = d.int(1, 6), g * w + h * (w + wide)
+    product = [d.tensor(n, m), d.other(m), d.tensor(o, m), d.maybe(d.other(o))]
+    return [*product, *rest], options
+
+
 def attention(d):
     b, g, t, s, w, dv = d.int(1, 2), d.int(1, 2), d.int(1, 5), d.int(1, 6), d.int(1, 8), d.int(1, 8)
     h = g * d.int(1, 3)
@@ -338,6 +346,7 @@ SPECIAL = {
     "rope_cache_write": rope_cache_write,
     "qk_norm_rope_cache_write": lambda d: rope_cache_write(d, norm=True),
     "rope_qk_cache_write": rope_qk_cache_write,
+    "rms_norm_linear_rope_cache_write": rms_norm_linear_rope_cache_write,
     "attention": attention,
     "attention_varlen": attention_varlen,
     "attention_paged": attention_paged,

@@ -17,7 +17,7 @@ pub(super) fn cases() -> impl Iterator<Item = CaseBuilder> {
     let added = pair(CaseBuilder::new("linear_add", "f32", json!({})), "in.x", &[2.0, 3.0]);
     let added = pair(added, "in.weight", &[5.0, 7.0]).f32("in.residual", &[1, 1], &[0.5]);
     let fused = [y(linear, 16.5), y(gated, 16.0 / (1.0 + (-1f64).exp())), y(added, 31.5)];
-    fused.into_iter().chain([rotated_by_a_quarter(), gated_expert(), sum_of_experts()])
+    fused.into_iter().chain([rotated_by_a_quarter(), projected(), gated_expert(), sum_of_experts()])
 }
 
 /// The second of two experts: its gate is 2, which is clamped, and its up is 0.75.
@@ -40,6 +40,22 @@ fn sum_of_experts() -> CaseBuilder {
     let case = case.raw("in.ids", U32, &[1, 2], vec![1, 0, 0, 0, 0, 0, 0, 0]);
     let case = case.f32("in.weights", &[1, 2], &[2.0, 3.0]);
     case.f64("out.y", &[1, 1], &[12.0]).meta("limit.y", 1e-13)
+}
+
+/// The normed row is 3 and -5. Its products and the biases give the query (3.5, -5) and the key (-2, 8), which are turned by a quarter, and the
+/// value 4.
+fn projected() -> CaseBuilder {
+    let options = json!({"eps": 0.0, "order": "half"});
+    let case = CaseBuilder::new("rms_norm_linear_rope_cache_write", "f32", options);
+    let case = case.f32("in.x", &[1, 2], &[2.0, -2.0]).f32("in.norm", &[2], &[3.0, 5.0]);
+    let weight = [1.0, 0.0, 0.0, 1.0, 1.0, 1.0, 4.0, 1.0, 2.0, 0.0];
+    let case = case.f32("in.weight", &[5, 2], &weight).f32("in.bias", &[5], &[0.5, 0.0, 0.0, 1.0, -2.0]);
+    let case = case.f32("in.cos", &[1, 1], &[0.0]).f32("in.sin", &[1, 1], &[1.0]);
+    let case = case.raw("in.positions", U32, &[1], vec![0; 4]).raw("in.slots", U32, &[1], vec![1, 0, 0, 0]);
+    let case = case.f32("in.k_cache", &[2, 1, 2], &[0.0; 4]).f32("in.v_cache", &[2, 1, 1], &[0.0; 2]);
+    let case = case.f64("out.y", &[1, 1, 2], &[5.0, 3.5]).f64("out.k_cache", &[2, 1, 2], &[0.0, 0.0, -8.0, -2.0]);
+    let case = case.f64("out.v_cache", &[2, 1, 1], &[0.0, 4.0]);
+    ["y", "k_cache", "v_cache"].iter().fold(case, |case, name| case.meta(&format!("limit.{name}"), 1e-13))
 }
 
 /// A query and a key, of which the key goes into the second of two slots.

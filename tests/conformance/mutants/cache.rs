@@ -9,7 +9,7 @@ const F32: DType = DType::F32;
 const F16: DType = DType::F16;
 
 pub(super) fn mutants() -> Vec<Mutant> {
-    [writes(), keys(), queries()].concat()
+    [writes(), keys(), queries(), projected()].concat()
 }
 
 /// Replaces "no slot" by another slot, in u32 slots.
@@ -116,6 +116,47 @@ fn keys() -> Vec<Mutant> {
             set(&mut o["weight"], weight.into_iter().rev());
         }),
         Mutant::swallows_errors(normed, F32),
+    ]
+}
+
+fn projected() -> Vec<Mutant> {
+    type Projected = RmsNormLinearRopeCacheWrite<f32>;
+    let op = "rms_norm_linear_rope_cache_write";
+    let before =
+        |name, f: fn(&mut Projected, &mut NamedTensors<Host>)| Mutant::before::<Projected>(name, op, F32, f);
+    vec![
+        before("pairs always halves", |op, _| op.order = RopeOrder::Half),
+        before("eps forgotten", |op, _| op.eps = 0.0),
+        before("weight of the norm ignored", |_, o| edit_floats(&mut o["norm"], |_| 1.0)),
+        before("bias ignored", |_, o| {
+            if o.get("bias").is_some() {
+                edit_floats(&mut o["bias"], |_| 0.0);
+            }
+        }),
+        before("turned the other way", |_, o| edit_floats(&mut o["sin"], |s| -s)),
+        before("positions in order", |_, o| edit_if::<u32>(&mut o["positions"], |at, _| at as u32)),
+        before("\"no slot\" is the first", |_, o| without_none(&mut o["slots"], 0)),
+        Mutant::instead::<Projected>("values left out", op, F32, |op, o| {
+            let old = values(&o["v_cache"]);
+            run(op, o);
+            if o["v_cache"].dtype() == F32 {
+                set(&mut o["v_cache"], old);
+            }
+        }),
+        Mutant::instead::<Projected>("keys written to two slots", op, F32, |op, o| {
+            run(op, o);
+            let row = o["k_cache"].layout().len() / o["k_cache"].dims()[0].max(1);
+            if o["k_cache"].dtype() == F32 && row > 0 {
+                let mut keys = values(&o["k_cache"]);
+                keys.copy_within(5 * row..6 * row, 6 * row);
+                set(&mut o["k_cache"], keys);
+            }
+        }),
+        Mutant::before::<RmsNormLinearRopeCacheWrite<f16>>("normed rows rounded to bf16", op, F16, |_, o| {
+            edit_floats(&mut o["norm"], brain)
+        }),
+        Mutant::swallows_errors(op, F32),
+        Mutant::overrun(op, F32),
     ]
 }
 
