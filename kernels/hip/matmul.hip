@@ -127,13 +127,19 @@ OPS_DEVICE void add_steps(RowSums<NORM, ROWS, COLUMNS, A>& to, const T* const (&
     }
 }
 
-// Adds the bias to a pair of a row, and stores it.
-template <typename T> OPS_DEVICE void store_projected(const ProjectedMatmulArgs& args, u64 n, u64 row, f32 first, f32 second) {
-    constexpr u32 KIND = sizeof(T) == 4 ? FLOAT_F32 : same<T, f16>::value ? FLOAT_F16 : FLOAT_BF16;
+// The FloatKind of T.
+template <typename T> OPS_DEVICE constexpr u32 kind_of() {
+    return sizeof(T) == 4 ? FLOAT_F32 : same<T, f16>::value ? FLOAT_F16 : FLOAT_BF16;
+}
+
+// Adds the bias to pair `n` of a row, and stores it. `ahead` is its place if that has been read.
+template <typename T>
+OPS_DEVICE void store_projected(const ProjectedMatmulArgs& args, u64 n, u64 row, const PairPlace* ahead, f32 first, f32 second) {
     ColumnPair pair(args.target, n);
+    PairPlace place = ahead != nullptr ? *ahead : pair_place(args.target, pair, kind_of<T>(), row);
     first += bias_at<T, f32>(args.product, pair.column);
     second += bias_at<T, f32>(args.product, pair.column + pair.apart);
-    store_pair(args.target, pair, KIND, row, first, second);
+    store_pair(reread(args).target, pair, place, kind_of<T>(), row, first, second);
 }
 
 // Computes ROWS rows of a times COLUMNS columns of b, with lanes along k and N elements per step. If PAIRED, half of the columns
@@ -151,9 +157,12 @@ OPS_DEVICE void matvec_columns(const Args& all, const T* a, const W* b, T* c, u6
     const W* column[COLUMNS];
     OPS_UNROLL
     for (u32 r = 0; r < ROWS; r++) row[r] = a + i64(m0 + r < args.m ? m0 + r : args.m - 1) * args.a.row;
+    PairPlace ahead;  // of the only row
     if constexpr (is_projected<Args>()) {
         static_assert(COLUMNS == 2, "a wave computes one pair");
-        ColumnPair pair(all.target, n0);
+        const Args& now = reread(all);
+        ColumnPair pair(now.target, n0);
+        if (ROWS == 1) ahead = pair_place(now.target, pair, kind_of<T>(), m0);
         OPS_UNROLL
         for (u32 j = 0; j < 2; j++) column[j] = b + i64(pair.column + j * pair.apart) * args.b.column;
     } else {
@@ -184,7 +193,7 @@ OPS_DEVICE void matvec_columns(const Args& all, const T* a, const W* b, T* c, u6
         A inverse = sums.inverse(r, args);
         auto total = [&](u32 j) OPS_INLINE { return NORM ? sums.sum[r][j] * inverse : sums.sum[r][j]; };
         if constexpr (is_projected<Args>()) {
-            if (live && m0 + r < args.m) store_projected<T>(reread(all), n0, m0 + r, total(0), total(1));
+            if (live && m0 + r < args.m) store_projected<T>(reread(all), n0, m0 + r, ROWS == 1 ? &ahead : nullptr, total(0), total(1));
             continue;
         }
         OPS_UNROLL

@@ -113,6 +113,12 @@ OPS_DEVICE const QLinearArgs& product_of(const ProjectedQLinearArgs& args) { ret
 template <typename B> struct ProjectedTiles : RowTiles<B, true> {
     using Of = RowTiles<B, true>;
     OPS_METHOD ProjectedTiles(const QLinearArgs& args) : Of(args) {}
+    // Of the output of the block's first tile that this thread stores.
+    OPS_METHOD PairPlace ahead(const ProjectedQLinearArgs& args) const {
+        u32 mask = (1u << this->log_outputs) - 1, n = (block_x() << this->log_outputs) + (thread_x() & mask);
+        if (n > this->most) n = this->most;
+        return pair_place(args.target, ColumnPair(args.target, n), u32(args.product.y_kind), 0);
+    }
     OPS_METHOD void load(RowStep<B> (&w)[Of::COLUMNS], const ProjectedQLinearArgs& all, u64 tile, const RowPlace& at) const {
         const ProjectedQLinearArgs& args = reread(all);
         u32 first = (u32(tile) * this->groups + this->group) * Of::OUTPUTS, most = this->most;
@@ -128,12 +134,15 @@ template <typename B> struct ProjectedTiles : RowTiles<B, true> {
     }
 };
 
-template <typename Tiles> OPS_DEVICE void store_output(const ProjectedQLinearArgs& args, u64 n, f32 first, f32 second) {
+template <typename Tiles>
+OPS_DEVICE void store_output(const ProjectedQLinearArgs& args, u64 n, f32 first, f32 second, const PairPlace& ahead, bool is_first) {
     if (n >= args.product.n) return;
     ColumnPair pair(args.target, n);
+    u32 kind = u32(args.product.y_kind);
+    PairPlace place = is_first ? ahead : pair_place(args.target, pair, kind, 0);
     first += added_at(args.product, i64(pair.column) * args.product.added.stride[5]);
     second += added_at(args.product, i64(pair.column + pair.apart) * args.product.added.stride[5]);
-    store_pair(args.target, pair, u32(args.product.y_kind), 0, first, second);
+    store_pair(args.target, pair, place, kind, 0, first, second);
 }
 
 // norm(x) weight, whose heads are rotated and written to caches.

@@ -130,7 +130,7 @@ OPS_DEVICE f32 sum_waves(const f32* sums, u32 waves) {
 }
 
 // Adds what there is to add, and stores output `n`: a sum or a gated unit. Other kinds of arguments have their own.
-template <typename Tiles> OPS_DEVICE void store_output(const QLinearArgs& args, u64 n, f32 total, f32 up) {
+template <typename Tiles> OPS_DEVICE void store_output(const QLinearArgs& args, u64 n, f32 total, f32 up, Nothing, bool) {
     if (n >= args.n) return;
     if (Tiles::PAIRS) total = gated(total, up);
     if (BESIDE) total += added_at(args, i64(n) * args.added.stride[5]);
@@ -144,6 +144,7 @@ template <typename Tiles, typename Args> OPS_DEVICE void dot_row(const Args& all
     OPS_LDS(f32, scales, DOT_BLOCK);
     OPS_LDS(f32, sums, ROW_TILES * MOST_COLUMNS * (DOT_BLOCK / 32));
     Tiles tiles(args);
+    auto ahead = tiles.ahead(reread(all));
     RowBytes x;
     f32 squares = 0, inverse = 1;  // of the norm: its weight is in x, and the root divides the sums
     OPS_NO_UNROLL
@@ -179,7 +180,7 @@ template <typename Tiles, typename Args> OPS_DEVICE void dot_row(const Args& all
             u32 column = Tiles::PAIRS ? o / OUTPUTS * COLUMNS + o % OUTPUTS : o;
             f32 total = inverse * sum_waves(sums + column * tiles.waves, tiles.waves), second = 0;
             if (Tiles::PAIRS) second = inverse * sum_waves(sums + (column + OUTPUTS) * tiles.waves, tiles.waves);
-            store_output<Tiles>(reread(all), n, total, second);
+            store_output<Tiles>(reread(all), n, total, second, ahead, first == block_x() && o >> tiles.log_outputs == 0);
         }
         barrier();
     }

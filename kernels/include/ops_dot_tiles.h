@@ -13,6 +13,8 @@ constexpr u32 MOST_COLUMNS = 4;
 
 OPS_DEVICE constexpr u32 log2_of(u32 power) { return power < 2 ? 0 : 1 + log2_of(power / 2); }
 
+struct Nothing {};
+
 // A lane's step of every column.
 struct RowPlace {
     u32 step;
@@ -63,6 +65,8 @@ template <typename B, bool PAIRED> struct RowTiles {
             w[j].load(static_cast<const B*>(of) + (skip + i64(column) * args.weight_row), at.step);
         }
     }
+    // What the stores need of what is in memory, read ahead: nothing.
+    template <typename Args> OPS_METHOD Nothing ahead(const Args&) const { return Nothing{}; }
     // Where this lane's wave keeps the sum that sum_columns() gave it, for tile `i` of the block.
     OPS_METHOD u32 slot(u32 i) const {
         return ((i * groups + group) * COLUMNS + lane_id() / (OPS_WAVE / COLUMNS)) * waves + wave;

@@ -46,12 +46,32 @@ OPS_DEVICE void store_cached(const ProjectedTarget& args, void* cache, u32 kind,
     }
 }
 
-// Stores a pair of a token. `kind` is the type of the rows.
-OPS_DEVICE void store_pair(const ProjectedTarget& args, const ColumnPair& pair, u32 kind, u64 token, f32 first, f32 second) {
+// Where a pair of a token goes, and how it is turned. Kernels read this before they multiply, so that the two overlap.
+struct PairPlace {
+    i64 slot;
+    f32 cos, sin;  // of a pair that is turned
+    bool stored;
+};
+
+// `kind` is the type of the rows.
+OPS_DEVICE PairPlace pair_place(const ProjectedTarget& args, const ColumnPair& pair, u32 kind, u64 token) {
     const CacheTarget& to = args.to;
     CachePlace place = cache_place(to, token);
     bool is_query = !pair.is_value && pair.head < args.q_heads;
-    if (is_query ? !place.rotated : !place.written) return;
+    PairPlace out{place.slot, 0, 0, is_query ? place.rotated : place.written};
+    if (out.stored && !pair.is_value && pair.at < to.half) {
+        u32 of_tables = to.tables_are_f32 != 0 ? u32(FLOAT_F32) : kind;
+        out.cos = float_at<f32>(to.cos, of_tables, place.angle * to.cos_row + i64(pair.at) * to.cos_step);
+        out.sin = float_at<f32>(to.sin, of_tables, place.angle * to.sin_row + i64(pair.at) * to.sin_step);
+    }
+    return out;
+}
+
+// Turns a pair of a token, and stores it.
+OPS_DEVICE void store_pair(const ProjectedTarget& args, const ColumnPair& pair, const PairPlace& place, u32 kind, u64 token, f32 first,
+                           f32 second) {
+    if (!place.stored) return;
+    const CacheTarget& to = args.to;
     if (pair.is_value) {
         u64 head = divide(args.values, 2 * pair.at), e = 2 * pair.at - head * args.values.by;
         i64 at = place.slot * to.of_v_cache.row + i64(head) * to.of_v_cache.head + i64(e) * to.of_v_cache.step;
@@ -61,15 +81,12 @@ OPS_DEVICE void store_pair(const ProjectedTarget& args, const ColumnPair& pair, 
         return;
     }
     if (pair.at < to.half) {
-        u32 of_tables = to.tables_are_f32 != 0 ? u32(FLOAT_F32) : kind;
-        f32 c = float_at<f32>(to.cos, of_tables, place.angle * to.cos_row + i64(pair.at) * to.cos_step);
-        f32 s = float_at<f32>(to.sin, of_tables, place.angle * to.sin_row + i64(pair.at) * to.sin_step);
-        f32 turned = first * c - second * s;
-        second = first * s + second * c;
+        f32 turned = first * place.cos - second * place.sin;
+        second = first * place.sin + second * place.cos;
         first = turned;
     }
     i64 e = i64(pair.column - pair.head * to.d);
-    if (is_query) {
+    if (pair.head < args.q_heads) {
         i64 at = i64(token) * to.of_y.row + i64(pair.head) * to.of_y.head + e * to.of_y.step;
         void* y = to.y;
         store_float(y, kind, at, first);
