@@ -132,11 +132,10 @@ template <typename T> OPS_DEVICE constexpr u32 kind_of() {
     return sizeof(T) == 4 ? FLOAT_F32 : same<T, f16>::value ? FLOAT_F16 : FLOAT_BF16;
 }
 
-// Adds the bias to pair `n` of a row, and stores it. `ahead` is its place if that has been read.
-template <typename T>
-OPS_DEVICE void store_projected(const ProjectedMatmulArgs& args, u64 n, u64 row, const PairPlace* ahead, f32 first, f32 second) {
+// Adds the bias to pair `n` of a row, and stores it.
+template <typename T> OPS_DEVICE void store_projected(const ProjectedMatmulArgs& args, u64 n, u64 row, f32 first, f32 second) {
     ColumnPair pair(args.target, n);
-    PairPlace place = ahead != nullptr ? *ahead : pair_place(args.target, pair, kind_of<T>(), row);
+    PairPlace place = pair_place(args.target, pair, kind_of<T>(), row);
     first += bias_at<T, f32>(args.product, pair.column);
     second += bias_at<T, f32>(args.product, pair.column + pair.apart);
     store_pair(reread(args).target, pair, place, kind_of<T>(), row, first, second);
@@ -157,12 +156,9 @@ OPS_DEVICE void matvec_columns(const Args& all, const T* a, const W* b, T* c, u6
     const W* column[COLUMNS];
     OPS_UNROLL
     for (u32 r = 0; r < ROWS; r++) row[r] = a + i64(m0 + r < args.m ? m0 + r : args.m - 1) * args.a.row;
-    PairPlace ahead;  // of the only row
     if constexpr (is_projected<Args>()) {
         static_assert(COLUMNS == 2, "a wave computes one pair");
-        const Args& now = reread(all);
-        ColumnPair pair(now.target, n0);
-        if (ROWS == 1) ahead = pair_place(now.target, pair, kind_of<T>(), m0);
+        ColumnPair pair(all.target, n0);
         OPS_UNROLL
         for (u32 j = 0; j < 2; j++) column[j] = b + i64(pair.column + j * pair.apart) * args.b.column;
     } else {
@@ -185,6 +181,10 @@ OPS_DEVICE void matvec_columns(const Args& all, const T* a, const W* b, T* c, u6
         add_steps<DEPTH, N>(sums, row, column, args.norm, args.a.column, args.b.row, s);
     }
     OPS_NO_UNROLL
+    for (; DEPTH > 4 && s + 3 * OPS_WAVE < steps; s += 4 * OPS_WAVE) {
+        add_steps<4, N>(sums, row, column, args.norm, args.a.column, args.b.row, s);
+    }
+    OPS_NO_UNROLL
     for (; s < steps; s += OPS_WAVE) add_steps<1, N>(sums, row, column, args.norm, args.a.column, args.b.row, s);
     sums.reduce(sharing, scratch);
     live = live && part == 0 && lane_id() == 0;
@@ -193,7 +193,7 @@ OPS_DEVICE void matvec_columns(const Args& all, const T* a, const W* b, T* c, u6
         A inverse = sums.inverse(r, args);
         auto total = [&](u32 j) OPS_INLINE { return NORM ? sums.sum[r][j] * inverse : sums.sum[r][j]; };
         if constexpr (is_projected<Args>()) {
-            if (live && m0 + r < args.m) store_projected<T>(reread(all), n0, m0 + r, ROWS == 1 ? &ahead : nullptr, total(0), total(1));
+            if (live && m0 + r < args.m) store_projected<T>(reread(all), n0, m0 + r, total(0), total(1));
             continue;
         }
         OPS_UNROLL
@@ -211,7 +211,8 @@ OPS_DEVICE void matvec_columns(const Args& all, const T* a, const W* b, T* c, u6
 template <u32 ROWS, bool PAIRED, bool NORM, typename T, typename W, typename Args>
 OPS_DEVICE void matvec_groups(const Args& args, sum_t<T, W>* scratch) {
     // Few columns for a wave, so that a narrow weight has work for the whole device; for one row, each lane has eight packs of weights in flight.
-    constexpr u32 COLUMNS = ROW_COLUMNS, DEPTH = ROWS == 1 ? 4 : 1;
+    // Heads are few columns, so a wave of theirs has more in flight.
+    constexpr u32 COLUMNS = ROW_COLUMNS, DEPTH = ROWS > 1 ? 1 : is_projected<Args>() ? 8 : 4;
     constexpr u32 N = PACK_BYTES / sizeof(W), WAVES = MATMUL_BLOCK / OPS_WAVE;
     constexpr u32 OUTPUTS = outputs_of<PAIRED, COLUMNS>();
     OPS_NO_UNROLL

@@ -133,7 +133,12 @@ template <> struct RowStep<Q4_1> {
 };
 
 template <> struct RowStep<Q8_0> {
+#if defined(OPS_CUDA)
+    // With four columns of four packs each, a multiprocessor would have registers for one block only.
+    static constexpr u32 APART = 16, GROUPS = 1, COLUMNS = 2;
+#else
     static constexpr u32 APART = 16, GROUPS = 1, COLUMNS = 4;
+#endif
     static constexpr bool EARLY = true;
     Chunk<2, 8> chunk;
     OPS_METHOD void load(const Q8_0* block, u32) { chunk.load(&block->d); }
