@@ -100,6 +100,7 @@ __all__ = [
     "relu",
     "rms_norm",
     "rms_norm_linear",
+    "rms_norm_linear_rope_cache_write",
     "rms_norm_linear_swiglu",
     "rope",
     "rope_cache_write",
@@ -1650,6 +1651,48 @@ def rms_norm_linear(x: Any, norm: Any, weight: Any, bias: Any = None, *, eps: fl
     - element types: f16, bf16, f32, f64
     """
     return call("rms_norm_linear", (x, norm, weight, bias), {"eps": eps}, out)
+
+
+def rms_norm_linear_rope_cache_write(
+    x: Any,
+    norm: Any,
+    weight: Any,
+    bias: Any,
+    cos: Any,
+    sin: Any,
+    positions: Any,
+    slots: Any,
+    k_cache: Any,
+    v_cache: Any,
+    *,
+    eps: float,
+    order: Literal["half", "interleaved"] = "half",
+    out: Any = None,
+) -> Any:
+    """All that a decoder layer does before attention: the product of its normed rows with the weights of queries, keys
+    and values, and ``RopeQkCacheWrite`` of the result, without norms of heads.
+    - ``x[n, m]``, the weight ``norm[m]`` of its norm, ``weight[o, m]`` and ``bias[o]``: as for ``RmsNormLinear``.
+      The rows of the weight are the heads of queries, then of keys, then of values, so ``o = (g + h) d + h e``;
+    - the others as for ``RopeQkCacheWrite``; ``y[n, g, d]`` are the rotated queries.
+
+    As parts: ``RmsNormLinear``, then ``RopeQkCacheWrite``. A backend may round the product to ``T`` or not.
+
+    - ``x``: ``[n, m]``
+    - ``norm``: ``[m]``; f16, bf16, f32, f64
+    - ``weight``: ``[o, m]``
+    - ``bias``: ``[o]``; f16, bf16, f32, f64; optional
+    - ``cos``: ``[t, d/2]``; f16, bf16, f32, f64
+    - ``sin``: ``[t, d/2]``
+    - ``positions``: ``[n]``; u8, u32, i32, i64
+    - ``slots``: ``[n]``; u8, u32, i32, i64
+    - ``k_cache``: ``[c, h, d]``; read and written
+    - ``v_cache``: ``[c, h, e]``; read and written
+    - ``y``: ``[n, g, d]``; written
+    - ``eps``: Added to the mean square of a row of ``x``, inside the root.
+    - ``order``: How features pair up.
+    - element types: f16, bf16, f32, f64
+    """
+    return call("rms_norm_linear_rope_cache_write", (x, norm, weight, bias, cos, sin, positions, slots, k_cache, v_cache), {"eps": eps, "order": order}, out)
 
 
 def rms_norm_linear_swiglu(x: Any, norm: Any, gate: Any, up: Any, *, eps: float, out: Any = None) -> Any:

@@ -53,7 +53,8 @@ fn projected() -> CaseBuilder {
     let case = case.f32("in.cos", &[1, 1], &[0.0]).f32("in.sin", &[1, 1], &[1.0]);
     let case = case.raw("in.positions", U32, &[1], vec![0; 4]).raw("in.slots", U32, &[1], vec![1, 0, 0, 0]);
     let case = case.f32("in.k_cache", &[2, 1, 2], &[0.0; 4]).f32("in.v_cache", &[2, 1, 1], &[0.0; 2]);
-    let case = case.f64("out.y", &[1, 1, 2], &[5.0, 3.5]).f64("out.k_cache", &[2, 1, 2], &[0.0, 0.0, -8.0, -2.0]);
+    let case =
+        case.f64("out.y", &[1, 1, 2], &[5.0, 3.5]).f64("out.k_cache", &[2, 1, 2], &[0.0, 0.0, -8.0, -2.0]);
     let case = case.f64("out.v_cache", &[2, 1, 1], &[0.0, 4.0]);
     ["y", "k_cache", "v_cache"].iter().fold(case, |case, name| case.meta(&format!("limit.{name}"), 1e-13))
 }
