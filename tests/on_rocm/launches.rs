@@ -97,8 +97,15 @@ fn queries_and_keys_are_one_product_where_values_have_another_type() {
             let products = made.iter().filter(|(symbol, _)| {
                 ops_kernels::by_symbol(symbol).is_some_and(|kernel| kernel.op == "qlinear")
             });
-            // The output of attention; down; and the logits. Where values are apart, they are a product, and queries and keys are another.
-            assert_eq!(products.map(|(_, n)| n).sum::<u64>(), 2 * layers + 2 * apart + 1, "{made:?}");
+            // The output of attention; down; and the logits.
+            assert_eq!(products.map(|(_, n)| n).sum::<u64>(), 2 * layers + 1, "{made:?}");
+            let projections =
+                made.iter().filter(|(symbol, _)| symbol.starts_with("rms_norm_linear_rope_cache_write"));
+            assert_eq!(projections.map(|(_, n)| n).sum::<u64>(), layers + apart, "{made:?}");
+            // No kernel only rotates or writes.
+            let rotations =
+                made.iter().filter(|(symbol, _)| symbol.starts_with("rope_") || symbol.starts_with("cache_"));
+            assert_eq!(rotations.map(|(_, n)| n).sum::<u64>(), 0, "{made:?}");
         },
     );
 }

@@ -17,7 +17,7 @@ mod weight;
 mod window_cache;
 
 pub use blocks::{BlockCopy, Blocks, Sequence};
-pub use cache_rotation::{CacheRotation, Projection, Queries};
+pub use cache_rotation::{CacheRotation, Projection, Queries, RowsProduct};
 pub use kv_cache::KvCache;
 pub use memories::{Memories, MemoriesOfPart, MemoriesOfStep};
 pub use paged_cache::PagedCache;

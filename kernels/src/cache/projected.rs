@@ -81,15 +81,16 @@ pub fn prepare(call: &Projected<'_>, device: &Device, plan: &mut Plan) -> Result
     if !(d / 2).is_multiple_of(together) || !to.tables[1].is_multiple_of(together) || dv % 2 != 0 {
         return Err(Refused::Because("pairs of features do not divide into those that lanes share".into()));
     }
-    if d == 0 || dv == 0 || !(to.k_cache.dtype == types[0] || to.k_cache.dtype == ElementType::F8E4M3) {
+    if !(to.k_cache.dtype == types[0] || to.k_cache.dtype == ElementType::F8E4M3) {
         return Err(super::no_kernel(OP, [types[0], to.k_cache.dtype]));
     }
     let target = ProjectedTarget {
         to: to.args(OP, types[0])?,
-        q_heads: call.q_heads,
-        heads,
-        pairs: Divider::new(d / 2),
-        values: Divider::new(dv),
+        // Heads without features have no pairs; a divider must not be 0.
+        q_heads: if d == 0 { 0 } else { call.q_heads },
+        heads: if d == 0 { 0 } else { heads },
+        pairs: Divider::new((d / 2).max(1)),
+        values: Divider::new(dv.max(1)),
         cache_is_f8: u64::from(to.k_cache.dtype == ElementType::F8E4M3),
     };
     if is_block { of_blocks(call, target, device, plan) } else { of_floats(call, target, device, plan) }

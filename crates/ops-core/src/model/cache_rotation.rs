@@ -3,7 +3,7 @@ use crate::ops::{
     CacheMethods, CacheOps, KeysValues, NormedProduct, QkNormRopeCacheWrite, QueryKey,
     RmsNormLinearRopeCacheWrite, RopeCacheWrite, RopeOrder, RopeQkCacheWrite, Tables,
 };
-use crate::{AnyRef, Backend, Float, Result, Space, TensorMut, TensorRef};
+use crate::{AnyRef, AsView, Backend, Float, Result, Space, TensorMut, TensorRef};
 
 /// How keys are rotated as they are written to a cache, and where they and their values are stored.
 #[derive(Clone, Copy, Debug)]
@@ -44,11 +44,17 @@ impl<S: Space, T: Float> Queries<'_, S, T> {
     }
 }
 
-/// Rows from which one product makes queries, keys and values.
+/// A product of normed rows.
+pub type RowsProduct<'a, S, T> =
+    NormedProduct<TensorRef<'a, S, T>, AnyRef<'a, S>, AnyRef<'a, S>, Option<AnyRef<'a, S>>>;
+
+/// Rows from which one product, or two, make queries, keys and values.
 #[derive(Debug)]
 pub struct Projection<'a, S: Space, T: Float> {
     /// The rows `[t, m]`, their norm, and the product, whose columns are the heads of queries, keys and values.
-    pub product: NormedProduct<TensorRef<'a, S, T>, AnyRef<'a, S>, AnyRef<'a, S>, Option<AnyRef<'a, S>>>,
+    pub product: RowsProduct<'a, S, T>,
+    /// The product of the same rows whose columns are the heads of values, if the first one does not have them.
+    pub values: Option<RowsProduct<'a, S, T>>,
     /// The norm's eps.
     pub eps: f64,
     /// The rotated queries, `[t, heads, d]`.
@@ -64,16 +70,53 @@ impl<S: Space> CacheRotation<'_, S> {
         projection: Projection<'_, S, T>,
         caches: KeysValues<TensorMut<'_, S, T>>,
     ) -> Result<bool> {
-        let CacheRotation { cos, sin, positions, slots, order, norm: None } = self else { return Ok(false) };
-        let (tables, Projection { product, eps, y }) = (Tables { cos, sin }, projection);
-        let NormedProduct { x, norm, weight, bias } = &product;
-        let asked = NormedProduct { x, norm, weight, bias: bias.as_ref().map(|bias| bias.shorten()) };
-        let op = RmsNormLinearRopeCacheWrite::eps(eps).order(order);
-        let of_caches = KeysValues { keys: &caches.keys, values: &caches.values };
-        if !b.fuses_rms_norm_linear_rope_cache_write(asked, tables, positions, slots, of_caches, op) {
+        if self.norm.is_some() {
             return Ok(false);
         }
-        b.rms_norm_linear_rope_cache_write_into(product, tables, positions, slots, y, caches, op)?;
+        let Projection { product, values: apart, eps, mut y } = projection;
+        let KeysValues { mut keys, mut values } = caches;
+        let Some(apart) = apart else {
+            let is_fused = self.fuses(b, &product, eps, [keys.view(), values.view()]);
+            return Ok(is_fused && self.run(b, product, eps, y, KeysValues { keys, values })?);
+        };
+        // Heads without the features that the other product makes.
+        let of_values =
+            CacheRotation { cos: self.cos.narrow(1, 0, 0)?, sin: self.sin.narrow(1, 0, 0)?, ..self };
+        let of_keys = [keys.view(), values.view().narrow(2, 0, 0)?];
+        let own = [keys.view().narrow(2, 0, 0)?, values.view()];
+        if !self.fuses(b, &product, eps, of_keys) || !of_values.fuses(b, &apart, eps, own) {
+            return Ok(false);
+        }
+        let own = KeysValues { keys: keys.reborrow().narrow(2, 0, 0)?, values: values.reborrow() };
+        of_values.run(b, apart, eps, y.reborrow().narrow(1, 0, 0)?.narrow(2, 0, 0)?, own)?;
+        self.run(b, product, eps, y, KeysValues { keys, values: values.narrow(2, 0, 0)? })
+    }
+
+    fn fuses<T: Float, B: CacheOps<T> + Backend<Space = S>>(
+        &self,
+        b: &B,
+        product: &RowsProduct<'_, S, T>,
+        eps: f64,
+        [keys, values]: [TensorRef<'_, S, T>; 2],
+    ) -> bool {
+        let NormedProduct { x, norm, weight, bias } = product;
+        let product = NormedProduct { x, norm, weight, bias: bias.as_ref().map(|bias| bias.shorten()) };
+        let (tables, caches) = (Tables { cos: self.cos, sin: self.sin }, KeysValues { keys, values });
+        let op = RmsNormLinearRopeCacheWrite::eps(eps).order(self.order);
+        b.fuses_rms_norm_linear_rope_cache_write(product, tables, self.positions, self.slots, caches, op)
+    }
+
+    fn run<T: Float, B: CacheOps<T> + Backend<Space = S>>(
+        &self,
+        b: &B,
+        product: RowsProduct<'_, S, T>,
+        eps: f64,
+        y: TensorMut<'_, S, T>,
+        caches: KeysValues<TensorMut<'_, S, T>>,
+    ) -> Result<bool> {
+        let tables = Tables { cos: self.cos, sin: self.sin };
+        let op = RmsNormLinearRopeCacheWrite::eps(eps).order(self.order);
+        b.rms_norm_linear_rope_cache_write_into(product, tables, self.positions, self.slots, y, caches, op)?;
         Ok(true)
     }
 

@@ -52,7 +52,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         part.output.apply_onto(b, o.as_ref(), onto)
     }
 
-    /// Rotated queries `[t, heads, d]`, if one kernel computes all projections, rotates queries and keys, and adds keys and values to
+    /// Rotated queries `[t, heads, d]`, if the kernels that compute the projections also rotate queries and keys, and add keys and values to
     /// the caches.
     fn projected_to(
         &self,
@@ -63,14 +63,21 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         input: &Normed<'_, T, B>,
         rotation: CacheRotation<'_, B::Space>,
     ) -> Result<Option<TensorOf<B, T>>> {
-        let [all] = &part.projections[..] else { return Ok(None) };
+        let (q, kv) = self.config.widths(i)?;
+        let (first, values) = match &part.projections[..] {
+            [all] => (all, None),
+            // Values of another type.
+            [first, values] if first.weight.dims()[0] == q + kv => (first, input.product(values)),
+            _ => return Ok(None),
+        };
         let is_plain = part.query_norm.is_none() && part.value_norm.is_none() && !part.keys_are_values;
-        let Some((product, eps)) = input.product(all).filter(|_| is_plain && self.rotates_together(i)) else {
+        let Some((product, eps)) = input.product(first).filter(|_| is_plain && self.rotates_together(i))
+        else {
             return Ok(None);
         };
         let head_dim = self.config.heads_of(i).head_dim;
         let mut q = b.empty(Shape::new(&[input.x().dims()[0], self.config.heads, head_dim])?)?;
-        let projection = Projection { product, eps, y: q.as_mut() };
+        let projection = Projection { product, values: values.map(|(values, _)| values), eps, y: q.as_mut() };
         Ok(past.add_projected(b, projection, rotation)?.then_some(q))
     }
 

@@ -1,9 +1,9 @@
 //! The residual stream of a decoder: each layer reads it through a norm, and adds its result to it.
 use super::{Linear, Norm};
 use crate::Result;
-use ops_core::model::Transformer;
+use ops_core::model::{RowsProduct, Transformer};
 use ops_core::ops::*;
-use ops_core::{AnyRef, AsAny, Backend, Float, Ref, TensorOf};
+use ops_core::{AsAny, Backend, Float, Ref, TensorOf};
 use std::cell::OnceCell;
 
 /// The result of a block.
@@ -95,14 +95,6 @@ impl<B: Backend, T: Float, const N: usize> Projected<B, T, N> {
     }
 }
 
-/// A product of normed rows that has not been computed.
-pub(crate) type Product<'a, T, B> = NormedProduct<
-    Ref<'a, B, T>,
-    AnyRef<'a, <B as Backend>::Space>,
-    AnyRef<'a, <B as Backend>::Space>,
-    Option<AnyRef<'a, <B as Backend>::Space>>,
->;
-
 /// The residual stream and its norm. The normed rows are computed on first use, because fused kernels do not need them: they apply the norm themselves.
 pub(crate) struct Normed<'n, T: Float, B: Backend> {
     x: TensorOf<B, T>,
@@ -163,7 +155,10 @@ impl<'n, T: Float, B: Transformer<T>> Normed<'n, T, B> {
     }
 
     /// The product of the normed rows and a matrix, with the norm's eps, if a fused kernel can still apply the norm.
-    pub(crate) fn product<'a>(&'a self, linear: &'a Linear<B>) -> Option<(Product<'a, T, B>, f64)> {
+    pub(crate) fn product<'a>(
+        &'a self,
+        linear: &'a Linear<B>,
+    ) -> Option<(RowsProduct<'a, B::Space, T>, f64)> {
         let (norm, eps) = self.rms()?;
         let (weight, bias) = (linear.weight.any_view(), linear.bias.as_ref().map(|bias| bias.any()));
         Some((NormedProduct { x: self.x.as_ref(), norm: norm.any(), weight, bias }, eps))

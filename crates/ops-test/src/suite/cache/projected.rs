@@ -157,6 +157,9 @@ fn of_blocks(s: &mut Suite<'_>, dtype: DType, format: DType) {
         Call { order: "interleaved", half: Some(5), cache: DType::F8E4M3, bias: Some(dtype), ..call }.case(),
     );
     s.run(Call { half: Some(4), bias: Some(DType::F32), ..call }.case());
+    // Queries and keys by one product, and values by another.
+    s.run(Call { heads: [3, 2, 16, 0], ..call }.case());
+    s.run(Call { heads: [0, 8, 0, 16], ..call }.case());
     if format.name() != "q8_0" {
         return;
     }
