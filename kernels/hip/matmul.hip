@@ -211,8 +211,8 @@ OPS_DEVICE void matvec_columns(const Args& all, const T* a, const W* b, T* c, u6
 template <u32 ROWS, bool PAIRED, bool NORM, typename T, typename W, typename Args>
 OPS_DEVICE void matvec_groups(const Args& args, sum_t<T, W>* scratch) {
     // Few columns for a wave, so that a narrow weight has work for the whole device; for one row, each lane has eight packs of weights in flight.
-    // Heads are few columns, so a wave of theirs has more in flight.
-    constexpr u32 COLUMNS = ROW_COLUMNS, DEPTH = ROWS > 1 ? 1 : is_projected<Args>() ? 8 : 4;
+    // Heads are few columns, so a wave of 32 of theirs has more in flight. Waves of 64 have half as many packs per lane.
+    constexpr u32 COLUMNS = ROW_COLUMNS, DEPTH = ROWS > 1 ? 1 : is_projected<Args>() && OPS_WAVE == 32 ? 8 : 4;
     constexpr u32 N = PACK_BYTES / sizeof(W), WAVES = MATMUL_BLOCK / OPS_WAVE;
     constexpr u32 OUTPUTS = outputs_of<PAIRED, COLUMNS>();
     OPS_NO_UNROLL
