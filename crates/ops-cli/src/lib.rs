@@ -18,6 +18,10 @@
 //! | `commands` | one module for each command |
 #![deny(unsafe_code)]
 
+// Functions of an op, a type and a backend that the library has are not compiled once more for its tests.
+#[cfg(test)]
+extern crate ops_cli as _;
+
 mod args;
 mod backend;
 mod bench;
