@@ -1,5 +1,8 @@
 //! The decoder, compared with NumPy in float64 (`tools/generate/greedy_reference.py`).
 
+// Functions of an op, a type and a backend that it has are not compiled once more here.
+extern crate ops_cli as _;
+
 mod continuation;
 mod determinism;
 mod encoders;

@@ -1,4 +1,7 @@
 //! The decoder on the stand-in for ROCm, with waves of 32 and of 64 lanes; and what goes wrong elsewhere.
+// Functions of an op, a type and a backend that it has are not compiled once more here.
+extern crate ops_cli as _;
+
 mod continuation;
 mod defects;
 mod joined;
