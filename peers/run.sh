@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . peers/setup.sh
 
-cargo build --release -p ops-cpu --example peer
+cargo build --release -p ops-tests --example peer
 cargo build --release -p ops-cli
 
 peers=()
