@@ -1,8 +1,5 @@
 //! Golden cases and the suite on the stand-in for ROCm, with waves of 32 and of 64 lanes.
 
-// Functions of an op, a type and a backend that it has are not compiled once more here.
-extern crate ops_cli as _;
-
 mod empties;
 mod executed;
 mod experts;
