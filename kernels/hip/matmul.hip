@@ -141,9 +141,9 @@ template <typename T> OPS_DEVICE void store_projected(const ProjectedMatmulArgs&
     store_pair(reread(args).target, pair, place, kind_of<T>(), row, first, second);
 }
 
-// Computes ROWS rows of a times COLUMNS columns of b, with lanes along k and N elements per step. If PAIRED, half of the columns
-// are those of b, the others those of `up`, or both are those of a pair of b. DEPTH does not change the order of the sums. `live` is false
-// if there is nothing to store.
+// Computes ROWS rows of a times COLUMNS columns of b, with lanes along k and N elements per step. If PAIRED, each output
+// takes two columns: one of b and one of `up`, or, in a projected product, the two columns of a pair of b. DEPTH does not change the order of
+// the sums. `live` is false if there is nothing to store.
 template <u32 ROWS, u32 COLUMNS, u32 N, u32 DEPTH, bool PAIRED, bool NORM, typename T, typename W, typename Args>
 OPS_DEVICE void matvec_columns(const Args& all, const T* a, const W* b, T* c, u64 m0, u64 n0, bool live, sum_t<T, W>* scratch) {
     using A = sum_t<T, W>;
@@ -211,7 +211,7 @@ OPS_DEVICE void matvec_columns(const Args& all, const T* a, const W* b, T* c, u6
 template <u32 ROWS, bool PAIRED, bool NORM, typename T, typename W, typename Args>
 OPS_DEVICE void matvec_groups(const Args& args, sum_t<T, W>* scratch) {
     // Few columns for a wave, so that a narrow weight has work for the whole device; for one row, each lane has eight packs of weights in flight.
-    // Heads are few columns, so a wave of 32 of theirs has more in flight. Waves of 64 have half as many packs per lane.
+    // Queries, keys and values have few columns, so each lane keeps more packs in flight on waves of 32. On waves of 64 it has half as many.
     constexpr u32 COLUMNS = ROW_COLUMNS, DEPTH = ROWS > 1 ? 1 : is_projected<Args>() && OPS_WAVE == 32 ? 8 : 4;
     constexpr u32 N = PACK_BYTES / sizeof(W), WAVES = MATMUL_BLOCK / OPS_WAVE;
     constexpr u32 OUTPUTS = outputs_of<PAIRED, COLUMNS>();

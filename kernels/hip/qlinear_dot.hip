@@ -113,10 +113,10 @@ OPS_DEVICE const QLinearArgs& product_of(const ProjectedQLinearArgs& args) { ret
 template <typename B> struct ProjectedTiles : RowTiles<B, true> {
     using Of = RowTiles<B, true>;
     OPS_METHOD ProjectedTiles(const QLinearArgs& args) : Of(args) {}
-    // Of the output of the block's first tile that this thread stores.
+    // Of the output of the block's first tile that this thread stores, if there is one.
     OPS_METHOD PairPlace ahead(const ProjectedQLinearArgs& args) const {
-        u32 mask = (1u << this->log_outputs) - 1, n = (block_x() << this->log_outputs) + (thread_x() & mask);
-        if (n > this->most) n = this->most;
+        u32 n = (block_x() << this->log_outputs) + thread_x();
+        if (block_x() >= this->all || thread_x() >> this->log_outputs != 0 || n > this->most) return PairPlace{};
         return pair_place(args.target, ColumnPair(args.target, n), u32(args.product.y_kind), 0);
     }
     OPS_METHOD void load(RowStep<B> (&w)[Of::COLUMNS], const ProjectedQLinearArgs& all, u64 tile, const RowPlace& at) const {

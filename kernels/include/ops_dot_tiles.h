@@ -65,7 +65,7 @@ template <typename B, bool PAIRED> struct RowTiles {
             w[j].load(static_cast<const B*>(of) + (skip + i64(column) * args.weight_row), at.step);
         }
     }
-    // What the stores need of what is in memory, read ahead: nothing.
+    // Data that the stores need and that is loaded before the product. These tiles need none.
     template <typename Args> OPS_METHOD Nothing ahead(const Args&) const { return Nothing{}; }
     // Where this lane's wave keeps the sum that sum_columns() gave it, for tile `i` of the block.
     OPS_METHOD u32 slot(u32 i) const {

@@ -10,9 +10,9 @@ namespace ops {
 struct ProjectedTarget {
     CacheTarget to;
     u64 q_heads;
-    u64 heads;       // of keys and of values
-    Divider pairs;   // of a head of queries or keys
-    Divider values;  // of a head: an even number
+    u64 rotary_pairs;  // pairs of all queries and keys; those of values follow
+    Divider pairs;     // of a head of queries or keys
+    Divider values;    // of a head: an even number
     u64 cache_is_f8;  // otherwise the caches have the type of y
 };
 
@@ -26,14 +26,13 @@ struct ColumnPair {
     bool is_value;
 
     OPS_METHOD ColumnPair(const ProjectedTarget& args, u64 pair) {
-        u64 turned = (args.q_heads + args.heads) * args.pairs.by;
-        is_value = pair >= turned;
+        is_value = pair >= args.rotary_pairs;
         head = is_value ? 0 : divide(args.pairs, pair);
-        at = is_value ? pair - turned : pair - head * args.pairs.by;
+        at = is_value ? pair - args.rotary_pairs : pair - head * args.pairs.by;
         bool halves = !is_value && args.to.interleaved == 0 && at < args.to.half;
         step = halves ? 1 : 2;
         apart = halves ? args.to.half : 1;
-        column = (is_value ? 2 * turned : head * args.to.d) + at * step;
+        column = (is_value ? 2 * args.rotary_pairs : head * args.to.d) + at * step;
     }
 };
 
@@ -46,10 +45,11 @@ OPS_DEVICE void store_cached(const ProjectedTarget& args, void* cache, u32 kind,
     }
 }
 
-// Where a pair of a token goes, and how it is turned. Kernels read this before they multiply, so that the two overlap.
+// Where a pair of a token goes, and how it is rotated. The kernel for blocks reads this while it rounds x; the kernel for floats reads it after
+// the product.
 struct PairPlace {
     i64 slot;
-    f32 cos, sin;  // of a pair that is turned
+    f32 cos, sin;  // of a pair that is rotated
     bool stored;
 };
 
@@ -67,7 +67,7 @@ OPS_DEVICE PairPlace pair_place(const ProjectedTarget& args, const ColumnPair& p
     return out;
 }
 
-// Turns a pair of a token, and stores it.
+// Rotates a pair of a token, and stores it.
 OPS_DEVICE void store_pair(const ProjectedTarget& args, const ColumnPair& pair, const PairPlace& place, u32 kind, u64 token, f32 first,
                            f32 second) {
     if (!place.stored) return;
@@ -81,9 +81,9 @@ OPS_DEVICE void store_pair(const ProjectedTarget& args, const ColumnPair& pair, 
         return;
     }
     if (pair.at < to.half) {
-        f32 turned = first * place.cos - second * place.sin;
+        f32 rotated = first * place.cos - second * place.sin;
         second = first * place.sin + second * place.cos;
-        first = turned;
+        first = rotated;
     }
     i64 e = i64(pair.column - pair.head * to.d);
     if (pair.head < args.q_heads) {

@@ -255,7 +255,7 @@ pub(crate) fn one_row(
         return Err(Refused::NoKernel { op: op.into(), types: types.to_vec() });
     }
     let instance = need(op, "dot1", &types[..1])?;
-    let args = QLinearArgs { n: n / 2 * args.rows, norm, eps, ..args };
+    let args = QLinearArgs { n: n / 2, norm, eps, ..args };
     Ok(of_row(args, ROW_COLUMNS / 2, instance, device))
 }
 

@@ -12,7 +12,7 @@ arguments! {
     pub struct ProjectedTarget {
         pub to: CacheTarget,
         pub q_heads: u64,
-        pub heads: u64,
+        pub rotary_pairs: u64,
         pub pairs: Divider,
         pub values: Divider,
         pub cache_is_f8: u64,
@@ -76,19 +76,27 @@ pub fn prepare(call: &Projected<'_>, device: &Device, plan: &mut Plan) -> Result
     let (to, types) = (&call.to, [call.x.dtype, call.weight.dtype]);
     let [heads, d, dv] = to.dims;
     let is_block = matches!(types[1], ElementType::Block(_));
-    // Groups of lanes compute up to two pairs of blocks together, which must be of one kind.
-    let together = if is_block { 2 } else { 1 };
-    if !(d / 2).is_multiple_of(together) || !to.tables[1].is_multiple_of(together) || dv % 2 != 0 {
-        return Err(Refused::Because("pairs of features do not divide into those that lanes share".into()));
+    // Two pairs of blocks that a group of lanes computes together must be equally far from the next: those of neighbours always are.
+    let [half, o] = [to.tables[1], call.dims[1]];
+    if is_block && !to.interleaved && (!(d / 2).is_multiple_of(2) || !half.is_multiple_of(2)) {
+        let why = format!("with blocks, d/2 = {} and the {half} columns of the tables must be even", d / 2);
+        return Err(Refused::Because(why));
+    }
+    if !dv.is_multiple_of(2) {
+        return Err(Refused::Because(format!("the number of features of values, {dv}, must be even")));
+    }
+    // A launch without outputs would not check the indices.
+    if o == 0 {
+        return Err(Refused::Because("the weight has no rows".into()));
     }
     if !(to.k_cache.dtype == types[0] || to.k_cache.dtype == ElementType::F8E4M3) {
         return Err(super::no_kernel(OP, [types[0], to.k_cache.dtype]));
     }
     let target = ProjectedTarget {
         to: to.args(OP, types[0])?,
-        // Heads without features have no pairs; a divider must not be 0.
-        q_heads: if d == 0 { 0 } else { call.q_heads },
-        heads: if d == 0 { 0 } else { heads },
+        q_heads: call.q_heads,
+        rotary_pairs: (call.q_heads + heads) * (d / 2),
+        // A divider must not be 0.
         pairs: Divider::new((d / 2).max(1)),
         values: Divider::new(dv.max(1)),
         cache_is_f8: u64::from(to.k_cache.dtype == ElementType::F8E4M3),

@@ -3,7 +3,7 @@ use crate::ops::{
     CacheMethods, CacheOps, KeysValues, NormedProduct, QkNormRopeCacheWrite, QueryKey,
     RmsNormLinearRopeCacheWrite, RopeCacheWrite, RopeOrder, RopeQkCacheWrite, Tables,
 };
-use crate::{AnyRef, AsView, Backend, Float, Result, Space, TensorMut, TensorRef};
+use crate::{AnyRef, AsView, Backend, Float, Result, Space, Tensor, TensorMut, TensorRef};
 
 /// How keys are rotated as they are written to a cache, and where they and their values are stored.
 #[derive(Clone, Copy, Debug)]
@@ -57,39 +57,37 @@ pub struct Projection<'a, S: Space, T: Float> {
     pub values: Option<RowsProduct<'a, S, T>>,
     /// The norm's eps.
     pub eps: f64,
-    /// The rotated queries, `[t, heads, d]`.
-    pub y: TensorMut<'a, S, T>,
 }
 
 impl<S: Space> CacheRotation<'_, S> {
-    /// Computes the projection, and writes its keys and values to `caches`, if the backend has a kernel for all of that. Otherwise,
-    /// returns `false` and writes nothing.
+    /// Writes keys and values of the projection to `caches`, and returns its rotated queries `[t, heads, d]`, if the backend has kernels for all
+    /// of that. Otherwise, it writes nothing.
     pub(super) fn project<T: Float, B: CacheOps<T> + Backend<Space = S>>(
         self,
         b: &B,
         projection: Projection<'_, S, T>,
         caches: KeysValues<TensorMut<'_, S, T>>,
-    ) -> Result<bool> {
+    ) -> Result<Option<Tensor<S, T>>> {
         if self.norm.is_some() {
-            return Ok(false);
+            return Ok(None);
         }
-        let Projection { product, values: apart, eps, mut y } = projection;
+        let Projection { product, values: apart, eps } = projection;
         let KeysValues { mut keys, mut values } = caches;
         let Some(apart) = apart else {
             let is_fused = self.fuses(b, &product, eps, [keys.view(), values.view()]);
-            return Ok(is_fused && self.run(b, product, eps, y, KeysValues { keys, values })?);
+            return is_fused.then(|| self.run(b, product, eps, KeysValues { keys, values })).transpose();
         };
-        // Heads without the features that the other product makes.
+        // Two calls: the values of one and the keys of the other have no features.
         let of_values =
             CacheRotation { cos: self.cos.narrow(1, 0, 0)?, sin: self.sin.narrow(1, 0, 0)?, ..self };
         let of_keys = [keys.view(), values.view().narrow(2, 0, 0)?];
         let own = [keys.view().narrow(2, 0, 0)?, values.view()];
         if !self.fuses(b, &product, eps, of_keys) || !of_values.fuses(b, &apart, eps, own) {
-            return Ok(false);
+            return Ok(None);
         }
         let own = KeysValues { keys: keys.reborrow().narrow(2, 0, 0)?, values: values.reborrow() };
-        of_values.run(b, apart, eps, y.reborrow().narrow(1, 0, 0)?.narrow(2, 0, 0)?, own)?;
-        self.run(b, product, eps, y, KeysValues { keys, values: values.narrow(2, 0, 0)? })
+        of_values.run(b, apart, eps, own)?;
+        self.run(b, product, eps, KeysValues { keys, values: values.narrow(2, 0, 0)? }).map(Some)
     }
 
     fn fuses<T: Float, B: CacheOps<T> + Backend<Space = S>>(
@@ -111,13 +109,11 @@ impl<S: Space> CacheRotation<'_, S> {
         b: &B,
         product: RowsProduct<'_, S, T>,
         eps: f64,
-        y: TensorMut<'_, S, T>,
         caches: KeysValues<TensorMut<'_, S, T>>,
-    ) -> Result<bool> {
+    ) -> Result<Tensor<S, T>> {
         let tables = Tables { cos: self.cos, sin: self.sin };
         let op = RmsNormLinearRopeCacheWrite::eps(eps).order(self.order);
-        b.rms_norm_linear_rope_cache_write_into(product, tables, self.positions, self.slots, y, caches, op)?;
-        Ok(true)
+        b.rms_norm_linear_rope_cache_write(product, tables, self.positions, self.slots, caches, op)
     }
 
     /// Writes `rows` to `caches` with one op.

@@ -148,7 +148,7 @@ impl<S: Space, T: Float> KvCache<S, T> {
     ) -> Result<()> {
         const CALL: &str = "KvCache::append";
         let (keys, values) = (keys.view(), values.view());
-        let (t, len) = (self.room_for(CALL, &keys, 2)?, self.len);
+        let (t, len) = (self.room_for(CALL, ("keys", keys.layout()), 2)?, self.len);
         let own = self.values.own(CALL, "append_keys")?;
         let (of_keys, of_values) = (self.keys.dims(), own.dims());
         fits(CALL, "keys", keys.layout(), &[of_keys[0], of_keys[1], t, of_keys[3]])?;
@@ -174,7 +174,7 @@ impl<S: Space, T: Float> KvCache<S, T> {
     ) -> Result<()> {
         const CALL: &str = "KvCache::append_rotated";
         let (keys, values) = (keys.view(), values.view());
-        let t = self.room_for(CALL, &keys, 0)?;
+        let t = self.room_for(CALL, ("keys", keys.layout()), 0)?;
         let caches = self.used_by_slot(CALL, t)?;
         let (&[_, h, d], &[.., dv]) = (caches.keys.dims(), caches.values.dims()) else {
             unreachable!("rows of heads")
@@ -187,8 +187,8 @@ impl<S: Space, T: Float> KvCache<S, T> {
         self.len += t;
         Ok(())
     }
-    /// Computes keys and values of one text from `projection`, rotates the keys, and appends both, with a single op that also rotates the
-    /// queries. Returns `false`, with nothing done, if the backend has no kernel for it.
+    /// Computes queries, keys and values of one text from `projection`, rotates queries and keys, and appends keys and values. Returns the queries
+    /// `[t, heads, d]`; or `None`, with nothing done, if the backend has no kernel for all of it.
     ///
     /// # Errors
     /// As [`append_rotated`](Self::append_rotated).
@@ -197,13 +197,13 @@ impl<S: Space, T: Float> KvCache<S, T> {
         backend: &B,
         projection: Projection<'_, S, T>,
         rotation: CacheRotation<'_, S>,
-    ) -> Result<bool> {
+    ) -> Result<Option<Tensor<S, T>>> {
         const CALL: &str = "KvCache::append_projected";
-        let t = self.room(CALL, "x", projection.product.x.layout(), 0)?;
+        let t = self.room_for(CALL, ("x", projection.product.x.layout()), 0)?;
         let done = rotation.project(backend, projection, self.used_by_slot(CALL, t)?);
-        let done = done.map_err(|error| error.of_call(CALL))?;
-        self.len += if done { t } else { 0 };
-        Ok(done)
+        let queries = done.map_err(|error| error.of_call(CALL))?;
+        self.len += if queries.is_some() { t } else { 0 };
+        Ok(queries)
     }
     /// Appends the keys `[b, h_kv, t, d]` of `t` tokens; the values are the first features.
     ///
@@ -216,7 +216,7 @@ impl<S: Space, T: Float> KvCache<S, T> {
     ) -> Result<()> {
         const CALL: &str = "KvCache::append_keys";
         let keys = keys.view();
-        let t = self.room_for(CALL, &keys, 2)?;
+        let t = self.room_for(CALL, ("keys", keys.layout()), 2)?;
         self.values.none(CALL, "append")?;
         let dims = self.keys.dims();
         fits(CALL, "keys", keys.layout(), &[dims[0], dims[1], t, dims[3]])?;
@@ -239,12 +239,13 @@ impl<S: Space, T: Float> KvCache<S, T> {
         Ok(KeysValues { keys, values })
     }
 
-    /// The number of tokens of these keys, the extent of an axis, if they fit.
-    fn room_for(&self, call: &'static str, keys: &TensorRef<'_, S, T>, axis: usize) -> Result<usize> {
-        self.room(call, "keys", keys.layout(), axis)
-    }
-
-    fn room(&self, call: &'static str, name: &'static str, of: &Layout, axis: usize) -> Result<usize> {
+    /// The number of tokens of these rows, the extent of an axis, if they fit.
+    fn room_for(
+        &self,
+        call: &'static str,
+        (name, of): (&'static str, &Layout),
+        axis: usize,
+    ) -> Result<usize> {
         let (tokens, capacity) = (of.dims().get(axis).copied().unwrap_or(0), self.capacity());
         let room = capacity - self.len;
         if tokens <= room {

@@ -129,17 +129,17 @@ impl<S: Space, T: Float> PagedCache<S, T> {
         let (rows, caches) = (KeysValues { keys, values }, KeysValues { keys: k_cache, values: v_cache });
         rotation.write(backend, queries, rows, caches).map_err(|error| error.of_call(CALL))
     }
-    /// Computes keys and values of `n` tokens from `projection`, rotates the keys, and writes both to their slots, with a single op that
-    /// also rotates the queries. Returns `false`, with nothing done, if the backend has no kernel for it.
+    /// Computes queries, keys and values of `n` tokens from `projection`, rotates queries and keys, and writes keys and values to their slots.
+    /// Returns the queries `[n, heads, d]`; or `None`, with nothing done, if the backend has no kernel for all of it.
     ///
     /// # Errors
-    /// As [`write_rotated`](Self::write_rotated).
+    /// As [`write_rotated`](Self::write_rotated). Values of some tokens may then be written already.
     pub fn write_projected<B: CacheOps<T> + Backend<Space = S>>(
         &mut self,
         backend: &B,
         projection: Projection<'_, S, T>,
         rotation: CacheRotation<'_, S>,
-    ) -> Result<bool> {
+    ) -> Result<Option<Tensor<S, T>>> {
         const CALL: &str = "PagedCache::write_projected";
         let (keys, values) = self.slots_for(CALL)?;
         rotation

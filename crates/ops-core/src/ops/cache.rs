@@ -95,7 +95,7 @@ ops! {
     ///   rows of the weight are the heads of queries, then of keys, then of values, so `o = (g + h) d + h e`;
     /// - the others as for [`RopeQkCacheWrite`]; `y[n, g, d]` are the rotated queries.
     ///
-    /// As parts: [`RmsNormLinear`](super::RmsNormLinear), then [`RopeQkCacheWrite`]. A backend may round the product to `T` or not.
+    /// As parts: [`RmsNormLinear`](super::RmsNormLinear), then [`RopeQkCacheWrite`]. A backend may round the product to `T`.
     pub struct RmsNormLinearRopeCacheWrite<T: Float> {
         /// Added to the mean square of a row of `x`, inside the root.
         pub eps: f64,

@@ -75,10 +75,7 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         else {
             return Ok(None);
         };
-        let head_dim = self.config.heads_of(i).head_dim;
-        let mut q = b.empty(Shape::new(&[input.x().dims()[0], self.config.heads, head_dim])?)?;
-        let projection = Projection { product, values: values.map(|(values, _)| values), eps, y: q.as_mut() };
-        Ok(past.add_projected(b, projection, rotation)?.then_some(q))
+        past.add_projected(b, Projection { product, values: values.map(|(values, _)| values), eps }, rotation)
     }
 
     /// The same with several ops.

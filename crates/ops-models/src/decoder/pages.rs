@@ -164,18 +164,18 @@ impl<'c, S: Space, T: Float> Keys<'c, S, T> {
             Keys::Paged(_, step) => &step.slots,
         }
     }
-    /// Adds the rotated keys and the values of a projection, if one kernel computes all of it.
+    /// Adds the rotated keys and the values of a projection, and returns its rotated queries, if the backend has kernels for all of it.
     pub(super) fn add_projected<B: Transformer<T> + Backend<Space = S>>(
         &mut self,
         b: &B,
         projection: Projection<'_, S, T>,
         rotation: CacheRotation<'_, S>,
-    ) -> Result<bool> {
+    ) -> Result<Option<Tensor<S, T>>> {
         match self {
             Keys::Paged(cache, _) => Ok(cache.write_projected(b, projection, rotation)?),
             Keys::Apart(caches, _) => match &mut caches[..] {
                 [(cache, _)] => Ok(cache.append_projected(b, projection, rotation)?),
-                _ => Ok(false),
+                _ => Ok(None),
             },
         }
     }

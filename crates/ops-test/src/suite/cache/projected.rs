@@ -190,5 +190,8 @@ fn indices(s: &mut Suite<'_>, call: Call<'_>) {
         outside(s, index, ROWS, "positions", &|wrong| call.draft(wrong, &good));
         outside(s, index, SLOTS, "slots", &|wrong| call.draft(&good, wrong));
         s.run(call.draft(&good, &[sentinel(index); 6]).note("all skipped"));
+        // Positions are checked where there is nothing to rotate.
+        let empty = Call { heads: [0, 2, 0, 0], ..call };
+        outside(s, index, ROWS, "positions", &|wrong| empty.draft(wrong, &good));
     }
 }
