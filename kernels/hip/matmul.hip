@@ -181,10 +181,6 @@ OPS_DEVICE void matvec_columns(const Args& all, const T* a, const W* b, T* c, u6
         add_steps<DEPTH, N>(sums, row, column, args.norm, args.a.column, args.b.row, s);
     }
     OPS_NO_UNROLL
-    for (; DEPTH > 4 && s + 3 * OPS_WAVE < steps; s += 4 * OPS_WAVE) {
-        add_steps<4, N>(sums, row, column, args.norm, args.a.column, args.b.row, s);
-    }
-    OPS_NO_UNROLL
     for (; s < steps; s += OPS_WAVE) add_steps<1, N>(sums, row, column, args.norm, args.a.column, args.b.row, s);
     sums.reduce(sharing, scratch);
     live = live && part == 0 && lane_id() == 0;
@@ -211,8 +207,7 @@ OPS_DEVICE void matvec_columns(const Args& all, const T* a, const W* b, T* c, u6
 template <u32 ROWS, bool PAIRED, bool NORM, typename T, typename W, typename Args>
 OPS_DEVICE void matvec_groups(const Args& args, sum_t<T, W>* scratch) {
     // Few columns for a wave, so that a narrow weight has work for the whole device; for one row, each lane has eight packs of weights in flight.
-    // Queries, keys and values have few columns, so each lane keeps more packs in flight on waves of 32. On waves of 64 it has half as many.
-    constexpr u32 COLUMNS = ROW_COLUMNS, DEPTH = ROWS > 1 ? 1 : is_projected<Args>() && OPS_WAVE == 32 ? 8 : 4;
+    constexpr u32 COLUMNS = ROW_COLUMNS, DEPTH = ROWS == 1 ? 4 : 1;
     constexpr u32 N = PACK_BYTES / sizeof(W), WAVES = MATMUL_BLOCK / OPS_WAVE;
     constexpr u32 OUTPUTS = outputs_of<PAIRED, COLUMNS>();
     OPS_NO_UNROLL

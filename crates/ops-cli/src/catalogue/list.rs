@@ -188,11 +188,10 @@ fn ropes(name: &str) -> Option<Facts> {
         }
         // The sums of the product. Without shapes: two heads of queries and one of keys, with 64 features.
         "rms_norm_linear_rope_cache_write" => {
-            let defaults =
-                &[("o", "256"), ("g", "2"), ("h", "1"), ("d", "64"), ("e", "d"), ("t", "n"), ("c", "n")];
+            let contract = "x[n,m] norm[m] weight[o:256,m] bias?[o] cos[t:n,r:32] sin[t,r] positions[n] slots[n] k_cache[c:n,h:1,d:64] v_cache[c,h,e:d] -> y[n,g:2,d]";
             return Some(Facts {
+                contract,
                 typed: NORMED_PRODUCT,
-                defaults,
                 cut: "",
                 flops: Flops::Sums,
                 ..facts(0.0)
