@@ -41,7 +41,7 @@
 //! | `AttentionOps` | `attention`, `attention_with`, `attention_lse` |
 //! | `BatchNormOps` | `batch_norm` |
 //! | `BitwiseOps` | `bitwise`, `bitwise_and`, `bitwise_or`, `bitwise_xor`, `shift_left`, `shift_right`, `bitwise_not` |
-//! | `CacheOps` | `cache_write`, `rope_cache_write`, `qk_norm_rope_cache_write`, `rope_qk_cache_write`, `rms_norm_linear_rope_cache_write` |
+//! | `CacheOps` | `cache_write`, `rope_cache_write`, `qk_norm_rope_cache_write`, `rope_qk_cache_write`, `rms_norm_linear_rope_cache_write`, `fuses_rms_norm_linear_rope_cache_write` |
 //! | `CastOps` | `cast` |
 //! | `CompareOps` | `compare`, `eq`, `ne`, `lt`, `le`, `gt`, `ge`, `logical_and`, `logical_or`, `logical_xor`, `logical_not` |
 //! | `ConvOps` | `conv1d`, `conv2d`, `conv_transpose1d`, `conv_transpose2d` |
