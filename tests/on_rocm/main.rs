@@ -9,6 +9,7 @@ mod launches;
 mod messages;
 mod nan;
 mod normal;
+mod projected;
 mod ranks;
 mod recorded;
 
