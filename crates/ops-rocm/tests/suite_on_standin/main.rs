@@ -114,6 +114,9 @@ fn golden_products(ordinal: u32, gfx: &str) {
     assert_eq!(decision.to_string().contains("chosen, on matrix units"), matrix, "{decision}");
 }
 
+/// A product whose kernels are of the families of `matmul` and of `qlinear`.
+const PROJECTED: &str = "rms_norm_linear_rope_cache_write";
+
 /// Products, or one in `one_case_in` of their cases, on two targets for which no test here runs the whole suite.
 fn products_on(test: &str, gfx: [&str; 2], one_case_in: Option<usize>, then: impl FnOnce(&Standin, &[Rocm])) {
     with_standin(test, &[OWN_PRODUCTS, ("HIP_STANDIN_DEVICES", &gfx.join(","))], |standin| {
@@ -155,6 +158,8 @@ fn quantized_products_without_matrix_units() {
         suite_of(&devices::<3>(), "qlinear,linear_swiglu,rms_norm_linear");
         let bytes = [Some("v_dot4_i32_i8"), None, None];
         devices::<3>().iter().zip(bytes).for_each(|(rocm, bytes)| uses_bytes(rocm, bytes));
+        let devices = devices::<3>();
+        suite_on(&devices[0], &Filter { dtype: Some(DType::F16), ..Filter::op(PROJECTED) });
         executed::check(standin, "gfx1030", &[Family::QlinearDot], &[]);
         executed::check(standin, "gfx1010", &[Family::Qlinear], &[]);
     });
@@ -349,6 +354,7 @@ fn golden_products_on_gfx90a() {
 fn products_on_gfx1030_and_gfx942() {
     products_on("products_on_gfx1030_and_gfx942", ["gfx1030", "gfx942"], None, |standin, rocm| {
         suite_of(rocm, "attention_varlen");
+        suite_on(&rocm[0], &Filter::op(PROJECTED));
         let families = [Family::Matmul, Family::Attention, Family::AttentionDecode];
         executed::check(standin, "gfx1030", &families, &[]);
         let families = [Family::MmaUnit, Family::MatmulMma, Family::AttentionMma, Family::QlinearMma];
