@@ -15,6 +15,9 @@ fn numbers<B: Backend>(b: &B, dims: &[usize], seed: usize) -> TensorOf<B, f32> {
         .unwrap()
 }
 
+/// Queries, and the keys and values that a cache holds after them.
+type Step = (Vec<f32>, [Vec<f32>; 2]);
+
 /// How a cache takes a projection, and what it holds afterwards.
 trait Cache<B: Backend> {
     fn take(
@@ -56,12 +59,7 @@ impl<B: CacheOps<f32>> Cache<B> for PagedCache<B::Space, f32> {
 }
 
 /// The queries of the tokens `at`, and what the cache holds after them; `None` without a kernel.
-fn taken<B: CacheOps<f32>, C: Cache<B>>(
-    b: &B,
-    cache: &mut C,
-    at: &[u32],
-    apart: bool,
-) -> Option<(Vec<f32>, [Vec<f32>; 2])> {
+fn taken<B: CacheOps<f32>, C: Cache<B>>(b: &B, cache: &mut C, at: &[u32], apart: bool) -> Option<Step> {
     let ([g, h], d, n) = (HEADS, D, at.len());
     let (x, norm) = (numbers(b, &[n, FEATURES], 1 + at[0] as usize), numbers(b, &[FEATURES], 2));
     let columns = (g + 2 * h) * d;
@@ -91,11 +89,7 @@ fn taken<B: CacheOps<f32>, C: Cache<B>>(
 }
 
 /// Three tokens, then one.
-fn steps<B: CacheOps<f32>, C: Cache<B>>(
-    b: &B,
-    cache: &mut C,
-    apart: bool,
-) -> Option<[(Vec<f32>, [Vec<f32>; 2]); 2]> {
+fn steps<B: CacheOps<f32>, C: Cache<B>>(b: &B, cache: &mut C, apart: bool) -> Option<[Step; 2]> {
     Some([taken(b, cache, &[0, 1, 2], apart)?, taken(b, cache, &[3], apart)?])
 }
 
