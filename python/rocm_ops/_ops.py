@@ -1675,7 +1675,7 @@ def rms_norm_linear_rope_cache_write(
       The rows of the weight are the heads of queries, then of keys, then of values, so ``o = (g + h) d + h e``;
     - the others as for ``RopeQkCacheWrite``; ``y[n, g, d]`` are the rotated queries.
 
-    As parts: ``RmsNormLinear``, then ``RopeQkCacheWrite``. A backend may round the product to ``T`` or not.
+    As parts: ``RmsNormLinear``, then ``RopeQkCacheWrite``. A backend may round the product to ``T``.
 
     - ``x``: ``[n, m]``
     - ``norm``: ``[m]``; f16, bf16, f32, f64
