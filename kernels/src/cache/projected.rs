@@ -31,7 +31,7 @@ arguments! {
     }
 }
 
-pub(crate) const OP: &str = "rms_norm_linear_rope_cache_write";
+const OP: &str = "rms_norm_linear_rope_cache_write";
 
 /// Types of x and of the weight.
 const TYPES: [[ElementType; 2]; 5] = [[F16, F16], [Bf16, Bf16], [F32, F32], [F32, F16], [F32, Bf16]];

@@ -59,7 +59,7 @@ pub struct Projection<'a, S: Space, T: Float> {
     pub eps: f64,
 }
 
-impl<S: Space> CacheRotation<'_, S> {
+impl<'a, S: Space> CacheRotation<'a, S> {
     /// Writes keys and values of the projection to `caches`, and returns its rotated queries `[t, heads, d]`, if the backend has kernels for all
     /// of that. Otherwise, it writes nothing.
     pub(super) fn project<T: Float, B: CacheOps<T> + Backend<Space = S>>(
@@ -99,9 +99,15 @@ impl<S: Space> CacheRotation<'_, S> {
     ) -> bool {
         let NormedProduct { x, norm, weight, bias } = product;
         let product = NormedProduct { x, norm, weight, bias: bias.as_ref().map(|bias| bias.shorten()) };
-        let (tables, caches) = (Tables { cos: self.cos, sin: self.sin }, KeysValues { keys, values });
-        let op = RmsNormLinearRopeCacheWrite::eps(eps).order(self.order);
-        b.fuses_rms_norm_linear_rope_cache_write(product, tables, self.positions, self.slots, caches, op)
+        let (caches, op) = (KeysValues { keys, values }, self.projecting(eps));
+        b.fuses_rms_norm_linear_rope_cache_write(
+            product,
+            self.tables(),
+            self.positions,
+            self.slots,
+            caches,
+            op,
+        )
     }
 
     fn run<T: Float, B: CacheOps<T> + Backend<Space = S>>(
@@ -111,9 +117,16 @@ impl<S: Space> CacheRotation<'_, S> {
         eps: f64,
         caches: KeysValues<TensorMut<'_, S, T>>,
     ) -> Result<Tensor<S, T>> {
-        let tables = Tables { cos: self.cos, sin: self.sin };
-        let op = RmsNormLinearRopeCacheWrite::eps(eps).order(self.order);
-        b.rms_norm_linear_rope_cache_write(product, tables, self.positions, self.slots, caches, op)
+        let op = self.projecting(eps);
+        b.rms_norm_linear_rope_cache_write(product, self.tables(), self.positions, self.slots, caches, op)
+    }
+
+    fn projecting<T: Float>(&self, eps: f64) -> RmsNormLinearRopeCacheWrite<T> {
+        RmsNormLinearRopeCacheWrite::eps(eps).order(self.order)
+    }
+
+    fn tables(&self) -> Tables<AnyRef<'a, S>> {
+        Tables { cos: self.cos, sin: self.sin }
     }
 
     /// Writes `rows` to `caches` with one op.
@@ -124,8 +137,7 @@ impl<S: Space> CacheRotation<'_, S> {
         rows: KeysValues<TensorRef<'_, S, T>>,
         caches: KeysValues<TensorMut<'_, S, T>>,
     ) -> Result<()> {
-        let CacheRotation { cos, sin, positions, slots, order, norm } = self;
-        let tables = Tables { cos, sin };
+        let (CacheRotation { positions, slots, order, norm, .. }, tables) = (self, self.tables());
         match (queries, norm) {
             (Some(Queries { x, norm: query, y }), _) => {
                 let norms = QueryKey { query, key: norm.map(|(weight, _)| weight) };

@@ -63,19 +63,20 @@ impl<T: Float, B: Transformer<T>> Decoder<T, B> {
         input: &Normed<'_, T, B>,
         rotation: CacheRotation<'_, B::Space>,
     ) -> Result<Option<TensorOf<B, T>>> {
+        let is_plain = part.query_norm.is_none() && part.value_norm.is_none() && !part.keys_are_values;
+        if !is_plain || !self.rotates_together(i) {
+            return Ok(None);
+        }
         let (q, kv) = self.config.widths(i)?;
         let (first, values) = match &part.projections[..] {
             [all] => (all, None),
             // Values of another type.
-            [first, values] if first.weight.dims()[0] == q + kv => (first, input.product(values)),
+            [first, values] if first.weight.dims()[0] == q + kv => (first, Some(values)),
             _ => return Ok(None),
         };
-        let is_plain = part.query_norm.is_none() && part.value_norm.is_none() && !part.keys_are_values;
-        let Some((product, eps)) = input.product(first).filter(|_| is_plain && self.rotates_together(i))
-        else {
-            return Ok(None);
-        };
-        past.add_projected(b, Projection { product, values: values.map(|(values, _)| values), eps }, rotation)
+        let Some((product, eps)) = input.product(first) else { return Ok(None) };
+        let values = values.and_then(|values| input.product(values)).map(|(values, _)| values);
+        past.add_projected(b, Projection { product, values, eps }, rotation)
     }
 
     /// The same with several ops.
