@@ -16,7 +16,7 @@ struct NormArgs {
     i64 weight_stride;
     i64 bias_stride;
     u64 rows;
-    u64 lanes;  // of a wave to a row, a power of two; the block variants ignore it
+    u64 lanes;  // to a row, a power of two
     f64 eps;
 };
 
@@ -32,6 +32,7 @@ struct GroupNormArgs {
     u64 groups;       // of one batch entry
     u64 group_rows;   // batch * groups
     u64 channels;     // of a group
+    u64 lanes;        // to a group, a power of two; all of the block's in parts and apply
     f64 eps;
     Address<void> partial;  // [group_rows][parts] of Moments; parts and apply only
     u64 parts;      // of GROUP_PART elements, the last one shorter
@@ -46,17 +47,20 @@ OPS_DEVICE Pack<A, N> parameters(const void* data, i64 stride, u64 at, A absent)
     const W* from = static_cast<const W*>(data);
     constexpr u32 PART = sizeof(W) * N > PACK_BYTES ? PACK_BYTES / sizeof(W) : N;
     Pack<A, N> out;
-    OPS_UNROLL
-    for (u32 i = 0; i < N; i++) out.v[i] = absent;
-    if (from == nullptr) return out;
     if constexpr (N == 1) {
-        out.v[0] = widen(from[i64(at) * stride]);
+        out.v[0] = from == nullptr ? absent : widen(from[i64(at) * stride]);
     } else {
+        using Words = Pack<u32, sizeof(W) * PART / 4>;
+        Pack<W, PART> filled;
+        OPS_UNROLL
+        for (u32 i = 0; i < PART; i++) filled.v[i] = narrow<W>(absent);
         OPS_UNROLL
         for (u32 p = 0; p < N; p += PART) {
-            Pack<W, PART> raw = load_pack<PART>(from + at + p);
+            Words raw = bits_as<Words>(filled);
+            if (from != nullptr) raw = bits_as<Words>(load_pack<PART>(from + at + p));
+            Pack<A, PART> part = widen_pack<W, PART>(bits_as<Pack<W, PART>>(raw));
             OPS_UNROLL
-            for (u32 i = 0; i < PART; i++) out.v[p + i] = widen(raw.v[i]);
+            for (u32 i = 0; i < PART; i++) out.v[p + i] = part.v[i];
         }
     }
     return out;
@@ -123,19 +127,27 @@ template <bool WHOLE, bool ADD, typename T, typename W> OPS_DEVICE void rms_norm
 
 // ---- layer_norm and group_norm --------------------------------------------------
 
-// Mean and variance that survive a large mean: the sum of x - shift gives the mean as head + tail,
-// and deviations from that give the variance and what the mean still lacks.
+// Mean and variance that survive a large mean: the sum of x - shift gives an approximate mean, the head, and
+// deviations from that give the variance and what the mean still lacks, the tail.
 template <typename A> struct Moments {
     A head, tail, variance;
-    OPS_METHOD A deviation(A x) const { return (x - head) - tail; }
     OPS_METHOD A inverse(f64 eps) const { return A(1) / sqrt((variance < A(0) ? A(0) : variance) + A(eps)); }
 };
 
-// shift + mean as head + tail
-template <typename A> OPS_DEVICE Moments<A> moments_at(A shift, A mean) {
-    A head = shift + mean;
-    A part = head - shift;
-    return Moments<A>{head, (shift - (head - part)) + (mean - part), A(0)};
+// (x - mean) / sqrt(variance + eps)
+template <typename A> struct Normaliser {
+    A head, inverse, rest;
+    OPS_METHOD Normaliser(const Moments<A>& m, f64 eps) : head(m.head), inverse(m.inverse(eps)), rest(-m.tail * inverse) {}
+    OPS_METHOD A operator()(A x) const { return fma(x - head, inverse, rest); }
+};
+
+// What the sums of a row start from. A mean of 16-bit floats needs none: its error in f32 is far below the distance of two of them.
+template <typename T, typename F> OPS_DEVICE acc_t<T> shift_of(F first) {
+    if constexpr (sizeof(T) == 2) {
+        return 0;
+    } else {
+        return widen(first());
+    }
 }
 
 template <typename T, u32 N, typename G, typename L>
@@ -147,21 +159,19 @@ OPS_DEVICE Moments<acc_t<T>> moments(CachedRow<T, N, G>& cached, acc_t<T> shift,
         for (u32 i = 0; i < N; i++) total += v.v[i] - shift;
     });
     A share = A(1) / A(n);
-    Moments<A> m = moments_at(shift, cached.group.template reduce<0>(total, Sum()) * share);
+    A head = mad(cached.group.template reduce<0>(total, Sum()), share, shift);
     A sums[2] = {};  // of deviations, and of their squares
     cached.again(load, [&](u64, const Pack<A, N>& v) OPS_INLINE {
         OPS_UNROLL
         for (u32 i = 0; i < N; i++) {
-            A e = m.deviation(v.v[i]);
+            A e = v.v[i] - head;
             sums[0] += e;
             sums[1] = mad(e, e, sums[1]);
         }
     });
     cached.group.template reduce_all<1>(sums, Sum());
-    A rest = sums[0] * share;
-    m.variance = sums[1] * share - rest * rest;
-    m.tail += rest;
-    return m;
+    A tail = sums[0] * share;
+    return Moments<A>{head, tail, sums[1] * share - tail * tail};
 }
 
 template <typename W, u32 N, typename G, typename T>
@@ -171,15 +181,15 @@ OPS_DEVICE void layer_norm_row(const NormArgs& args, G group, bool live, T* from
     u64 n = args.shape.dim[5];
     auto load = [&](u64 c) OPS_INLINE { return x.load(c); };
     CachedRow<T, N, G> cached{group, n / N, {}};
-    Moments<A> m = moments(cached, A(widen(from[0])), n, load);
-    A inverse = m.inverse(args.eps);
+    A shift = shift_of<T>([&]() OPS_INLINE { return from[0]; });
+    Normaliser<A> normalised(moments(cached, shift, n, load), args.eps);
     if (!live) return;
     cached.again(load, [&](u64 c, const Pack<A, N>& v) OPS_INLINE {
         Pack<A, N> weight = parameters<W, N>(args.weight, args.weight_stride, c * N, A(1));
         Pack<A, N> bias = parameters<W, N>(args.bias, args.bias_stride, c * N, A(0));
         Pack<A, N> out;
         OPS_UNROLL
-        for (u32 i = 0; i < N; i++) out.v[i] = fma(m.deviation(v.v[i]) * inverse, weight.v[i], bias.v[i]);
+        for (u32 i = 0; i < N; i++) out.v[i] = fma(normalised(v.v[i]), weight.v[i], bias.v[i]);
         y.store(c, narrow_pack<T, N>(out));
     });
 }
@@ -214,30 +224,31 @@ template <typename T, u32 N> struct Run {
     OPS_METHOD Pack<T, N> load(u64 c) const { return chunk(args.x, c).load(0); }
     // Writes chunk c, normalised; `start` is where the run starts within its group.
     template <typename W, typename A>
-    OPS_METHOD void store(u64 c, const Pack<A, N>& v, const Moments<A>& m, A inverse, u64 channel, u64 start) const {
+    OPS_METHOD void store(u64 c, const Pack<A, N>& v, const Normaliser<A>& normalised, u64 channel, u64 start) const {
         u64 of = channel + divide(args.spatial, start + c * N);
         A weight = parameters<W, 1>(args.weight, args.weight_stride, of, A(1)).v[0];
         A bias = parameters<W, 1>(args.bias, args.bias_stride, of, A(0)).v[0];
         Pack<A, N> out;
         OPS_UNROLL
-        for (u32 i = 0; i < N; i++) out.v[i] = fma(m.deviation(v.v[i]) * inverse, weight, bias);
+        for (u32 i = 0; i < N; i++) out.v[i] = fma(normalised(v.v[i]), weight, bias);
         chunk(args.y, c).store(0, narrow_pack<T, N>(out));
     }
 };
 
 template <typename T, typename W, u32 N>
-OPS_DEVICE void group_norm_of(const GroupNormArgs& args, u64 at, acc_t<T>* scratch) {
+OPS_DEVICE void group_norm_of(const GroupNormArgs& args, u64 at, bool live, acc_t<T>* scratch) {
     using A = acc_t<T>;
     using G = Group<A, NORM_BLOCK, true>;
     u64 n = args.channels * args.spatial.by;
     Run<T, N> run{args, at * n};
     auto load = [&](u64 c) OPS_INLINE { return run.load(c); };
-    CachedRow<T, N, G> cached{G(scratch, NORM_BLOCK), n / N, {}};
-    Moments<A> m = moments(cached, A(widen(load(0).v[0])), n, load);
-    A inverse = m.inverse(args.eps);
+    CachedRow<T, N, G> cached{G(scratch, args.lanes), n / N, {}};
+    A shift = shift_of<T>([&]() OPS_INLINE { return load(0).v[0]; });
+    Normaliser<A> normalised(moments(cached, shift, n, load), args.eps);
+    if (!live) return;
     u64 channel = at % args.groups * args.channels;
     cached.again(load, [&](u64 c, const Pack<A, N>& v) OPS_INLINE {
-        run.template store<W>(c, v, m, inverse, channel, 0);
+        run.template store<W>(c, v, normalised, channel, 0);
     });
 }
 
@@ -245,11 +256,11 @@ template <typename T, typename W> OPS_DEVICE void group_norm(const GroupNormArgs
     constexpr u32 N = row_pack<T>();
     OPS_LDS(acc_t<T>, scratch, turns_slots<NORM_BLOCK>());
     if (args.shape.count == 0) return;
-    for_rows<NORM_BLOCK, true>(args.group_rows, NORM_BLOCK, [&](u64 at, bool) OPS_INLINE {
+    for_rows<NORM_BLOCK, true>(args.group_rows, u32(args.lanes), [&](u64 at, bool live) OPS_INLINE {
         if (N != 1 && args.shape.pack == N) {
-            group_norm_of<T, W, N>(args, at, scratch);
+            group_norm_of<T, W, N>(args, at, live, scratch);
         } else {
-            group_norm_of<T, W, 1>(args, at, scratch);
+            group_norm_of<T, W, 1>(args, at, live, scratch);
         }
     });
 }
@@ -265,7 +276,8 @@ OPS_DEVICE void group_part_of(const GroupNormArgs& args, u64 first, u64 n, Momen
     Run<T, N> run{args, first};
     auto load = [&](u64 c) OPS_INLINE { return run.load(c); };
     CachedRow<T, N, G> cached{G(scratch, NORM_BLOCK), n / N, {}};
-    Moments<A> m = moments(cached, A(widen(load(0).v[0])), n, load);
+    A shift = shift_of<T>([&]() OPS_INLINE { return load(0).v[0]; });
+    Moments<A> m = moments(cached, shift, n, load);
     if (thread_x() == 0) *to = m;
 }
 
@@ -287,33 +299,35 @@ template <typename T, typename W> OPS_DEVICE void group_norm_parts(const GroupNo
     });
 }
 
-// The moments of a group from those of its parts: deviations from the first part's mean, then from all's.
+// The moments of a group from those of its parts, whose weights are their shares of its elements.
 template <typename A, typename G>
 OPS_DEVICE Moments<A> merged(const Moments<A>* parts, u64 count, u64 n, const G& group) {
-    A shift = parts[0].head, total = 0, squares = 0;
+    A shift = parts[0].head, total = 0;
     auto weight = [&](u64 p) OPS_INLINE { return A(p + 1 < count ? GROUP_PART : n - p * GROUP_PART) / A(n); };
     OPS_NO_UNROLL
     for (u64 p = group.lane; p < count; p += NORM_BLOCK) {
         total = mad(weight(p), (parts[p].head - shift) + parts[p].tail, total);
     }
-    Moments<A> m = moments_at(shift, group.template reduce<0>(total, Sum()));
+    A head = shift + group.template reduce<0>(total, Sum());
+    A sums[2] = {};
     OPS_NO_UNROLL
     for (u64 p = group.lane; p < count; p += NORM_BLOCK) {
-        A apart = ((parts[p].head - m.head) - m.tail) + parts[p].tail;
-        squares = mad(weight(p), mad(apart, apart, parts[p].variance), squares);
+        A apart = (parts[p].head - head) + parts[p].tail;
+        sums[0] = mad(weight(p), apart, sums[0]);
+        sums[1] = mad(weight(p), mad(apart, apart, parts[p].variance), sums[1]);
     }
-    m.variance = group.template reduce<1>(squares, Sum());
-    return m;
+    group.template reduce_all<1>(sums, Sum());
+    return Moments<A>{head, sums[0], sums[1] - sums[0] * sums[0]};
 }
 
 template <typename T, typename W, u32 N, typename A>
 OPS_DEVICE void group_apply_to(const GroupNormArgs& args, u64 group, u64 start, u64 end, const Moments<A>& m) {
     Run<T, N> run{args, group * args.channels * args.spatial.by + start};
-    A inverse = m.inverse(args.eps);
+    Normaliser<A> normalised(m, args.eps);
     u64 channel = group % args.groups * args.channels;
     OPS_NO_UNROLL
     for (u64 c = thread_x(); c < (end - start) / N; c += NORM_BLOCK) {
-        run.template store<W>(c, widen_pack<T, N>(run.load(c)), m, inverse, channel, start);
+        run.template store<W>(c, widen_pack<T, N>(run.load(c)), normalised, channel, start);
     }
 }
 

@@ -1,5 +1,5 @@
 // softmax and log_softmax along one dimension, which the caller moves to the last place.
-// wave, block: a group of lanes per row. column: one thread per row, for rows that are interleaved in memory.
+// wave, block: a group of lanes per row, of part of a wave or of several. column: one thread per row, for rows that are interleaved in memory.
 // The row's maximum is subtracted first. A row of -inf gives NaN, and so does any row with a NaN.
 #include "ops_f16_math.h"
 #include "ops_row.h"
@@ -11,7 +11,7 @@ struct SoftmaxArgs {
     Operand x;
     Operand y;
     u64 rows;
-    u64 lanes;  // lanes of a wave per row, a power of two; other variants ignore it
+    u64 lanes;  // per row, a power of two; column ignores it
 };
 
 constexpr u32 SOFTMAX_BLOCK = 256;

@@ -77,6 +77,8 @@ OPS_DEVICE f32 of_f16(Gelu, f32 x) { return x * sigmoid_f16(gelu_exponent(x)); }
 OPS_DEVICE f32 of_f16(GeluErf, f32 x) { return x * normal_cdf_f16(x); }
 OPS_DEVICE f32 of_f16(Tanh, f32 x) { return tanh_f16(x); }
 OPS_DEVICE f32 of_f16(Exp, f32 x) { return exp_f16(x); }
+OPS_DEVICE f32 of_f16(Erf, f32 x) { return erf_f16(x); }
+OPS_DEVICE f32 of_f16(Log, f32 x) { return log_f16(x); }
 OPS_DEVICE f32 of_f16(Sin, f32 x) { return sin_f16(x); }
 OPS_DEVICE f32 of_f16(Cos, f32 x) { return cos_f16(x); }
 

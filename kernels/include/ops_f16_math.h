@@ -30,6 +30,21 @@ OPS_DEVICE f32 normal_cdf_f16(f32 x) {
     return x < 0.0f ? tail : 1.0f - tail;
 }
 
+// x times a polynomial in x^2 up to 2.95, where erf is 1 - 2^-15. Beyond, the product exceeds 1.
+OPS_DEVICE f32 erf_f16(f32 x) {
+    f32 z = -larger(-x * x, -0x1.167ae1p+3f);
+    f32 y = x * polynomial(z, 0x1.20dc14p+0f, -0x1.80ca30p-2f, 0x1.c9de94p-4f, -0x1.a37aa6p-6f, 0x1.220f2ap-8f, -0x1.21b07ep-11f,
+                           0x1.83d892p-15f, -0x1.331e1ep-19f, 0x1.aebb0ep-25f);
+    return abs(y) > 1.0f ? with_sign_of(1.0f, x) : y;
+}
+
+// Near 1, where the GPU's log2 is not accurate enough, a polynomial; 2^-16.
+OPS_DEVICE f32 log_f16(f32 x) {
+    f32 f = x - 1.0f;
+    f32 near = f * polynomial(f, 0x1.000010p+0f, -0x1.ffc6fcp-2f, 0x1.550304p-2f, -0x1.0e05aep-2f, 0x1.b5d94ep-3f);
+    return abs(f) < 0.25f ? near : log2_estimate(x) * 0x1.62e430p-1f;
+}
+
 // Arguments are at most 65504, so no large-argument reduction is needed. Errors of sin and cos: 2^-19 and 2^-24.
 OPS_DEVICE f32 sin_at_quadrant_f16(f32 x, u32 offset) {
     f32 shifted = fma(x, 0x1.45f306p-1f, 0x1.8p23f), n = shifted - 0x1.8p23f;

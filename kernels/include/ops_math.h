@@ -243,6 +243,19 @@ OPS_DEVICE f64 log(f64 x) {
     return fma(e, 0x1.62e42fefa39efp-1, f + tail);
 }
 
+// log2 by the hardware instruction, with an absolute error of 2^-21 or a relative one of 2^-22. Subnormal x may count as 0.
+OPS_DEVICE f32 log2_estimate(f32 x) {
+#if defined(OPS_AMD)
+    return __builtin_amdgcn_logf(x);
+#elif defined(OPS_CUDA)
+    f32 out;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(x));
+    return out;
+#else
+    return log(x) * 0x1.715476p+0f;
+#endif
+}
+
 // ---- tanh, logistic --------------------------------------------------------------
 
 OPS_DEVICE f32 tanh(f32 x) {

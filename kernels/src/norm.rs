@@ -8,8 +8,8 @@ use crate::{
 use std::mem::offset_of;
 
 const BLOCK: u32 = 256;
-/// Maximum number of packs of a short row that a lane reads and keeps in registers.
-const SHORT_ROW: u64 = 4;
+/// Number of packs that a lane keeps in registers.
+const CACHED: u64 = 4;
 /// Elements in one part of a group; `GROUP_PART` in the source.
 const GROUP_PART: u64 = 4096;
 /// Number of blocks per large group, if it must not depend on the number of groups.
@@ -47,6 +47,7 @@ arguments! {
         pub groups: u64,
         pub group_rows: u64,
         pub channels: u64,
+        pub lanes: u64,
         pub eps: f64,
         /// Device address of the plan's workspace.
         pub partial: u64,
@@ -84,11 +85,17 @@ pub(crate) fn reduce_lds(t: ElementType, block: u32) -> u32 {
     4 * (block / 32) * if t == ElementType::F64 { 8 } else { 4 }
 }
 
-/// How many lanes of a wave process a short row; `None` if a whole block must process the row.
+/// How many lanes of a wave process a short row; `None` if it takes several waves.
 pub(crate) fn lanes_for(row: u64, pack: u32, wave: u32) -> Option<u32> {
     let chunks = row.div_ceil(u64::from(pack)).max(1);
     let lanes = chunks.next_power_of_two().min(u64::from(wave)) as u32;
-    (chunks <= u64::from(lanes) * SHORT_ROW).then_some(lanes)
+    (chunks <= u64::from(lanes) * CACHED).then_some(lanes)
+}
+
+/// How many lanes of a block, in whole waves, process a row: as few as can keep it in registers.
+fn lanes_in_waves(row: u64, pack: u32, wave: u32) -> u32 {
+    let chunks = row.div_ceil(u64::from(pack));
+    chunks.div_ceil(CACHED).next_power_of_two().clamp(u64::from(wave), u64::from(BLOCK)) as u32
 }
 
 /// Makes the launch of a row op, and returns the number of rows and of lanes per row.
@@ -101,11 +108,11 @@ pub(crate) fn row_launch(
     let count = if shape.inner() == 0 { 0 } else { shape.count() / shape.inner() };
     // The row kernels read f64 element by element.
     let pack = if types.first() == Some(&ElementType::F64) { 1 } else { shape.pack() };
-    let lanes = lanes_for(shape.inner(), pack, device.wave);
-    let instance = need(op, if lanes.is_some() { "wave" } else { "block" }, types)?;
-    let per_block = lanes.map_or(1, |l| u64::from(instance.block / l));
-    let launch = Launch::over(instance, count, per_block, device.row_blocks());
-    Ok((launch, count, u64::from(lanes.unwrap_or(device.wave))))
+    let short = lanes_for(shape.inner(), pack, device.wave);
+    let lanes = short.unwrap_or_else(|| lanes_in_waves(shape.inner(), pack, device.wave));
+    let instance = need(op, if short.is_some() { "wave" } else { "block" }, types)?;
+    let launch = Launch::over(instance, count, u64::from(instance.block / lanes), device.row_blocks());
+    Ok((launch, count, u64::from(lanes)))
 }
 
 /// Operands of a norm. `x`, `y`, `residual` and `sum` have the same shape; `weight` and `bias` have the size of its last
@@ -197,17 +204,23 @@ pub fn group(
         groups,
         group_rows,
         channels: channels / groups.max(1),
+        lanes: u64::from(BLOCK),
         eps: norm.eps,
         partial: 0,
         parts: 1,
         shares: 1,
     };
-    let parts = (shape.count() / group_rows.max(1)).div_ceil(GROUP_PART);
+    let elements = shape.count() / group_rows.max(1);
+    let parts = elements.div_ceil(GROUP_PART);
     // Enough blocks per group to fill the device, but at least two parts per block.
     let wanted = if device.tuning.is_by_row() { SHARES_BY_ROW } else { device.blocks(8) / group_rows.max(1) };
     let shares = wanted.min(parts / 2);
     if shares < 2 {
-        let main = Launch::over(need("group_norm", "", &types)?, group_rows, 1, device.row_blocks());
+        let pack = if norm.x.dtype == ElementType::F64 { 1 } else { shape.pack() };
+        let lanes = lanes_in_waves(elements, pack, device.wave);
+        args.lanes = u64::from(lanes);
+        let (instance, per_block) = (need("group_norm", "", &types)?, u64::from(BLOCK / lanes));
+        let main = Launch::over(instance, group_rows, per_block, device.row_blocks());
         return plan.add((main, args));
     }
     (args.parts, args.shares) = (parts, shares);

@@ -30,11 +30,15 @@ int main() {
     measure("sigmoid", [](F x) { return ops::sigmoid_f16(x); }, [](L x) { return 1 / (1 + expl(-x)); });
     measure("tanh", [](F x) { return ops::tanh_f16(x); }, [](L x) { return tanhl(x); });
     measure("gelu_erf", [](F x) { return x * ops::normal_cdf_f16(x); }, [](L x) { return x * erfcl(-x / sqrtl(2)) / 2; });
+    measure("erf", [](F x) { return ops::erf_f16(x); }, [](L x) { return erfl(x); });
+    measure("log", [](F x) { return ops::log_f16(x); }, [](L x) { return x > 0 ? logl(x) : 0; });
     measure("sin", [](F x) { return ops::sin_f16(x); }, [](L x) { return sinl(x); });
     measure("cos", [](F x) { return ops::cos_f16(x); }, [](L x) { return cosl(x); });
-    float odd[] = {ops::sin_f16(INFINITY), ops::cos_f16(-INFINITY), ops::tanh_f16(NAN), ops::normal_cdf_f16(NAN)};
+    float odd[] = {ops::sin_f16(INFINITY), ops::cos_f16(-INFINITY), ops::tanh_f16(NAN), ops::normal_cdf_f16(NAN),
+                   ops::erf_f16(NAN),        ops::log_f16(NAN),         ops::log_f16(-1.0f)};
     for (float v : odd) {
         if (v == v) printf("a number where there is none 0\n");
     }
+    if (ops::erf_f16(-INFINITY) != -1 || ops::log_f16(0) != -INFINITY || ops::log_f16(INFINITY) != INFINITY) printf("limits 0\n");
     return 0;
 }
