@@ -10,7 +10,7 @@ mod rope;
 mod softmax;
 
 pub use columns::{Columns, arg_columns, fold_columns};
-pub use norm::{add_rms_norm, l2_norm, layer_norm, rms_norm};
+pub use norm::{add_rms_norm, group_norm, l2_norm, layer_norm, rms_norm};
 pub use online::{Running, online_softmax};
 pub use reduce::{Moments, arg, find, max, min, moments, sum, sum_of_squares};
 pub use rope::{Pairs, rope, rope_in_place};

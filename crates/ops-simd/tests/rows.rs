@@ -81,6 +81,19 @@ fn norms<T: Element>() {
         rows::layer_norm(isa, x, &w, None, 1e-5, y, store).unwrap();
         assert_close(y, &layer_norm(false), BASE, &what);
 
+        for channels in [1, 2, 3, n].into_iter().filter(|channels| n % channels == 0) {
+            let by: [Vec<f32>; 2] = [random.vec(channels), random.vec(channels)];
+            let (x, y) = (&x[..n], &mut y[..n]);
+            rows::group_norm(isa, x, by.each_ref().map(Vec::as_slice), 1e-5, y, store).unwrap();
+            let (x, [weight, bias]) = (wide(x), by.each_ref().map(|v| wide(v)));
+            let (mean, variance) = moments_f64(&x);
+            let of = |(i, x): (usize, &f64)| {
+                let (c, scale) = (i * channels / n, 1.0 / (variance + 1e-5).sqrt());
+                (x - mean) * scale * weight[c] + bias[c]
+            };
+            assert_close(y, &x.iter().enumerate().map(of).collect::<Vec<_>>(), BASE, &format!("{what} {channels}"));
+        }
+
         let residual: Vec<T> = random.vec(x.len());
         let mut sum = vec![T::default(); x.len()];
         rows::add_rms_norm(isa, x, &residual, &w, 1e-5, y, &mut sum).unwrap();

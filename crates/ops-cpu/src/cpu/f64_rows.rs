@@ -41,6 +41,14 @@ pub(super) fn layer_norm(x: &[f64], weight: &[f64], bias: &[f64], eps: f64, y: &
     }
 }
 
+/// One group of channels, which follow one another and have a weight and a bias each.
+pub(super) fn group_norm(x: &[f64], [weight, bias]: [&[f64]; 2], eps: f64, y: &mut [f64]) {
+    let ((shift, mean, scale), inner) = (moments(x, eps), x.len() / weight.len());
+    for (j, (y, x)) in y.iter_mut().zip(x).enumerate() {
+        *y = (x - shift - mean) * scale * weight[j / inner] + bias[j / inner];
+    }
+}
+
 /// The first value, the mean relative to it, and `1 / sqrt(var + eps)`.
 pub(super) fn moments(x: &[f64], eps: f64) -> (f64, f64, f64) {
     let (shift, n) = (x.first().copied().unwrap_or(0.0), x.len() as f64);

@@ -3,13 +3,14 @@ use super::Cpu;
 use super::f64_rows;
 use super::rows::{RowOperand, for_each_row, for_each_row_pair, packed, row, zeros};
 use super::runs::map_runs;
-use super::vectors::{on_vector, only_f64, report, store_mode, unsupported_dtype};
-use crate::host::raw::{Raw, RawMut, on_float};
+use super::vectors::{TaskResult, on_vector, only_f64, report, store_mode, unsupported_dtype};
+use crate::host::raw::{Raw, RawMut};
 use crate::{Host, Kernel};
 use bytemuck::{cast_slice, cast_slice_mut};
 use ops_core::ops::{AddRmsNorm, GroupNorm, LayerNorm, RmsNorm};
 use ops_core::{Call, DType, Float, Layout, Result};
 use ops_simd::{Isa, rows as vector};
+use std::ops::Range;
 
 pub(super) fn rms_norm(x: Raw<'_>, weight: Raw<'_>, y: RawMut<'_>, eps: f64) -> Result<()> {
     let (isa, n, dtype, store) = (Isa::best(), weight.layout.len(), x.dtype, store_mode(y.bytes.len()));
@@ -104,11 +105,9 @@ fn add_rms_norm(
 
 /// The options of a group norm call.
 struct Groups {
-    /// Each row of this layout is one group.
-    shape: Layout,
     num_groups: usize,
-    /// Elements per channel.
-    inner: usize,
+    /// Elements of a group.
+    len: usize,
     weight: Vec<f64>,
     bias: Vec<f64>,
     eps: f64,
@@ -116,43 +115,59 @@ struct Groups {
 
 fn group_norm(groups: &Groups, x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
     let dtype = x.dtype;
-    on_float!(dtype, T => groups.normalise::<T>(x, y), else report("group_norm", Err(unsupported_dtype(dtype))))
+    on_vector!(dtype, T => {
+        let narrow = |v: &[f64]| v.iter().map(|v| *v as f32).collect::<Vec<_>>();
+        let (weight, bias) = (narrow(&groups.weight), narrow(&groups.bias));
+        let (isa, eps, store) = (Isa::best(), groups.eps as f32, store_mode(y.bytes.len()));
+        groups.each::<T>(x, y, &|channels, x, y| {
+            Ok(vector::group_norm(isa, x, [&weight[channels.clone()], &bias[channels]], eps, y, store)?)
+        })
+    }, else {
+        report("group_norm", only_f64(dtype))?;
+        groups.each::<f64>(x, y, &|channels, x, y| {
+            let (weight, bias) = (&groups.weight[channels.clone()], &groups.bias[channels]);
+            f64_rows::group_norm(x, [weight, bias], groups.eps, y);
+            Ok(())
+        })
+    })
 }
 
+/// Normalises one group, which has these channels.
+type GroupFn<'f, T> = &'f (dyn Fn(Range<usize>, &[T], &mut [T]) -> TaskResult + Sync);
+
 impl Groups {
-    fn new(x: &Raw<'_>, weight: Option<Raw<'_>>, bias: Option<Raw<'_>>, op: (usize, f64)) -> Result<Self> {
+    fn new(x: &Raw<'_>, weight: Option<Raw<'_>>, bias: Option<Raw<'_>>, op: (usize, f64)) -> Self {
         let (num_groups, eps) = op;
-        let (batch, channels) = (x.dims()[0], x.dims()[1]);
-        let inner = x.dims()[2..].iter().product::<usize>();
-        Ok(Groups {
-            shape: Layout::contiguous(&[batch * num_groups, channels / num_groups * inner])?,
+        let channels = x.dims()[1];
+        Groups {
             num_groups,
-            inner,
+            len: channels / num_groups * x.dims()[2..].iter().product::<usize>(),
             weight: weight.map_or_else(|| vec![1.0; channels], |w| w.values()),
             bias: bias.map_or_else(|| vec![0.0; channels], |b| b.values()),
             eps,
-        })
+        }
     }
 
-    fn normalise<T: Float>(&self, x: Raw<'_>, mut y: RawMut<'_>) -> Result<()> {
-        let (n, per_group) = (self.shape.last(), self.weight.len() / self.num_groups);
+    /// Calls `f` for every group, in parallel.
+    fn each<T: Float>(&self, x: Raw<'_>, mut y: RawMut<'_>, f: GroupFn<'_, T>) -> Result<()> {
+        let (n, per_group) = (self.len, self.weight.len() / self.num_groups);
         let x = packed::<T>(&x)?;
-        let mut out = zeros::<T>(x.len())?;
-        let raw = RawMut {
-            bytes: cast_slice_mut(&mut out),
-            size: size_of::<T>(),
-            dtype: T::DTYPE,
-            layout: self.shape,
+        if x.is_empty() {
+            return Ok(());
+        }
+        let (rows, extent) = ([x.len() / n, n], y.layout.extent());
+        let group = |_: &mut _, i: usize, y: &mut [u8]| {
+            let first = i % self.num_groups * per_group;
+            f(first..first + per_group, &x[i * n..][..n], cast_slice_mut(y))
         };
-        for_each_row("group_norm", raw, 3 * n, &|_, i, y| {
-            let x: Vec<f64> = x[i * n..][..n].iter().map(|v| v.to_f64()).collect();
-            let (shift, mean, scale) = f64_rows::moments(&x, self.eps);
-            for (j, (y, x)) in cast_slice_mut::<u8, T>(y).iter_mut().zip(x).enumerate() {
-                let c = i % self.num_groups * per_group + j / self.inner;
-                *y = T::from_f64((x - shift - mean) * scale * self.weight[c] + self.bias[c]);
-            }
-            Ok(())
-        })?;
+        if y.layout.is_contiguous() {
+            let groups = Layout::strided(&rows, &[n as isize, 1], extent.start)?;
+            return for_each_row("group_norm", y.with_layout(groups), 3 * n, &group);
+        }
+        let mut out = zeros::<T>(x.len())?;
+        let layout = Layout::contiguous(&rows)?;
+        let raw = RawMut { bytes: cast_slice_mut(&mut out), size: size_of::<T>(), dtype: T::DTYPE, layout };
+        for_each_row("group_norm", raw, 3 * n, &group)?;
         let (positions, to) = (y.layout.positions(), y.slice::<T>());
         positions.zip(&out).for_each(|(p, v)| to[p] = *v);
         Ok(())
@@ -184,6 +199,6 @@ impl<T: Float> Kernel<GroupNorm<T>> for Cpu {
         let (op, a) = call.into_parts();
         let (weight, bias) = (Raw::any_if(&a.weight), Raw::any_if(&a.bias));
         let x = Raw::of(&a.x);
-        group_norm(&Groups::new(&x, weight, bias, (op.num_groups, op.eps))?, x, RawMut::of(&mut a.y))
+        group_norm(&Groups::new(&x, weight, bias, (op.num_groups, op.eps)), x, RawMut::of(&mut a.y))
     }
 }

@@ -324,10 +324,60 @@ struct LayerNorm<'a, W> {
 impl<W: Element> RowMap for LayerNorm<'_, W> {
     #[inline(always)]
     fn row<S: Simd, T: Element>(self, s: S, x: &[T], y: &mut [T], _scratch: &mut [f32]) {
-        let moments = shifted_moments(s, x);
-        let scale = (1.0 / (f64::from(moments.variance) + f64::from(self.eps)).sqrt()) as f32;
-        let f = Normalise { first: moments.first, scale, offset: -moments.mean * scale };
-        write_row(s, x, [self.weight, self.bias], y, f);
+        write_row(s, x, [self.weight, self.bias], y, Normalise::of(s, x, self.eps));
+    }
+}
+
+/// y = (x − mean) / √(variance + eps) · weight + bias for one group of channels, which follow one another and have a weight and a
+/// bias each; mean and variance are the group's, and the variance is biased.
+///
+/// # Errors
+/// [`Error::Length`] if `x` and `y` or `weight` and `bias` differ in length, [`Error::Multiple`] if `x` does not consist of as many
+/// channels of one length as there are weights.
+pub fn group_norm<X: Element, Y: Element>(
+    isa: Isa,
+    x: &[X],
+    [weight, bias]: [&[f32]; 2],
+    eps: f32,
+    y: &mut [Y],
+    store: Store,
+) -> Result<(), Error> {
+    same_len("y", y.len(), x.len())?;
+    same_len("bias", bias.len(), weight.len())?;
+    rows("x", x.len(), weight.len())?;
+    map_rows(isa, X::view(x), Y::view_mut(y), x.len(), store, GroupNorm { weight, bias, eps });
+    Ok(())
+}
+
+#[derive(Clone, Copy)]
+struct GroupNorm<'a> {
+    weight: &'a [f32],
+    bias: &'a [f32],
+    eps: f32,
+}
+
+impl RowMap for GroupNorm<'_> {
+    #[inline(always)]
+    fn row<S: Simd, T: Element>(self, s: S, x: &[T], y: &mut [T], _scratch: &mut [f32]) {
+        let (normalise, inner) = (Normalise::of(s, x, self.eps), x.len() / self.weight.len());
+        let channels = x.chunks_exact(inner).zip(y.chunks_exact_mut(inner));
+        for ((x, y), (weight, bias)) in channels.zip(self.weight.iter().zip(self.bias)) {
+            write_row::<S, T, T, _, 0>(s, x, [], y, Channel { normalise, weight: *weight, bias: *bias });
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Channel {
+    normalise: Normalise,
+    weight: f32,
+    bias: f32,
+}
+
+impl Weighted<0> for Channel {
+    #[inline(always)]
+    fn eval<S: Simd>(self, s: S, x: S::F, _: [S::F; 0]) -> S::F {
+        self.normalise.eval(s, x, [s.splat(self.weight), s.splat(self.bias)])
     }
 }
 
@@ -337,6 +387,15 @@ struct Normalise {
     first: f32,
     scale: f32,
     offset: f32,
+}
+
+impl Normalise {
+    #[inline(always)]
+    fn of<S: Simd, T: Element>(s: S, row: &[T], eps: f32) -> Self {
+        let moments = shifted_moments(s, row);
+        let scale = (1.0 / (f64::from(moments.variance) + f64::from(eps)).sqrt()) as f32;
+        Normalise { first: moments.first, scale, offset: -moments.mean * scale }
+    }
 }
 
 impl Weighted<2> for Normalise {

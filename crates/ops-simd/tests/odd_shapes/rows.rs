@@ -27,6 +27,8 @@ fn of_types<T: Element, W: Element>(c: &mut Calls, isa: Isa) {
     c.saw("rms_norm", rows::rms_norm(isa, &x, &weight, 1e-5, &mut y, store));
     c.saw("layer_norm", rows::layer_norm(isa, &x, &weight, Some(&*bias), 1e-5, &mut y, store));
     c.saw("layer_norm", rows::layer_norm(isa, &x, &weight, None, 1e-5, &mut y, store));
+    let (w, b) = (c.floats::<f32>(n), c.floats::<f32>(n));
+    c.saw("group_norm", rows::group_norm(isa, &x, [&w, &b], 1e-5, &mut y, store));
     let (residual, mut sum) = (c.floats::<T>(count * n), c.floats::<T>(count * n));
     c.saw("add_rms_norm", rows::add_rms_norm(isa, &x, &residual, &weight, 1e-5, &mut y, &mut sum));
     ropes::<T, W>(c, isa);
