@@ -141,15 +141,6 @@ template <typename A> struct Normaliser {
     OPS_METHOD A operator()(A x) const { return fma(x - head, inverse, rest); }
 };
 
-// What the sums of a row start from. A mean of 16-bit floats needs none: its error in f32 is far below the distance of two of them.
-template <typename T, typename F> OPS_DEVICE acc_t<T> shift_of(F first) {
-    if constexpr (sizeof(T) == 2) {
-        return 0;
-    } else {
-        return widen(first());
-    }
-}
-
 template <typename T, u32 N, typename G, typename L>
 OPS_DEVICE Moments<acc_t<T>> moments(CachedRow<T, N, G>& cached, acc_t<T> shift, u64 n, L load) {
     using A = acc_t<T>;
@@ -181,8 +172,7 @@ OPS_DEVICE void layer_norm_row(const NormArgs& args, G group, bool live, T* from
     u64 n = args.shape.dim[5];
     auto load = [&](u64 c) OPS_INLINE { return x.load(c); };
     CachedRow<T, N, G> cached{group, n / N, {}};
-    A shift = shift_of<T>([&]() OPS_INLINE { return from[0]; });
-    Normaliser<A> normalised(moments(cached, shift, n, load), args.eps);
+    Normaliser<A> normalised(moments(cached, A(widen(from[0])), n, load), args.eps);
     if (!live) return;
     cached.again(load, [&](u64 c, const Pack<A, N>& v) OPS_INLINE {
         Pack<A, N> weight = parameters<W, N>(args.weight, args.weight_stride, c * N, A(1));
@@ -243,8 +233,7 @@ OPS_DEVICE void group_norm_of(const GroupNormArgs& args, u64 at, bool live, acc_
     Run<T, N> run{args, at * n};
     auto load = [&](u64 c) OPS_INLINE { return run.load(c); };
     CachedRow<T, N, G> cached{G(scratch, args.lanes), n / N, {}};
-    A shift = shift_of<T>([&]() OPS_INLINE { return load(0).v[0]; });
-    Normaliser<A> normalised(moments(cached, shift, n, load), args.eps);
+    Normaliser<A> normalised(moments(cached, A(widen(load(0).v[0])), n, load), args.eps);
     if (!live) return;
     u64 channel = at % args.groups * args.channels;
     cached.again(load, [&](u64 c, const Pack<A, N>& v) OPS_INLINE {
@@ -276,8 +265,7 @@ OPS_DEVICE void group_part_of(const GroupNormArgs& args, u64 first, u64 n, Momen
     Run<T, N> run{args, first};
     auto load = [&](u64 c) OPS_INLINE { return run.load(c); };
     CachedRow<T, N, G> cached{G(scratch, NORM_BLOCK), n / N, {}};
-    A shift = shift_of<T>([&]() OPS_INLINE { return load(0).v[0]; });
-    Moments<A> m = moments(cached, shift, n, load);
+    Moments<A> m = moments(cached, A(widen(load(0).v[0])), n, load);
     if (thread_x() == 0) *to = m;
 }
 

@@ -1,5 +1,6 @@
 // softmax and log_softmax along one dimension, which the caller moves to the last place.
-// wave, block: a group of lanes per row, of part of a wave or of several. column: one thread per row, for rows that are interleaved in memory.
+// wave, block: a group of lanes per row, which is part of a wave or several waves. column: one thread per row, for rows that
+// are interleaved in memory.
 // The row's maximum is subtracted first. A row of -inf gives NaN, and so does any row with a NaN.
 #include "ops_f16_math.h"
 #include "ops_row.h"

@@ -25,8 +25,8 @@ template <typename F, typename A> OPS_DEVICE A reduce_lanes(A value, u32 width, 
 template <u32 BLOCK> OPS_DEVICE constexpr u32 reduce_slots() { return 2 * BLOCK / 32; }
 template <u32 BLOCK> OPS_DEVICE constexpr u32 turns_slots() { return 2 * reduce_slots<BLOCK>(); }
 
-// Gives every thread the totals of VALUES values of the `waves` waves from `first` on, of which it is in one; at most all of the block.
-// All its threads must take part, and it must pass another barrier before it reuses `scratch`; a reduction in the other half counts as one.
+// Gives every thread the totals of VALUES values over `waves` waves from `first` on, one of which is its own. All threads of the
+// block must take part, and the block must pass another barrier before it reuses `scratch`; a reduction in the other half counts as one.
 template <u32 BLOCK, u32 VALUES, typename F, typename A>
 OPS_DEVICE void reduce_waves(A (&value)[VALUES], A* scratch, u32 first, u32 waves, F f) {
     static_assert(VALUES <= 2, "reduce_slots reserves LDS for at most two values");

@@ -113,8 +113,9 @@ template <typename T> struct Cursor {
             raw = *reinterpret_cast<const R*>(at);
         } else {
             Pack<T, N> out;
+            T value = *at;
             OPS_UNROLL
-            for (u32 i = 0; i < N; i++) out.v[i] = *at;
+            for (u32 i = 0; i < N; i++) out.v[i] = value;
             raw = bits_as<R>(out);
         }
         return bits_as<Pack<T, N>>(raw);

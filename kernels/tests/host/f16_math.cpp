@@ -32,6 +32,9 @@ int main() {
     measure("gelu_erf", [](F x) { return x * ops::normal_cdf_f16(x); }, [](L x) { return x * erfcl(-x / sqrtl(2)) / 2; });
     measure("erf", [](F x) { return ops::erf_f16(x); }, [](L x) { return erfl(x); });
     measure("log", [](F x) { return ops::log_f16(x); }, [](L x) { return x > 0 ? logl(x) : 0; });
+    auto near_1 = [](auto x) { return fabsl(x - 1) < 0.25; };
+    measure("log near 1", [&](F x) { return near_1(x) ? ops::log_near_1_f16(x - 1) : 0; },
+            [&](L x) { return near_1(x) ? logl(x) : 0; });
     measure("sin", [](F x) { return ops::sin_f16(x); }, [](L x) { return sinl(x); });
     measure("cos", [](F x) { return ops::cos_f16(x); }, [](L x) { return cosl(x); });
     float odd[] = {ops::sin_f16(INFINITY), ops::cos_f16(-INFINITY), ops::tanh_f16(NAN), ops::normal_cdf_f16(NAN),

@@ -93,8 +93,20 @@ fn copy(x: Raw<'_>, y: RawMut<'_>) -> Result<()> {
 }
 
 fn fill(y: RawMut<'_>, value: &[u8]) -> Result<()> {
+    /// Elements whose size the compiler knows.
+    fn repeat<const N: usize>(y: &mut [u8], value: &[u8]) {
+        if let ([value], []) = value.as_chunks() {
+            y.as_chunks_mut::<N>().0.fill(*value);
+        }
+    }
     map_runs("fill", [], y, 1, 1, &|[], y| {
-        y.chunks_exact_mut(value.len()).for_each(|e| e.copy_from_slice(value));
+        match value.len() {
+            1 => repeat::<1>(y, value),
+            2 => repeat::<2>(y, value),
+            4 => repeat::<4>(y, value),
+            8 => repeat::<8>(y, value),
+            size => y.chunks_exact_mut(size).for_each(|e| e.copy_from_slice(value)),
+        }
         Ok(())
     })
 }
