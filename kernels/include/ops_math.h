@@ -243,20 +243,6 @@ OPS_DEVICE f64 log(f64 x) {
     return fma(e, 0x1.62e42fefa39efp-1, f + tail);
 }
 
-// log2 by the hardware instruction: accurate to 1 ulp on AMD; on CUDA, the error is 2^-22, absolute between 1/2 and 2. Subnormal x may
-// count as 0.
-OPS_DEVICE f32 log2_estimate(f32 x) {
-#if defined(OPS_AMD)
-    return __builtin_amdgcn_logf(x);
-#elif defined(OPS_CUDA)
-    f32 out;
-    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(x));
-    return out;
-#else
-    return log(x) * 0x1.715476p+0f;
-#endif
-}
-
 // ---- tanh, logistic --------------------------------------------------------------
 
 OPS_DEVICE f32 tanh(f32 x) {

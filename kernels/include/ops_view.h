@@ -107,18 +107,12 @@ template <typename T> struct Cursor {
     OPS_METHOD void advance() { at += operand.stride[5]; }
     // N elements along the last dimension. A broadcast operand gives one value N times.
     template <u32 N> OPS_METHOD Pack<T, N> pack() const {
-        using R = typename Raw<sizeof(T) * N>::type;
-        R raw;  // both cases end in words, because compilers take packs that differ by branch apart into elements
-        if (operand.stride[5] != 0) {
-            raw = *reinterpret_cast<const R*>(at);
-        } else {
-            Pack<T, N> out;
-            T value = *at;
-            OPS_UNROLL
-            for (u32 i = 0; i < N; i++) out.v[i] = value;
-            raw = bits_as<R>(out);
-        }
-        return bits_as<Pack<T, N>>(raw);
+        if (operand.stride[5] != 0) return load_pack<N>(at);
+        Pack<T, N> out;
+        T value = *at;
+        OPS_UNROLL
+        for (u32 i = 0; i < N; i++) out.v[i] = value;
+        return out;
     }
 };
 
