@@ -13,7 +13,7 @@ struct GatedArgs {
     i64 weight_stride;
     u64 weight_kind;  // FloatKind
     u64 rows;
-    u64 lanes;  // to a row, a power of two
+    u64 lanes;  // of a wave to a row, a power of two; the block variants ignore it
     f64 eps;
 };
 

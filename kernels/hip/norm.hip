@@ -1,7 +1,7 @@
 // rms_norm, add_rms_norm, layer_norm over the last dimension; group_norm over groups of channels.
 // Weight and bias are of type W (x's own or f32) and may be absent. Rows are read in 16-byte packs where
 // shape.pack says that every operand, weight and bias included, allows it; else element by element.
-#include "ops_row.h"
+#include "ops_team.h"
 
 namespace ops {
 
@@ -101,13 +101,13 @@ OPS_DEVICE void rms_norm_row(const NormArgs& args, G group, bool live, T* from, 
     });
 }
 
-template <bool WHOLE, bool ADD, typename T, typename W> OPS_DEVICE void rms_norm(const NormArgs& args) {
+template <bool TEAM, bool ADD, typename T, typename W> OPS_DEVICE void rms_norm(const NormArgs& args) {
     using A = acc_t<T>;
     constexpr u32 N = row_pack<T>();
     OPS_LDS(A, scratch, turns_slots<NORM_BLOCK>());
-    using G = Group<A, NORM_BLOCK, WHOLE>;
+    using G = RowGroup<A, NORM_BLOCK, TEAM>;
     A* slots = scratch;  // a row has one reduction: the halves of scratch are for rows in turn
-    for_rows<NORM_BLOCK, WHOLE>(args.rows, u32(args.lanes), [&](u64 row, bool live) OPS_INLINE {
+    for_group_rows<NORM_BLOCK, TEAM>(args.rows, u32(args.lanes), [&](u64 row, bool live) OPS_INLINE {
         slots = slots == scratch ? scratch + reduce_slots<NORM_BLOCK>() : scratch;
         T* x = static_cast<T*>(args.x.data) + offset_of<4>(args.shape, args.x, row);
         T* y = static_cast<T*>(args.y.data) + offset_of<4>(args.shape, args.y, row);
@@ -184,13 +184,13 @@ OPS_DEVICE void layer_norm_row(const NormArgs& args, G group, bool live, T* from
     });
 }
 
-template <bool WHOLE, typename T, typename W> OPS_DEVICE void layer_norm(const NormArgs& args) {
+template <bool TEAM, typename T, typename W> OPS_DEVICE void layer_norm(const NormArgs& args) {
     using A = acc_t<T>;
     constexpr u32 N = row_pack<T>();
     OPS_LDS(A, scratch, turns_slots<NORM_BLOCK>());
-    using G = Group<A, NORM_BLOCK, WHOLE>;
+    using G = RowGroup<A, NORM_BLOCK, TEAM>;
     if (args.shape.dim[5] == 0) return;
-    for_rows<NORM_BLOCK, WHOLE>(args.rows, u32(args.lanes), [&](u64 row, bool live) OPS_INLINE {
+    for_group_rows<NORM_BLOCK, TEAM>(args.rows, u32(args.lanes), [&](u64 row, bool live) OPS_INLINE {
         T* x = static_cast<T*>(args.x.data) + offset_of<4>(args.shape, args.x, row);
         T* y = static_cast<T*>(args.y.data) + offset_of<4>(args.shape, args.y, row);
         if (N != 1 && args.shape.pack == N) {
@@ -228,7 +228,7 @@ template <typename T, u32 N> struct Run {
 template <typename T, typename W, u32 N>
 OPS_DEVICE void group_norm_of(const GroupNormArgs& args, u64 at, bool live, acc_t<T>* scratch) {
     using A = acc_t<T>;
-    using G = Group<A, NORM_BLOCK, true>;
+    using G = Team<A, NORM_BLOCK>;
     u64 n = args.channels * args.spatial.by;
     Run<T, N> run{args, at * n};
     auto load = [&](u64 c) OPS_INLINE { return run.load(c); };
@@ -245,7 +245,7 @@ template <typename T, typename W> OPS_DEVICE void group_norm(const GroupNormArgs
     constexpr u32 N = row_pack<T>();
     OPS_LDS(acc_t<T>, scratch, turns_slots<NORM_BLOCK>());
     if (args.shape.count == 0) return;
-    for_rows<NORM_BLOCK, true>(args.group_rows, u32(args.lanes), [&](u64 at, bool live) OPS_INLINE {
+    for_team_rows<NORM_BLOCK>(args.group_rows, u32(args.lanes), [&](u64 at, bool live) OPS_INLINE {
         if (N != 1 && args.shape.pack == N) {
             group_norm_of<T, W, N>(args, at, live, scratch);
         } else {
@@ -261,7 +261,7 @@ constexpr u32 GROUP_PART = 4096;  // elements whose moments a block takes at onc
 template <typename T, u32 N>
 OPS_DEVICE void group_part_of(const GroupNormArgs& args, u64 first, u64 n, Moments<acc_t<T>>* to, acc_t<T>* scratch) {
     using A = acc_t<T>;
-    using G = Group<A, NORM_BLOCK, true>;
+    using G = Team<A, NORM_BLOCK>;
     Run<T, N> run{args, first};
     auto load = [&](u64 c) OPS_INLINE { return run.load(c); };
     CachedRow<T, N, G> cached{G(scratch, NORM_BLOCK), n / N, {}};
@@ -274,7 +274,7 @@ template <typename T, typename W> OPS_DEVICE void group_norm_parts(const GroupNo
     using A = acc_t<T>;
     constexpr u32 N = row_pack<T>();
     OPS_LDS(A, scratch, turns_slots<NORM_BLOCK>());
-    for_rows<NORM_BLOCK, true>(args.group_rows * args.parts, NORM_BLOCK, [&](u64 at, bool) OPS_INLINE {
+    for_team_rows<NORM_BLOCK>(args.group_rows * args.parts, NORM_BLOCK, [&](u64 at, bool) OPS_INLINE {
         u64 n = args.channels * args.spatial.by, group = at / args.parts;
         u64 start = (at - group * args.parts) * GROUP_PART;
         u64 length = n - start < GROUP_PART ? n - start : GROUP_PART;
@@ -322,10 +322,10 @@ OPS_DEVICE void group_apply_to(const GroupNormArgs& args, u64 group, u64 start, 
 // Normalises with them: a block to each of a group's shares, which are whole parts.
 template <typename T, typename W> OPS_DEVICE void group_norm_apply(const GroupNormArgs& args) {
     using A = acc_t<T>;
-    using G = Group<A, NORM_BLOCK, true>;
+    using G = Team<A, NORM_BLOCK>;
     constexpr u32 N = row_pack<T>();
     OPS_LDS(A, scratch, turns_slots<NORM_BLOCK>());
-    for_rows<NORM_BLOCK, true>(args.group_rows * args.shares, NORM_BLOCK, [&](u64 at, bool) OPS_INLINE {
+    for_team_rows<NORM_BLOCK>(args.group_rows * args.shares, NORM_BLOCK, [&](u64 at, bool) OPS_INLINE {
         u64 n = args.channels * args.spatial.by, group = at / args.shares, share = at - group * args.shares;
         u64 length = (args.parts + args.shares - 1) / args.shares * GROUP_PART;
         u64 start = share * length < n ? share * length : n, end = n - start < length ? n : start + length;

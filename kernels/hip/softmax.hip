@@ -3,7 +3,7 @@
 // are interleaved in memory.
 // The row's maximum is subtracted first. A row of -inf gives NaN, and so does any row with a NaN.
 #include "ops_f16_math.h"
-#include "ops_row.h"
+#include "ops_team.h"
 
 namespace ops {
 
@@ -57,12 +57,12 @@ OPS_DEVICE void softmax_row(const SoftmaxArgs& args, G group, bool live, T* from
     });
 }
 
-template <bool WHOLE, bool LOG, typename T> OPS_DEVICE void softmax(const SoftmaxArgs& args) {
+template <bool TEAM, bool LOG, typename T> OPS_DEVICE void softmax(const SoftmaxArgs& args) {
     using A = acc_t<T>;
     constexpr u32 N = row_pack<T>();
     OPS_LDS(A, scratch, turns_slots<SOFTMAX_BLOCK>());
-    using G = Group<A, SOFTMAX_BLOCK, WHOLE>;
-    for_rows<SOFTMAX_BLOCK, WHOLE>(args.rows, u32(args.lanes), [&](u64 row, bool live) OPS_INLINE {
+    using G = RowGroup<A, SOFTMAX_BLOCK, TEAM>;
+    for_group_rows<SOFTMAX_BLOCK, TEAM>(args.rows, u32(args.lanes), [&](u64 row, bool live) OPS_INLINE {
         T* x = static_cast<T*>(args.x.data) + offset_of<4>(args.shape, args.x, row);
         T* y = static_cast<T*>(args.y.data) + offset_of<4>(args.shape, args.y, row);
         if (N != 1 && args.shape.pack == N) {

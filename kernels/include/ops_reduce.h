@@ -25,36 +25,23 @@ template <typename F, typename A> OPS_DEVICE A reduce_lanes(A value, u32 width, 
 template <u32 BLOCK> OPS_DEVICE constexpr u32 reduce_slots() { return 2 * BLOCK / 32; }
 template <u32 BLOCK> OPS_DEVICE constexpr u32 turns_slots() { return 2 * reduce_slots<BLOCK>(); }
 
-// Gives every thread the totals of VALUES values over `waves` waves from `first` on, one of which is its own. All threads of the
-// block must take part, and the block must pass another barrier before it reuses `scratch`; a reduction in the other half counts as one.
+// Gives every thread of the block the totals of VALUES values. The block must pass another barrier
+// before it reuses `scratch`; a reduction in the other half counts as one.
 template <u32 BLOCK, u32 VALUES, typename F, typename A>
-OPS_DEVICE void reduce_waves(A (&value)[VALUES], A* scratch, u32 first, u32 waves, F f) {
+OPS_DEVICE void reduce_block(A (&value)[VALUES], A* scratch, F f) {
     static_assert(VALUES <= 2, "reduce_slots reserves LDS for at most two values");
+    constexpr u32 waves = BLOCK / OPS_WAVE;
     OPS_UNROLL
     for (u32 i = 0; i < VALUES; i++) {
         value[i] = reduce_lanes(value[i], OPS_WAVE, f);
-        if (lane_id() == 0) scratch[wave_id() * VALUES + i] = value[i];
+        if (waves > 1 && lane_id() == 0) scratch[wave_id() * VALUES + i] = value[i];
     }
+    if (waves == 1) return;
     barrier();
-    const A* of = scratch + first * VALUES;
     OPS_UNROLL
-    for (u32 i = 0; i < VALUES; i++) value[i] = of[i];
-    OPS_UNROLL
-    for (u32 w = 1; w < BLOCK / OPS_WAVE; w++) {
-        if (w >= waves) break;
-        OPS_UNROLL
-        for (u32 i = 0; i < VALUES; i++) value[i] = f(value[i], of[w * VALUES + i]);
-    }
-}
-
-// The same for the whole block.
-template <u32 BLOCK, u32 VALUES, typename F, typename A>
-OPS_DEVICE void reduce_block(A (&value)[VALUES], A* scratch, F f) {
-    if constexpr (BLOCK == OPS_WAVE) {
-        OPS_UNROLL
-        for (u32 i = 0; i < VALUES; i++) value[i] = reduce_lanes(value[i], OPS_WAVE, f);
-    } else {
-        reduce_waves<BLOCK>(value, scratch, 0, BLOCK / OPS_WAVE, f);
+    for (u32 i = 0; i < VALUES; i++) {
+        value[i] = scratch[i];
+        for (u32 w = 1; w < waves; w++) value[i] = f(value[i], scratch[w * VALUES + i]);
     }
 }
 

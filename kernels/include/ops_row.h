@@ -1,5 +1,5 @@
-// Rows: n elements read and written N at a time by a group of lanes, which is several waves for long rows and part of a
-// wave for short ones.
+// Rows: n elements read and written N at a time by a group of lanes, which is the whole thread block
+// for long rows and part of a wave for short ones.
 #pragma once
 #include "ops_reduce.h"
 #include "ops_view.h"
@@ -53,7 +53,7 @@ OPS_DEVICE Row<T, N> row_of(const Shape& shape, const Operand& operand, u64 row)
     return Row<T, N>{static_cast<T*>(operand.data) + offset_of<4>(shape, operand, row), operand.stride[5]};
 }
 
-// The `width` neighbouring lanes, a power of two, that share a row: whole waves of the block if WHOLE, otherwise lanes of one.
+// The lanes that share a row: the whole block if WHOLE, otherwise `width` neighbouring lanes of a wave.
 // Consecutive reductions, including those of the next row, must alternate between TURN 0 and 1, so that
 // one barrier each is enough.
 template <typename A, u32 BLOCK, bool WHOLE> struct Group {
@@ -62,9 +62,9 @@ template <typename A, u32 BLOCK, bool WHOLE> struct Group {
     u32 lane;
 
     OPS_METHOD Group(A* s, u64 w) : scratch(s), width(u32(w)) {
-        lane = opaque(thread_x() & (width - 1));
+        lane = opaque(WHOLE ? thread_x() : lane_id() & (width - 1));
     }
-    OPS_METHOD u32 lanes() const { return width; }
+    OPS_METHOD u32 lanes() const { return WHOLE ? BLOCK : width; }
     template <u32 TURN, typename F> OPS_METHOD A reduce(A value, F f) const {
         A one[1] = {value};
         reduce_all<TURN>(one, f);
@@ -72,8 +72,7 @@ template <typename A, u32 BLOCK, bool WHOLE> struct Group {
     }
     template <u32 TURN, u32 VALUES, typename F> OPS_METHOD void reduce_all(A (&value)[VALUES], F f) const {
         if constexpr (WHOLE) {
-            u32 waves = width / OPS_WAVE;
-            reduce_waves<BLOCK>(value, scratch + TURN * reduce_slots<BLOCK>(), wave_id() & ~(waves - 1), waves, f);
+            reduce_block<BLOCK>(value, scratch + TURN * reduce_slots<BLOCK>(), f);
         } else {
             OPS_UNROLL
             for (u32 i = 0; i < VALUES; i++) value[i] = reduce_lanes(value[i], width, f);
@@ -81,19 +80,20 @@ template <typename A, u32 BLOCK, bool WHOLE> struct Group {
     }
 };
 
-// Calls visit(row, live) for the rows of this group. All lanes of a wave, or of the block if WHOLE, run the same
-// number of iterations; a group without a row left repeats the last row with live = false.
+// Calls visit(row, live) for the rows of this group. All lanes of a wave run the same number of
+// iterations; a group without a row left repeats the last row with live = false.
 template <u32 BLOCK, bool WHOLE, typename F> OPS_DEVICE void for_rows(u64 rows, u32 width, F visit) {
-    constexpr u32 UNIT = WHOLE ? BLOCK : OPS_WAVE;
-    u32 shift = 63 - leading_zeros(width), groups = UNIT >> shift;
-    u32 own = (WHOLE ? thread_x() : lane_id()) >> shift;
-    if constexpr (WHOLE) own = same_in_wave(own);
-    u64 first = (u64(block_x()) * (BLOCK / UNIT) + (WHOLE ? 0 : wave_id())) * groups;
-    u64 step = u64(grid_x()) * (BLOCK / UNIT) * groups;
-    for (; first < rows; first += step) {
-        u64 row = first + own;
-        bool live = row < rows;
-        visit(live ? row : rows - 1, live);
+    if constexpr (WHOLE) {
+        for (u64 row = block_x(); row < rows; row += grid_x()) visit(row, true);
+    } else {
+        u32 per_wave = OPS_WAVE / width;
+        u64 first = (u64(block_x()) * (BLOCK / OPS_WAVE) + wave_id()) * per_wave;
+        u64 step = u64(grid_x()) * (BLOCK / OPS_WAVE) * per_wave;
+        for (; first < rows; first += step) {
+            u64 row = first + lane_id() / width;
+            bool live = row < rows;
+            visit(live ? row : rows - 1, live);
+        }
     }
 }
 
@@ -101,33 +101,30 @@ template <u32 BLOCK, bool WHOLE, typename F> OPS_DEVICE void for_rows(u64 rows, 
 template <typename T, u32 N, typename G> struct CachedRow {
     using A = acc_t<T>;
     static constexpr u32 CACHED = row_cache<T, N>();
-    // Words, because compilers take a pack that only some lanes load apart into its elements.
-    using Word = typename choose<sizeof(T) * N % 4 == 0, u32, T>::type;
-    using Words = Pack<Word, sizeof(T) * N / sizeof(Word)>;
     G group;
     u64 chunks;
-    Words cache[CACHED];
+    Pack<T, N> cache[CACHED];
 
     // Calls f(chunk, values) for every chunk of this lane; load(chunk) reads the values.
     template <typename L, typename F> OPS_METHOD void first_pass(L load, F f) {
         OPS_UNROLL
         for (u32 k = 0; k < CACHED; k++) {
-            if (has(k)) cache[k] = bits_as<Words>(load(chunk(k)));
+            u64 c = group.lane + u64(k) * group.lanes();
+            if (c < chunks) cache[k] = load(c);
         }
         again(load, f);
     }
     template <typename L, typename F> OPS_METHOD void again(L load, F f) const {
         OPS_UNROLL
         for (u32 k = 0; k < CACHED; k++) {
-            if (has(k)) f(chunk(k), widen_pack<T, N>(bits_as<Pack<T, N>>(cache[k])));
+            u64 c = group.lane + u64(k) * group.lanes();
+            if (c < chunks) f(c, widen_pack<T, N>(cache[k]));
         }
         OPS_NO_UNROLL
-        for (u64 c = chunk(CACHED); c < chunks; c += group.lanes()) f(c, widen_pack<T, N>(load(c)));
+        for (u64 c = group.lane + u64(CACHED) * group.lanes(); c < chunks; c += group.lanes()) {
+            f(c, widen_pack<T, N>(load(c)));
+        }
     }
-
-  private:
-    OPS_METHOD u32 chunk(u32 k) const { return group.lane + k * group.lanes(); }
-    OPS_METHOD bool has(u32 k) const { return chunk(k) < (chunks >> 32 != 0 ? ~0u : u32(chunks)); }
 };
 
 }  // namespace ops

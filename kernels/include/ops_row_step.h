@@ -77,9 +77,25 @@ OPS_DEVICE void nibbles(u32 (&codes)[8], const u32 (&q)[4]) {
 
 // The levels of the same nibbles.
 OPS_DEVICE void levels(u32 (&out)[8], const u32 (&q)[4], const Levels& of) {
+#if defined(OPS_CUDA)
+    // Four nibbles as they are in memory select four bytes of eight. Their bits 3 choose between two such lookups.
+    OPS_UNROLL
+    for (u32 i = 0; i < 4; i++) {
+        u32 at = q[i] & 0x77777777u, choice = (q[i] >> 1 & 0x44444444u) | 0x32103210u, part[2];
+        OPS_UNROLL
+        for (u32 h = 0; h < 2; h++) {
+            u32 low = __byte_perm(of.word[0], of.word[1], at >> (16 * h));
+            u32 high = __byte_perm(of.word[2], of.word[3], at >> (16 * h));
+            part[h] = __byte_perm(low, high, choice >> (16 * h));
+        }
+        out[i] = __byte_perm(part[0], part[1], 0x6420);
+        out[4 + i] = __byte_perm(part[0], part[1], 0x7531);
+    }
+#else
     nibbles(out, q);
     OPS_UNROLL
     for (u32 i = 0; i < 8; i++) out[i] = levels_of(of, out[i]);
+#endif
 }
 
 // Number `i` of the two 16-bit floats of a word.

@@ -86,7 +86,7 @@ fn norm(
     if !weight.is_none_or(packs) {
         shape = shape.unpacked();
     }
-    let (launch, rows, lanes) = row_launch(op, &[dtype], &shape, device)?;
+    let (launch, rows, lanes) = row_launch(op, &[dtype], &shape, device, false)?;
     let (weight, weight_stride, weight_kind) = match weight {
         Some(w) => (w.data, w.strides.last().copied().unwrap_or(0), u64::from(kind(w.dtype)?)),
         None => (0, 0, 0),

@@ -93,23 +93,26 @@ pub(crate) fn lanes_for(row: u64, pack: u32, wave: u32) -> Option<u32> {
 }
 
 /// How many lanes of a block, in whole waves, process a row: as few as can keep it in registers.
-fn lanes_in_waves(row: u64, pack: u32, wave: u32) -> u32 {
+fn team(row: u64, pack: u32, wave: u32) -> u32 {
     let chunks = row.div_ceil(u64::from(pack));
     chunks.div_ceil(CACHED).next_power_of_two().clamp(u64::from(wave), u64::from(BLOCK)) as u32
 }
 
-/// Makes the launch of a row op, and returns the number of rows and of lanes per row.
+/// Makes the launch of a row op, and returns the number of rows and of lanes per row. A long row takes a block, or with
+/// `teams` as few of its waves as keep it in registers.
 pub(crate) fn row_launch(
     op: &str,
     types: &[ElementType],
     shape: &Shape,
     device: &Device,
+    teams: bool,
 ) -> Result<(Launch, u64, u64), Refused> {
     let count = if shape.inner() == 0 { 0 } else { shape.count() / shape.inner() };
     // The row kernels read f64 element by element.
     let pack = if types.first() == Some(&ElementType::F64) { 1 } else { shape.pack() };
     let short = lanes_for(shape.inner(), pack, device.wave);
-    let lanes = short.unwrap_or_else(|| lanes_in_waves(shape.inner(), pack, device.wave));
+    let long = || if teams { team(shape.inner(), pack, device.wave) } else { BLOCK };
+    let lanes = short.unwrap_or_else(long);
     let instance = need(op, if short.is_some() { "wave" } else { "block" }, types)?;
     let launch = Launch::over(instance, count, u64::from(instance.block / lanes), device.row_blocks());
     Ok((launch, count, u64::from(lanes)))
@@ -165,7 +168,7 @@ pub fn prepare(
     if !norm.parameters_pack() {
         shape = shape.unpacked();
     }
-    let (launch, rows, lanes) = row_launch(op, &[norm.x.dtype, norm.parameter_type(op)?], &shape, device)?;
+    let (launch, rows, lanes) = row_launch(op, &[norm.x.dtype, norm.parameter_type(op)?], &shape, device, true)?;
     let ((weight, weight_stride), (bias, bias_stride)) = (address(norm.weight), address(norm.bias));
     let eps = norm.eps;
     let args =
@@ -217,7 +220,7 @@ pub fn group(
     let shares = wanted.min(parts / 2);
     if shares < 2 {
         let pack = if norm.x.dtype == ElementType::F64 { 1 } else { shape.pack() };
-        let lanes = lanes_in_waves(elements, pack, device.wave);
+        let lanes = team(elements, pack, device.wave);
         args.lanes = u64::from(lanes);
         let (instance, per_block) = (need("group_norm", "", &types)?, u64::from(BLOCK / lanes));
         let main = Launch::over(instance, group_rows, per_block, device.row_blocks());

@@ -55,7 +55,7 @@ pub fn prepare(
     let (x_strides, y_strides) = (with_last(x.strides, axis)?, with_last(y.strides, axis)?);
     let views = [OperandView { strides: &x_strides, ..x }, OperandView { strides: &y_strides, ..y }];
     let (shape, [x, y]) = rows(&with_last(dims, axis)?, 1, views)?;
-    let (mut launch, rows, lanes) = row_launch(op, &types, &shape, device)?;
+    let (mut launch, rows, lanes) = row_launch(op, &types, &shape, device, true)?;
     let side_by_side = x.stride[4] == 1 && x.stride[5] != 1;
     if side_by_side && rows >= COLUMN_ROWS && !device.tuning.is_by_row() {
         let instance = need(op, "column", &types)?;

@@ -22,6 +22,7 @@ pub const HEADERS: &[(&str, &str)] = &[
     ("ops_first.h", include_str!("../include/ops_first.h")),
     ("ops_key.h", include_str!("../include/ops_key.h")),
     ("ops_row.h", include_str!("../include/ops_row.h")),
+    ("ops_team.h", include_str!("../include/ops_team.h")),
     ("ops_arrival.h", include_str!("../include/ops_arrival.h")),
     ("ops_attention.h", include_str!("../include/ops_attention.h")),
     ("ops_tile.h", include_str!("../include/ops_tile.h")),
