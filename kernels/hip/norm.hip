@@ -32,7 +32,7 @@ struct GroupNormArgs {
     u64 groups;       // of one batch entry
     u64 group_rows;   // batch * groups
     u64 channels;     // of a group
-    u64 lanes;        // to a group, a power of two; all of the block's in parts and apply
+    u64 lanes;        // to a group or a part, a power of two; apply has the block's
     f64 eps;
     Address<void> partial;  // [group_rows][parts] of Moments; parts and apply only
     u64 parts;      // of GROUP_PART elements, the last one shorter
@@ -101,13 +101,14 @@ OPS_DEVICE void rms_norm_row(const NormArgs& args, G group, bool live, T* from, 
     });
 }
 
-template <bool TEAM, bool ADD, typename T, typename W> OPS_DEVICE void rms_norm(const NormArgs& args) {
+template <bool TEAM, bool ADD, typename T, typename W> OPS_DEVICE void rms_norm(const NormArgs& all_args) {
     using A = acc_t<T>;
     constexpr u32 N = row_pack<T>();
     OPS_LDS(A, scratch, turns_slots<NORM_BLOCK>());
     using G = RowGroup<A, NORM_BLOCK, TEAM>;
     A* slots = scratch;  // a row has one reduction: the halves of scratch are for rows in turn
-    for_group_rows<NORM_BLOCK, TEAM>(args.rows, u32(args.lanes), [&](u64 row, bool live) OPS_INLINE {
+    for_group_rows<NORM_BLOCK, TEAM>(all_args.rows, u32(all_args.lanes), [&](u64 row, bool live) OPS_INLINE {
+        const NormArgs& args = reread(all_args);
         slots = slots == scratch ? scratch + reduce_slots<NORM_BLOCK>() : scratch;
         T* x = static_cast<T*>(args.x.data) + offset_of<4>(args.shape, args.x, row);
         T* y = static_cast<T*>(args.y.data) + offset_of<4>(args.shape, args.y, row);
@@ -184,13 +185,14 @@ OPS_DEVICE void layer_norm_row(const NormArgs& args, G group, bool live, T* from
     });
 }
 
-template <bool TEAM, typename T, typename W> OPS_DEVICE void layer_norm(const NormArgs& args) {
+template <bool TEAM, typename T, typename W> OPS_DEVICE void layer_norm(const NormArgs& all_args) {
     using A = acc_t<T>;
     constexpr u32 N = row_pack<T>();
     OPS_LDS(A, scratch, turns_slots<NORM_BLOCK>());
     using G = RowGroup<A, NORM_BLOCK, TEAM>;
-    if (args.shape.dim[5] == 0) return;
-    for_group_rows<NORM_BLOCK, TEAM>(args.rows, u32(args.lanes), [&](u64 row, bool live) OPS_INLINE {
+    if (all_args.shape.dim[5] == 0) return;
+    for_group_rows<NORM_BLOCK, TEAM>(all_args.rows, u32(all_args.lanes), [&](u64 row, bool live) OPS_INLINE {
+        const NormArgs& args = reread(all_args);
         T* x = static_cast<T*>(args.x.data) + offset_of<4>(args.shape, args.x, row);
         T* y = static_cast<T*>(args.y.data) + offset_of<4>(args.shape, args.y, row);
         if (N != 1 && args.shape.pack == N) {
@@ -241,11 +243,12 @@ OPS_DEVICE void group_norm_of(const GroupNormArgs& args, u64 at, bool live, acc_
     });
 }
 
-template <typename T, typename W> OPS_DEVICE void group_norm(const GroupNormArgs& args) {
+template <typename T, typename W> OPS_DEVICE void group_norm(const GroupNormArgs& all_args) {
     constexpr u32 N = row_pack<T>();
     OPS_LDS(acc_t<T>, scratch, turns_slots<NORM_BLOCK>());
-    if (args.shape.count == 0) return;
-    for_team_rows<NORM_BLOCK>(args.group_rows, u32(args.lanes), [&](u64 at, bool live) OPS_INLINE {
+    if (all_args.shape.count == 0) return;
+    for_team_rows<NORM_BLOCK>(all_args.group_rows, u32(all_args.lanes), [&](u64 at, bool live) OPS_INLINE {
+        const GroupNormArgs& args = reread(all_args);
         if (N != 1 && args.shape.pack == N) {
             group_norm_of<T, W, N>(args, at, live, scratch);
         } else {
@@ -256,17 +259,17 @@ template <typename T, typename W> OPS_DEVICE void group_norm(const GroupNormArgs
 
 // ---- group_norm of few large groups: parts, then apply ----------------------------
 
-constexpr u32 GROUP_PART = 4096;  // elements whose moments a block takes at once, from registers
+constexpr u32 GROUP_PART = 4096;  // elements whose moments are taken at once, from registers
 
 template <typename T, u32 N>
-OPS_DEVICE void group_part_of(const GroupNormArgs& args, u64 first, u64 n, Moments<acc_t<T>>* to, acc_t<T>* scratch) {
+OPS_DEVICE void group_part_of(const GroupNormArgs& args, u64 first, u64 n, bool live, Moments<acc_t<T>>* to, acc_t<T>* scratch) {
     using A = acc_t<T>;
     using G = Team<A, NORM_BLOCK>;
     Run<T, N> run{args, first};
     auto load = [&](u64 c) OPS_INLINE { return run.load(c); };
-    CachedRow<T, N, G> cached{G(scratch, NORM_BLOCK), n / N, {}};
+    CachedRow<T, N, G> cached{G(scratch, args.lanes), n / N, {}};
     Moments<A> m = moments(cached, A(widen(load(0).v[0])), n, load);
-    if (thread_x() == 0) *to = m;
+    if (live && cached.group.lane == 0) *to = m;
 }
 
 // The moments of every part of every group.
@@ -274,15 +277,15 @@ template <typename T, typename W> OPS_DEVICE void group_norm_parts(const GroupNo
     using A = acc_t<T>;
     constexpr u32 N = row_pack<T>();
     OPS_LDS(A, scratch, turns_slots<NORM_BLOCK>());
-    for_team_rows<NORM_BLOCK>(args.group_rows * args.parts, NORM_BLOCK, [&](u64 at, bool) OPS_INLINE {
+    for_team_rows<NORM_BLOCK>(args.group_rows * args.parts, u32(args.lanes), [&](u64 at, bool live) OPS_INLINE {
         u64 n = args.channels * args.spatial.by, group = at / args.parts;
         u64 start = (at - group * args.parts) * GROUP_PART;
         u64 length = n - start < GROUP_PART ? n - start : GROUP_PART;
         Moments<A>* to = static_cast<Moments<A>*>(args.partial) + at;
         if (N != 1 && args.shape.pack == N) {
-            group_part_of<T, N>(args, group * n + start, length, to, scratch);
+            group_part_of<T, N>(args, group * n + start, length, live, to, scratch);
         } else {
-            group_part_of<T, 1>(args, group * n + start, length, to, scratch);
+            group_part_of<T, 1>(args, group * n + start, length, live, to, scratch);
         }
     });
 }

@@ -57,12 +57,13 @@ OPS_DEVICE void softmax_row(const SoftmaxArgs& args, G group, bool live, T* from
     });
 }
 
-template <bool TEAM, bool LOG, typename T> OPS_DEVICE void softmax(const SoftmaxArgs& args) {
+template <bool TEAM, bool LOG, typename T> OPS_DEVICE void softmax(const SoftmaxArgs& all_args) {
     using A = acc_t<T>;
     constexpr u32 N = row_pack<T>();
     OPS_LDS(A, scratch, turns_slots<SOFTMAX_BLOCK>());
     using G = RowGroup<A, SOFTMAX_BLOCK, TEAM>;
-    for_group_rows<SOFTMAX_BLOCK, TEAM>(args.rows, u32(args.lanes), [&](u64 row, bool live) OPS_INLINE {
+    for_group_rows<SOFTMAX_BLOCK, TEAM>(all_args.rows, u32(all_args.lanes), [&](u64 row, bool live) OPS_INLINE {
+        const SoftmaxArgs& args = reread(all_args);
         T* x = static_cast<T*>(args.x.data) + offset_of<4>(args.shape, args.x, row);
         T* y = static_cast<T*>(args.y.data) + offset_of<4>(args.shape, args.y, row);
         if (N != 1 && args.shape.pack == N) {

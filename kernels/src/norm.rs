@@ -207,7 +207,7 @@ pub fn group(
         groups,
         group_rows,
         channels: channels / groups.max(1),
-        lanes: u64::from(BLOCK),
+        lanes: 0,
         eps: norm.eps,
         partial: 0,
         parts: 1,
@@ -218,17 +218,17 @@ pub fn group(
     // Enough blocks per group to fill the device, but at least two parts per block.
     let wanted = if device.tuning.is_by_row() { SHARES_BY_ROW } else { device.blocks(8) / group_rows.max(1) };
     let shares = wanted.min(parts / 2);
+    let pack = if norm.x.dtype == ElementType::F64 { 1 } else { shape.pack() };
+    let lanes = team(if shares < 2 { elements } else { GROUP_PART }, pack, device.wave);
+    args.lanes = u64::from(lanes);
+    let per_block = u64::from(BLOCK / lanes);
     if shares < 2 {
-        let pack = if norm.x.dtype == ElementType::F64 { 1 } else { shape.pack() };
-        let lanes = team(elements, pack, device.wave);
-        args.lanes = u64::from(lanes);
-        let (instance, per_block) = (need("group_norm", "", &types)?, u64::from(BLOCK / lanes));
-        let main = Launch::over(instance, group_rows, per_block, device.row_blocks());
+        let main = Launch::over(need("group_norm", "", &types)?, group_rows, per_block, device.row_blocks());
         return plan.add((main, args));
     }
     (args.parts, args.shares) = (parts, shares);
     let all = group_rows * parts;
-    let main = Launch::over(need("group_norm", "parts", &types)?, all, 1, device.row_blocks());
+    let main = Launch::over(need("group_norm", "parts", &types)?, all, per_block, device.row_blocks());
     let apply =
         Launch::over(need("group_norm", "apply", &types)?, group_rows * shares, 1, device.row_blocks());
     plan.workspace = all * MOMENTS * if norm.x.dtype == ElementType::F64 { 8 } else { 4 };
