@@ -97,7 +97,15 @@ pub(crate) fn describe(on: &dyn Operands) -> String {
 pub(crate) struct Decisions {
     /// Keyed by op and options, and by the operands' types and layouts.
     by_problem: RwLock<ByKey<CachedDecision>>,
-    log: Mutex<Vec<Arc<Entry>>>,
+    log: Mutex<Log>,
+}
+
+/// Decisions in the order in which they were made.
+#[derive(Debug, Default)]
+struct Log {
+    entries: Vec<Arc<Entry>>,
+    /// The same by the types of their operands: thousands of problems ask for one of a few.
+    by_types: ByKey<Vec<Arc<Entry>>>,
 }
 
 /// A decision, with the index of the chosen provider in the op's list.
@@ -110,7 +118,6 @@ struct CachedDecision {
 #[derive(Debug)]
 struct Entry {
     decision: Decision,
-    types: Key,
     calls: AtomicU64,
 }
 
@@ -160,18 +167,17 @@ impl Decisions {
     fn entry(&self, op: &'static str, on: &dyn Operands, candidates: Vec<Candidate>) -> Arc<Entry> {
         let types = Key::of_types(on);
         let mut log = self.log.lock();
-        let same = |entry: &&Arc<Entry>| {
-            entry.types == types && entry.decision.op == op && entry.decision.candidates == candidates
-        };
-        if let Some(entry) = log.iter().find(same) {
+        let same = |entry: &&Arc<Entry>| entry.decision.op == op && entry.decision.candidates == candidates;
+        if let Some(entry) = log.by_types.get(&types).into_iter().flatten().find(same) {
             return entry.clone();
         }
         let chosen = candidates.iter().find(|c| c.verdict == Verdict::Chosen).map(|c| c.provider);
         let decision = Decision { op, problem: describe(on), chosen, candidates, calls: 0 };
         trace(&decision);
-        let entry = Arc::new(Entry { decision, types, calls: AtomicU64::new(0) });
-        if log.len() < Self::LISTED {
-            log.push(entry.clone());
+        let entry = Arc::new(Entry { decision, calls: AtomicU64::new(0) });
+        if log.entries.len() < Self::LISTED {
+            log.entries.push(entry.clone());
+            log.by_types.entry(types).or_default().push(entry.clone());
         }
         entry
     }
@@ -182,7 +188,7 @@ impl Decisions {
             calls: entry.calls.load(Ordering::Relaxed),
             ..entry.decision.clone()
         };
-        log.iter().map(current).collect()
+        log.entries.iter().map(current).collect()
     }
 }
 
