@@ -18,5 +18,5 @@ fi
 # Because the target is named, build scripts and macros are built for the host, without the sanitizer.
 # ops-test's library tests are left out: it has no unsafe code, and they take long to build.
 cargo test --target "$target" -p rocm-ops-core -p ops-cpu -p ops-simd -p ops-gguf -p ops-tests --lib \
-    --test layout --test rows --test gemm --test quant --test super_blocks --test lookup --test elementwise --test maps --test odd_shapes \
+    --test core --test rows --test gemm --test quant --test super_blocks --test lookup --test elementwise --test maps --test odd_shapes \
     --test hostile --test malformed --test conformance --test laws -- "${skipped[@]}"
