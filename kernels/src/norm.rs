@@ -168,7 +168,8 @@ pub fn prepare(
     if !norm.parameters_pack() {
         shape = shape.unpacked();
     }
-    let (launch, rows, lanes) = row_launch(op, &[norm.x.dtype, norm.parameter_type(op)?], &shape, device, true)?;
+    let (launch, rows, lanes) =
+        row_launch(op, &[norm.x.dtype, norm.parameter_type(op)?], &shape, device, true)?;
     let ((weight, weight_stride), (bias, bias_stride)) = (address(norm.weight), address(norm.bias));
     let eps = norm.eps;
     let args =

@@ -91,7 +91,12 @@ fn norms<T: Element>() {
                 let (c, scale) = (i * channels / n, 1.0 / (variance + 1e-5).sqrt());
                 (x - mean) * scale * weight[c] + bias[c]
             };
-            assert_close(y, &x.iter().enumerate().map(of).collect::<Vec<_>>(), BASE, &format!("{what} {channels}"));
+            assert_close(
+                y,
+                &x.iter().enumerate().map(of).collect::<Vec<_>>(),
+                BASE,
+                &format!("{what} {channels}"),
+            );
         }
 
         let residual: Vec<T> = random.vec(x.len());
