@@ -16,7 +16,7 @@ struct NormArgs {
     i64 weight_stride;
     i64 bias_stride;
     u64 rows;
-    u64 lanes;  // to a row, a power of two
+    u64 lanes;  // per row, a power of two
     f64 eps;
 };
 
@@ -32,7 +32,7 @@ struct GroupNormArgs {
     u64 groups;       // of one batch entry
     u64 group_rows;   // batch * groups
     u64 channels;     // of a group
-    u64 lanes;        // to a group or a part, a power of two; apply has the block's
+    u64 lanes;        // per group or part, a power of two; apply uses the whole block
     f64 eps;
     Address<void> partial;  // [group_rows][parts] of Moments; parts and apply only
     u64 parts;      // of GROUP_PART elements, the last one shorter
@@ -129,7 +129,7 @@ template <bool TEAM, bool ADD, typename T, typename W> OPS_DEVICE void rms_norm(
 // ---- layer_norm and group_norm --------------------------------------------------
 
 // Mean and variance that survive a large mean: the sum of x - shift gives an approximate mean, the head, and
-// deviations from that give the variance and what the mean still lacks, the tail.
+// deviations from it give the variance and the tail, which the head lacks.
 template <typename A> struct Moments {
     A head, tail, variance;
     OPS_METHOD A inverse(f64 eps) const { return A(1) / sqrt((variance < A(0) ? A(0) : variance) + A(eps)); }
@@ -290,7 +290,7 @@ template <typename T, typename W> OPS_DEVICE void group_norm_parts(const GroupNo
     });
 }
 
-// The moments of a group from those of its parts, whose weights are their shares of its elements.
+// The moments of a group from those of its parts, each weighted by its share of the elements.
 template <typename A, typename G>
 OPS_DEVICE Moments<A> merged(const Moments<A>* parts, u64 count, u64 n, const G& group) {
     A shift = parts[0].head, total = 0;

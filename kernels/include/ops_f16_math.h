@@ -30,7 +30,7 @@ OPS_DEVICE f32 normal_cdf_f16(f32 x) {
     return x < 0.0f ? tail : 1.0f - tail;
 }
 
-// x times a polynomial in x^2 up to 2.95, where erf is 1 - 2^-15. Beyond, the product exceeds 1.
+// x times a polynomial in x^2, which is constant beyond |x| = 2.95, where erf is 1 - 2^-15. There the product exceeds 1 and is cut.
 OPS_DEVICE f32 erf_f16(f32 x) {
     f32 z = -larger(-x * x, -0x1.167ae1p+3f);
     f32 y = x * polynomial(z, 0x1.20dc14p+0f, -0x1.80ca30p-2f, 0x1.c9de94p-4f, -0x1.a37aa6p-6f, 0x1.220f2ap-8f, -0x1.21b07ep-11f,
@@ -38,7 +38,7 @@ OPS_DEVICE f32 erf_f16(f32 x) {
     return abs(y) > 1.0f ? with_sign_of(1.0f, x) : y;
 }
 
-// log2 by the hardware instruction: accurate to 1 ulp on AMD; on CUDA, the error is 2^-22, absolute between 1/2 and 2.
+// log2 by the hardware instruction: accurate to 1 ulp on AMD; on CUDA, the error is 2^-22: absolute for x between 1/2 and 2, relative elsewhere.
 OPS_DEVICE f32 log2_estimate(f32 x) {
 #if defined(OPS_AMD)
     return __builtin_amdgcn_logf(x);
@@ -50,7 +50,7 @@ OPS_DEVICE f32 log2_estimate(f32 x) {
     return log(x) * 0x1.715476p+0f;
 #endif
 }
-// log(1 + f) for |f| < 1/4; 2^-16.
+// log(1 + f) for |f| < 1/4, with a relative error of 2^-16.
 OPS_DEVICE f32 log_near_1_f16(f32 f) {
     return f * polynomial(f, 0x1.000010p+0f, -0x1.ffc6fcp-2f, 0x1.550304p-2f, -0x1.0e05aep-2f, 0x1.b5d94ep-3f);
 }

@@ -1,4 +1,4 @@
-// Long rows: several waves of a block share one, as few as keep it in registers.
+// Long rows: several waves of a block share one, as few as keep it in registers if that is possible.
 #pragma once
 #include "ops_row.h"
 
@@ -53,7 +53,7 @@ template <u32 BLOCK, typename F> OPS_DEVICE void for_team_rows(u64 rows, u32 wid
 // The lanes that share a row: a team if it takes several waves, otherwise lanes of one wave.
 template <typename A, u32 BLOCK, bool TEAM> using RowGroup = typename choose<TEAM, Team<A, BLOCK>, Group<A, BLOCK, false>>::type;
 
-// Calls visit(row, live) for its rows.
+// Calls visit(row, live) for the rows of this group.
 template <u32 BLOCK, bool TEAM, typename F> OPS_DEVICE void for_group_rows(u64 rows, u32 width, F visit) {
     if constexpr (TEAM) {
         for_team_rows<BLOCK>(rows, width, visit);

@@ -8,7 +8,7 @@ use crate::{
 use std::mem::offset_of;
 
 const BLOCK: u32 = 256;
-/// Number of packs that a lane keeps in registers.
+/// Number of packs that a lane keeps in registers; of rows read by single elements of up to four bytes, one.
 const CACHED: u64 = 4;
 /// Elements in one part of a group; `GROUP_PART` in the source.
 const GROUP_PART: u64 = 4096;
@@ -93,9 +93,15 @@ pub(crate) fn lanes_for(row: u64, pack: u32, wave: u32) -> Option<u32> {
 }
 
 /// How many lanes of a block, in whole waves, process a row: as few as can keep it in registers.
-fn team(row: u64, pack: u32, wave: u32) -> u32 {
-    let chunks = row.div_ceil(u64::from(pack));
-    chunks.div_ceil(CACHED).next_power_of_two().clamp(u64::from(wave), u64::from(BLOCK)) as u32
+fn team(row: u64, t: ElementType, shape: &Shape, wave: u32) -> u32 {
+    // `row_pack` and `row_cache` in the source.
+    let (pack, cached) = match shape.pack() {
+        _ if t == ElementType::F64 => (1, CACHED),
+        1 => (1, 1),
+        pack => (pack, CACHED),
+    };
+    let lanes = row.div_ceil(u64::from(pack)).div_ceil(cached).next_power_of_two();
+    lanes.clamp(u64::from(wave), u64::from(BLOCK)) as u32
 }
 
 /// Makes the launch of a row op, and returns the number of rows and of lanes per row. A long row takes a block, or with
@@ -111,7 +117,8 @@ pub(crate) fn row_launch(
     // The row kernels read f64 element by element.
     let pack = if types.first() == Some(&ElementType::F64) { 1 } else { shape.pack() };
     let short = lanes_for(shape.inner(), pack, device.wave);
-    let long = || if teams { team(shape.inner(), pack, device.wave) } else { BLOCK };
+    let long =
+        || types.first().filter(|_| teams).map_or(BLOCK, |t| team(shape.inner(), *t, shape, device.wave));
     let lanes = short.unwrap_or_else(long);
     let instance = need(op, if short.is_some() { "wave" } else { "block" }, types)?;
     let launch = Launch::over(instance, count, u64::from(instance.block / lanes), device.row_blocks());
@@ -219,8 +226,7 @@ pub fn group(
     // Enough blocks per group to fill the device, but at least two parts per block.
     let wanted = if device.tuning.is_by_row() { SHARES_BY_ROW } else { device.blocks(8) / group_rows.max(1) };
     let shares = wanted.min(parts / 2);
-    let pack = if norm.x.dtype == ElementType::F64 { 1 } else { shape.pack() };
-    let lanes = team(if shares < 2 { elements } else { GROUP_PART }, pack, device.wave);
+    let lanes = team(if shares < 2 { elements } else { GROUP_PART }, norm.x.dtype, &shape, device.wave);
     args.lanes = u64::from(lanes);
     let per_block = u64::from(BLOCK / lanes);
     if shares < 2 {

@@ -44,8 +44,9 @@ pub(super) fn layer_norm(x: &[f64], weight: &[f64], bias: &[f64], eps: f64, y: &
 /// One group of channels, which follow one another and have a weight and a bias each.
 pub(super) fn group_norm(x: &[f64], [weight, bias]: [&[f64]; 2], eps: f64, y: &mut [f64]) {
     let ((shift, mean, scale), inner) = (moments(x, eps), x.len() / weight.len());
-    for (j, (y, x)) in y.iter_mut().zip(x).enumerate() {
-        *y = (x - shift - mean) * scale * weight[j / inner] + bias[j / inner];
+    let channels = y.chunks_exact_mut(inner).zip(x.chunks_exact(inner));
+    for ((y, x), (w, b)) in channels.zip(weight.iter().zip(bias)) {
+        y.iter_mut().zip(x).for_each(|(y, x)| *y = (x - shift - mean) * scale * w + b);
     }
 }
 

@@ -104,7 +104,7 @@ pub(crate) struct Decisions {
 #[derive(Debug, Default)]
 struct Log {
     entries: Vec<Arc<Entry>>,
-    /// The same by the types of their operands: thousands of problems ask for one of a few.
+    /// The same by operand types: thousands of problems share a few decisions, so a search among all would be long.
     by_types: ByKey<Vec<Arc<Entry>>>,
 }
 
