@@ -40,13 +40,15 @@ fn a_norm_without_its_epsilon() {
 
 #[test]
 fn a_reduction_that_does_not_wait_for_the_other_waves() {
-    let from = "if (waves == 1) return;\n    barrier();";
-    is_found(
-        "a_reduction_that_does_not_wait_for_the_other_waves",
-        "rms_norm",
-        from,
-        "if (waves == 1) return;",
-    );
+    let wait = "barrier();\n        u32 waves = width / OPS_WAVE;";
+    let go_on = "u32 waves = width / OPS_WAVE;";
+    is_found("a_reduction_that_does_not_wait_for_the_other_waves", "rms_norm", wait, go_on);
+}
+
+#[test]
+fn a_row_with_the_sum_of_another() {
+    let first = "(wave_id() & ~(waves - 1))";
+    is_found("a_row_with_the_sum_of_another", "softmax", first, "(0u & ~(waves - 1))");
 }
 
 #[test]
