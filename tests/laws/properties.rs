@@ -27,6 +27,18 @@ fn half_ulp<T: Element>() -> f64 {
     (-f64::from(T::DTYPE.precision().unwrap())).exp2()
 }
 
+/// The sum, to which the rounding errors of its additions are added: 300 terms in f64 would otherwise lose more than softmax may.
+fn precise_sum(x: &[f64]) -> f64 {
+    let (mut sum, mut lost) = (0.0, 0.0);
+    for v in x {
+        let next: f64 = sum + v;
+        let part = next - sum;
+        lost += (sum - (next - part)) + (v - part);
+        sum = next;
+    }
+    sum + lost
+}
+
 fn softmax_sums_to_one<T: Float>(rows: usize, n: usize, x: &[f64], scale: f64) {
     let x: Vec<f64> = x.iter().map(|v| v * scale).collect();
     let y = Cpu::new().softmax(fill::<T>(&[rows, n], &x).as_ref(), Softmax::axis(-1)).unwrap();
@@ -37,7 +49,7 @@ fn softmax_sums_to_one<T: Float>(rows: usize, n: usize, x: &[f64], scale: f64) {
         let terms = if T::DTYPE.precision() < Some(24) { 2.0 } else { 16.0 };
         let finest = if T::DTYPE == DType::F16 { (-25f64).exp2() } else { 0.0 };
         let allowed = terms * half_ulp::<T>() + n as f64 * finest;
-        let sum: f64 = row.iter().sum();
+        let sum = precise_sum(row);
         assert!((sum - 1.0).abs() <= allowed, "{sum} over {n}, allowed {allowed:e}");
     }
 }
