@@ -94,18 +94,20 @@ pub(crate) fn lanes_for(row: u64, pack: u32, wave: u32) -> Option<u32> {
 
 /// How many lanes of a block, in whole waves, process a row: as few as can keep it in registers.
 fn team(row: u64, t: ElementType, shape: &Shape, wave: u32) -> u32 {
-    // `row_pack` and `row_cache` in the source.
-    let (pack, cached) = match shape.pack() {
-        _ if t == ElementType::F64 => (1, CACHED),
-        1 => (1, 1),
-        pack => (pack, CACHED),
-    };
+    let pack = pack_of(t, shape);
+    // `row_cache` in the source.
+    let cached = if t.bytes() as u32 * pack < 8 { 1 } else { CACHED };
     let lanes = row.div_ceil(u64::from(pack)).div_ceil(cached).next_power_of_two();
     lanes.clamp(u64::from(wave), u64::from(BLOCK)) as u32
 }
 
-/// Makes the launch of a row op, and returns the number of rows and of lanes per row. A long row takes a block, or with
-/// `teams` as few of its waves as keep it in registers.
+/// Elements that the row kernels read at a time. They read f64 element by element.
+fn pack_of(t: ElementType, shape: &Shape) -> u32 {
+    if t == ElementType::F64 { 1 } else { shape.pack() }
+}
+
+/// Makes the launch of a row op, whose first type is that of the rows, and returns the number of rows and of lanes per row. A long
+/// row takes a block, or with `teams` as few of its waves as keep it in registers.
 pub(crate) fn row_launch(
     op: &str,
     types: &[ElementType],
@@ -114,12 +116,9 @@ pub(crate) fn row_launch(
     teams: bool,
 ) -> Result<(Launch, u64, u64), Refused> {
     let count = if shape.inner() == 0 { 0 } else { shape.count() / shape.inner() };
-    // The row kernels read f64 element by element.
-    let pack = if types.first() == Some(&ElementType::F64) { 1 } else { shape.pack() };
-    let short = lanes_for(shape.inner(), pack, device.wave);
-    let long =
-        || types.first().filter(|_| teams).map_or(BLOCK, |t| team(shape.inner(), *t, shape, device.wave));
-    let lanes = short.unwrap_or_else(long);
+    let (row, t) = (shape.inner(), types[0]);
+    let short = lanes_for(row, pack_of(t, shape), device.wave);
+    let lanes = short.unwrap_or_else(|| if teams { team(row, t, shape, device.wave) } else { BLOCK });
     let instance = need(op, if short.is_some() { "wave" } else { "block" }, types)?;
     let launch = Launch::over(instance, count, u64::from(instance.block / lanes), device.row_blocks());
     Ok((launch, count, u64::from(lanes)))

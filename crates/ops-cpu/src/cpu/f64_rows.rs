@@ -51,7 +51,7 @@ pub(super) fn group_norm(x: &[f64], [weight, bias]: [&[f64]; 2], eps: f64, y: &m
 }
 
 /// The first value, the mean relative to it, and `1 / sqrt(var + eps)`.
-pub(super) fn moments(x: &[f64], eps: f64) -> (f64, f64, f64) {
+fn moments(x: &[f64], eps: f64) -> (f64, f64, f64) {
     let (shift, n) = (x.first().copied().unwrap_or(0.0), x.len() as f64);
     let mean = sum(x, |v| v - shift) / n;
     let var = sum(x, |v| (v - shift - mean) * (v - shift - mean)) / n;
