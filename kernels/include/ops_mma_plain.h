@@ -11,8 +11,6 @@ template <typename T, u32 SIZE> struct MmaSums { typename MmaSum<T>::type v[SIZE
 OPS_DEVICE f32 mma_wide(f16 x) { return to_f32(x); }
 OPS_DEVICE f32 mma_wide(bf16 x) { return to_f32(x); }
 OPS_DEVICE i32 mma_wide(i8 x) { return i32(x); }
-OPS_DEVICE f32 mma_product(f32 a, f32 b, f32 sum) { return fma(a, b, sum); }
-OPS_DEVICE i32 mma_product(i32 a, i32 b, i32 sum) { return i32(u32(sum) + u32(a * b)); }
 
 // gfx90a reads subnormal 16-bit floats as zero.
 template <typename T> OPS_DEVICE T mma_read(T x) { return x; }
@@ -26,7 +24,7 @@ OPS_DEVICE bf16 mma_read(bf16 x) { return (x.bits & 0x7f80) == 0 ? bf16{u16(x.bi
 struct MmaSlot { u32 lane, element; };
 
 // The lane and element that hold A[i][k], or B[k][i].
-template <typename T, u32 SIZE> OPS_DEVICE MmaSlot mma_operand_slot(u32 i, u32 k) {
+template <typename T, u32 SIZE> constexpr MmaSlot mma_operand_slot(u32 i, u32 k) {
 #if OPS_MATRIX == 11
     return {i, k};  // duplicated in lane i + 16
 #elif OPS_MATRIX == 12
@@ -40,7 +38,7 @@ template <typename T, u32 SIZE> OPS_DEVICE MmaSlot mma_operand_slot(u32 i, u32 k
 }
 
 // The lane and element that hold C[i][j].
-template <u32 SIZE> OPS_DEVICE MmaSlot mma_sum_slot(u32 i, u32 j) {
+template <u32 SIZE> constexpr MmaSlot mma_sum_slot(u32 i, u32 j) {
 #if OPS_MATRIX == 11
     return {j + 16 * (i % 2), i / 2};
 #elif OPS_MATRIX == 12
@@ -51,53 +49,95 @@ template <u32 SIZE> OPS_DEVICE MmaSlot mma_sum_slot(u32 i, u32 j) {
 #endif
 }
 
-// Lines of the operands that the lanes of a wave share: rows of A, columns of B. On gfx11 each is there twice, because the halves of
-// the wave hold the same. All threads of a block run on one host thread.
+// Where an element of a lane belongs: its place along k, or its row of C. A lane's line, and its column of C, is its number modulo
+// SIZE in every layout.
+template <typename T, u32 SIZE> struct MmaSlots {
+    static constexpr u32 HELD = mma_held<T, SIZE>(), DEPTH = HELD * mma_groups<SIZE>(), SUMS = SIZE * SIZE / OPS_WAVE;
+    u8 k[OPS_WAVE][HELD] = {}, row[OPS_WAVE][SUMS] = {};
+
+    constexpr MmaSlots() {
+        for (u32 line = 0; line < SIZE; line++) {
+            for (u32 at = 0; at < DEPTH; at++) {
+                const MmaSlot slot = mma_operand_slot<T, SIZE>(line, at);
+                for (u32 lane = slot.lane; lane < OPS_WAVE; lane += OPS_MATRIX == 11 ? 16 : OPS_WAVE) k[lane][slot.element] = u8(at);
+            }
+            for (u32 column = 0; column < SIZE; column++) {
+                const MmaSlot slot = mma_sum_slot<SIZE>(line, column);
+                row[slot.lane][slot.element] = u8(line);
+            }
+        }
+    }
+};
+
+// One product of a wave: the lines of its operands side by side, and the sums. On gfx11 the lines are there twice, because the halves
+// of the wave hold the same.
+template <typename Sum> struct MmaProduct { Sum a[32][32], b[32][32], c[32][32]; };
+
+// Two in turn: a lane that is ahead writes to one while others still read the other. All threads of a block run on one host thread.
 template <typename Sum> struct MmaWave {
-    Sum a[32][32], b[32][32];
+    MmaProduct<Sum> products[2];
+    u32 turn;
 };
 template <typename Sum> static thread_local MmaWave<Sum> mma_waves[1024 / OPS_WAVE];
 
-// Writes what this lane holds of a line to its place.
-template <typename T, u32 SIZE>
-OPS_DEVICE void mma_share(const MmaFragment<T, SIZE>& mine, typename MmaSum<T>::type (&lines)[32][32]) {
-    constexpr bool TWICE = OPS_MATRIX == 11;
-    const u32 me = lane_id(), i = me % SIZE;
-    for (u32 k = 0; k < mma_held<T, SIZE>() * mma_groups<SIZE>(); k++) {
-        const MmaSlot slot = mma_operand_slot<T, SIZE>(i, k);
-        if (slot.lane == (TWICE ? i : me)) lines[TWICE ? me : i][k] = mma_wide(mma_read(mine.line.v[slot.element]));
+// C += A B. The product of lines that differ in the two halves of a wave is undefined. g++ optimizes this more than the rest of a
+// kernel, and inlines no function here.
+template <u32 SIZE, u32 DEPTH, typename Sum>
+#if !defined(__clang__)
+__attribute__((noinline, optimize("O3")))
+#endif
+static void mma_multiply(MmaProduct<Sum>& of) {
+    u32 a_differs[SIZE] = {}, b_differs[SIZE] = {};
+    for (u32 k = 0; OPS_MATRIX == 11 && k < DEPTH; k++) {
+        for (u32 i = 0; i < SIZE; i++) {
+            a_differs[i] |= __builtin_bit_cast(u32, of.a[k][i]) ^ __builtin_bit_cast(u32, of.a[k][(i + 16) % 32]);
+            b_differs[i] |= __builtin_bit_cast(u32, of.b[k][i]) ^ __builtin_bit_cast(u32, of.b[k][(i + 16) % 32]);
+        }
+    }
+    for (u32 i = 0; i < SIZE; i++) {
+        Sum sums[SIZE];
+        for (u32 j = 0; j < SIZE; j++) sums[j] = of.c[i][j];
+        for (u32 k = 0; k < DEPTH; k++) {
+            for (u32 j = 0; j < SIZE; j++) {
+                if constexpr (same<Sum, f32>::value) sums[j] = __builtin_fmaf(of.a[k][i], of.b[k][j], sums[j]);
+                else sums[j] = i32(u32(sums[j]) + u32(of.a[k][i] * of.b[k][j]));
+            }
+        }
+        for (u32 j = 0; j < SIZE; j++) {
+            of.c[i][j] = (a_differs[i] | b_differs[j]) != 0 ? __builtin_bit_cast(Sum, 0xffffffffu) : sums[j];
+        }
     }
 }
 
+// Each lane writes what it holds, and the first one that runs after that multiplies for all.
 template <typename T, u32 SIZE>
 OPS_DEVICE void mma(const MmaFragment<T, SIZE>& a, const MmaFragment<T, SIZE>& b, MmaSums<T, SIZE>& c) {
-    using Sum = typename MmaSum<T>::type;
-    constexpr u32 DEPTH = mma_held<T, SIZE>() * mma_groups<SIZE>();
-    MmaWave<Sum>& wave = mma_waves<Sum>[wave_id()];
-    mma_share<T, SIZE>(a, wave.a);
-    mma_share<T, SIZE>(b, wave.b);
-    ballot(true);
-    // The two halves of the wave hold the same lines. The product of lines that differ is undefined.
-    auto differs = [](const Sum (&lines)[32][32], u32 i) {
-        return OPS_MATRIX == 11 && __builtin_memcmp(lines[i], lines[(i + 16) % 32], DEPTH * sizeof(Sum)) != 0;
-    };
-    // Each layout has a column of C in lanes that are equal modulo SIZE.
-    const u32 me = lane_id(), j = me % SIZE;
-    const bool undefined = differs(wave.b, j);
-    for (u32 i = 0; i < SIZE; i++) {
-        const MmaSlot to = mma_sum_slot<SIZE>(i, j);
-        if (to.lane != me) continue;
-        Sum sum = c.v[to.element];
-        for (u32 k = 0; k < DEPTH; k++) sum = mma_product(wave.a[i][k], wave.b[j][k], sum);
-        c.v[to.element] = undefined || differs(wave.a, i) ? bits_as<Sum>(0xffffffffu) : sum;
+    using Slots = MmaSlots<T, SIZE>;
+    static constexpr Slots SLOTS;
+    const u32 lane = lane_id(), column = lane % SIZE, line = OPS_MATRIX == 11 ? lane : column;
+    auto& wave = mma_waves<typename MmaSum<T>::type>[wave_id()];
+    const u32 turn = wave.turn;
+    auto& product = wave.products[turn];
+    for (u32 e = 0; e < Slots::HELD; e++) {
+        product.a[SLOTS.k[lane][e]][line] = mma_wide(mma_read(a.line.v[e]));
+        product.b[SLOTS.k[lane][e]][line] = mma_wide(mma_read(b.line.v[e]));
     }
+    for (u32 e = 0; e < Slots::SUMS; e++) product.c[SLOTS.row[lane][e]][column] = c.v[e];
     ballot(true);
+    if (wave.turn == turn) {
+        mma_multiply<SIZE, Slots::DEPTH>(product);
+        wave.turn = 1 - turn;
+    }
+    for (u32 e = 0; e < Slots::SUMS; e++) c.v[e] = product.c[SLOTS.row[lane][e]][column];
 }
 
 #else
 
 // CUDA, in the layout of gfx11: a lane has its own column of B and shuffles in the rows of A.
 static_assert(OPS_MATRIX == 11, "CUDA emulates the layout of gfx11");
+
+OPS_DEVICE f32 mma_product(f32 a, f32 b, f32 sum) { return fma(a, b, sum); }
+OPS_DEVICE i32 mma_product(i32 a, i32 b, i32 sum) { return i32(u32(sum) + u32(a * b)); }
 
 template <typename T, u32 SIZE>
 OPS_DEVICE void mma(const MmaFragment<T, SIZE>& a, const MmaFragment<T, SIZE>& b, MmaSums<T, SIZE>& c) {
