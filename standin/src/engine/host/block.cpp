@@ -62,11 +62,13 @@ void BlockRunner::set_up(uint64_t block) {
                         {shape.block[0], shape.block[1], shape.block[2]},
                         {shape.grid[0], shape.grid[1], shape.grid[2]}};
   Thread* thread = threads_.data();
+  const uint32_t wave_size = launch_->wave_size;
   for (index.thread[2] = 0; index.thread[2] < shape.block[2]; ++index.thread[2])
     for (index.thread[1] = 0; index.thread[1] < shape.block[1]; ++index.thread[1])
       for (index.thread[0] = 0; index.thread[0] < shape.block[0]; ++index.thread[0], ++thread) {
         thread->index = index;
         thread->state = State::Fresh;
+        thread->lane = uint32_t(thread - threads_.data()) % wave_size;
       }
   shared_.begin_block(shape.shared_bytes);
 }
@@ -93,32 +95,52 @@ void BlockRunner::run_threads() {
   }
 }
 
+// The lane of the wave that comes after another one, or the first if there is none; null after the last.
+inline BlockRunner::Thread* BlockRunner::next_lane(const Thread* after) const {
+  if (!after) return descending_ ? wave_end_ - 1 : wave_begin_;
+  if (after == (descending_ ? wave_begin_ : wave_end_ - 1)) return nullptr;
+  return const_cast<Thread*>(descending_ ? after - 1 : after + 1);
+}
+
+// The same, without lanes that wait for the block or have returned.
+inline BlockRunner::Thread* BlockRunner::next_to_run(Thread* after) const {
+  do after = next_lane(after);
+  while (after && !runs(*after));
+  return after;
+}
+
 void BlockRunner::run_wave(uint32_t wave) {
-  Thread* const lanes = &threads_[wave * launch_->wave_size];
   const uint32_t count = std::min(launch_->wave_size, thread_count_ - wave * launch_->wave_size);
-  wave_begin_ = lanes;
-  wave_end_ = lanes + count;
-  do {
-    for (uint32_t i = 0; i < count && !failed_; ++i) {
-      Thread& thread = lanes[descending_ ? count - 1 - i : i];
-      if (thread.state == State::Fresh || thread.state == State::Ready) resume(thread);
-    }
-  } while (!failed_ && exchange(lanes, count));
+  wave_begin_ = &threads_[wave * launch_->wave_size];
+  wave_end_ = wave_begin_ + count;
+  for (auto& values : values_) std::fill(values + count, std::end(values), no_value);
+  votes_[turn_] = 0;
+  round_ = {};
+  Thread* next = next_to_run(nullptr);
+  while (next && !failed_) {
+    next = next_to_run(&resume(*next));
+    if (next || failed_ || round_.waiting == 0) continue;
+    if (round_.diverged) report_divergence();
+    if (exchange()) next = next_to_run(nullptr);
+  }
+}
+
+void BlockRunner::start(Thread& thread) {
+  thread.fiber = fibers_.take();
+  thread.fiber->prepare(&BlockRunner::fiber_entry);
 }
 
 // Makes a thread the current one, and returns the fiber to run.
-Fiber& BlockRunner::begin(Thread& thread) {
-  if (thread.state == State::Fresh) {
-    thread.fiber = fibers_.take();
-    thread.fiber->prepare(&BlockRunner::fiber_entry);
-  }
+inline Fiber& BlockRunner::begin(Thread& thread) {
+  if (thread.state == State::Fresh) start(thread);
   current_ = &thread;
   return *thread.fiber;
 }
 
-void BlockRunner::resume(Thread& thread) {
+// Runs a thread, and those that it continues with; returns the last one.
+BlockRunner::Thread& BlockRunner::resume(Thread& thread) {
   begin(thread).enter(scheduler_);
-  Thread& left = *current_;  // this thread, or a later one that was continued with
+  Thread& left = *current_;
   current_ = nullptr;
   if (given_up_ != hipSuccess) {
     fail(given_up_, &left, reason_.empty() ? describe_fault(left) : reason_);
@@ -126,6 +148,7 @@ void BlockRunner::resume(Thread& thread) {
     reason_.clear();
   }
   if (left.state == State::Returned) fibers_.give(std::move(left.fiber));
+  return left;
 }
 
 void BlockRunner::fiber_entry() {
@@ -139,87 +162,77 @@ void BlockRunner::fiber_entry() {
   std::abort();  // a fiber that has finished is not entered again
 }
 
-// The lane of the wave that runs after the current one; null after the last.
-BlockRunner::Thread* BlockRunner::next_lane() const {
-  if (current_ == (descending_ ? wave_begin_ : wave_end_ - 1)) return nullptr;
-  return descending_ ? current_ - 1 : current_ + 1;
-}
-
 // A thread that never waited leaves its stack unchanged, so the next lane can start on it without a switch.
 bool BlockRunner::go_on_with_next_lane() {
-  Thread* const next = next_lane();
+  Thread* const next = next_lane(current_);
   if (!next || next->state != State::Fresh) return false;
   next->fiber = std::move(current_->fiber);
   current_ = next;
   return true;
 }
 
-// Runs the next lane, or returns to the scheduler if that has nothing to run.
-void BlockRunner::wait(State state) {
-  Fiber& fiber = *current_->fiber;
-  current_->state = state;
-  Thread* const next = next_lane();
-  if (next && (next->state == State::Fresh || next->state == State::Ready))
-    fiber.continue_with(scheduler_, begin(*next));
-  else
-    fiber.leave(scheduler_, false);
+// Runs the next lane. After the last one, completes what the lanes wait for and begins again with the first; returns to the scheduler
+// if the wave waits for its block, or if its lanes wait for different things.
+inline void BlockRunner::wait(State state, uint32_t width) {
+  Thread& self = *current_;
+  self.state = state;
+  self.width = width;
+  if (round_.waiting++ == 0) {
+    round_.kind = state;
+    round_.width = width;
+  } else if (round_.kind != state || round_.width != width) {
+    round_.diverged = true;
+  }
+  Thread* next = next_to_run(&self);
+  if (!next && exchange()) next = next_to_run(nullptr);
+  if (!next)
+    self.fiber->leave(scheduler_, false);
+  else if (next != &self)
+    self.fiber->continue_with(scheduler_, begin(*next));
 }
 
-void BlockRunner::barrier() { wait(State::Barrier); }
+void BlockRunner::barrier() { wait(State::Barrier, 0); }
 
 uint64_t BlockRunner::shuffle(uint64_t value, uint32_t source_lane, uint32_t width) {
   if (width == 0 || (width & (width - 1)) != 0 || width > launch_->wave_size) give_up_for_width(width);
-  Thread& self = *current_;
-  self.value = value;
-  self.source = source_lane;
-  self.width = width;
-  wait(State::Shuffle);
-  return self.value;
+  const uint32_t lane = current_->lane;
+  uint64_t* const values = values_[turn_];
+  const uint64_t* const result = &values[(lane & ~(width - 1)) + (source_lane & (width - 1))];
+  values[lane] = value;
+  wait(State::Shuffle, width);
+  return *result;
 }
 
 uint64_t BlockRunner::ballot(bool predicate) {
-  Thread& self = *current_;
-  self.value = predicate;
-  self.width = launch_->wave_size;
-  wait(State::Ballot);
-  return self.value;
+  uint64_t& votes = votes_[turn_];
+  votes |= uint64_t(predicate) << current_->lane;
+  wait(State::Ballot, launch_->wave_size);
+  return votes;
 }
 
-// Completes the shuffle or ballot at which the wave waits; false if it waits at none.
-bool BlockRunner::exchange(Thread* lanes, uint32_t count) {
-  const Thread* first = nullptr;      // that waits for its wave
-  const Thread* elsewhere = nullptr;  // that waits for its block
-  for (uint32_t i = 0; i < count; ++i) {
-    const Thread& lane = lanes[i];
-    if (lane.state == State::Barrier) elsewhere = &lane;
-    if (lane.state != State::Shuffle && lane.state != State::Ballot) continue;
-    if (!first) first = &lane;
-    if (lane.state != first->state || lane.width != first->width) elsewhere = &lane;
-  }
-  if (!first) return false;
-  const char* const what = first->state == State::Shuffle ? "shuffle" : "ballot";
-  if (elsewhere) {
-    const char* const other = elsewhere->state == State::Barrier ? "at a barrier" : "in another wave operation";
-    fail(hipErrorLaunchFailure, first,
-         std::string("divergence: waits in a ") + what + " while thread " + triple(elsewhere->index.thread) +
-             " of the same wave waits " + other);
-    return false;
-  }
-  uint64_t values[64];
-  uint64_t votes = 0;
-  for (uint32_t i = 0; i < count; ++i) {
-    values[i] = lanes[i].state == first->state ? lanes[i].value : no_value;
-    if (lanes[i].state == State::Ballot && lanes[i].value) votes |= uint64_t(1) << i;
-  }
-  const bool is_ballot = first->state == State::Ballot;
-  for (uint32_t i = 0; i < count; ++i) {
-    Thread& lane = lanes[i];
-    if (lane.state != State::Shuffle && lane.state != State::Ballot) continue;
-    const uint32_t source = (i & ~(lane.width - 1)) + (lane.source & (lane.width - 1));
-    lane.value = is_ballot ? votes : source < count ? values[source] : no_value;
-    lane.state = State::Ready;
-  }
+// Completes the shuffle or ballot at which all lanes of the wave wait; false if they wait at none, or for different things.
+bool BlockRunner::exchange() {
+  if (round_.diverged || round_.kind == State::Barrier) return false;
+  if (round_.waiting != uint32_t(wave_end_ - wave_begin_))
+    for (const Thread* lane = wave_begin_; lane < wave_end_; ++lane)
+      if (lane->state == State::Returned) values_[turn_][lane->lane] = no_value;
+  turn_ = 1 - turn_;
+  votes_[turn_] = 0;
+  round_ = {};
   return true;
+}
+
+void BlockRunner::report_divergence() {
+  const auto exchanges = [](const Thread& lane) { return lane.state == State::Shuffle || lane.state == State::Ballot; };
+  const Thread* const first = std::find_if(wave_begin_, wave_end_, exchanges);
+  const Thread* other = first;
+  for (const Thread* lane = wave_begin_; lane < wave_end_; ++lane)
+    if (lane->state == State::Barrier || (exchanges(*lane) && (lane->state != first->state || lane->width != first->width)))
+      other = lane;
+  fail(hipErrorLaunchFailure, first,
+       std::string("divergence: waits in a ") + (first->state == State::Shuffle ? "shuffle" : "ballot") + " while thread " +
+           triple(other->index.thread) + " of the same wave waits " +
+           (other->state == State::Barrier ? "at a barrier" : "in another wave operation"));
 }
 
 void* BlockRunner::shared(uint32_t slot, uint64_t bytes) {

@@ -54,27 +54,37 @@ class BlockRunner {
 
  private:
   enum class State : uint8_t { Fresh, Ready, Barrier, Shuffle, Ballot, Returned };
-  // What an exchange reads is in the first 32 bytes, so in one cache line.
+  // A switch reads the first 32 bytes, so one cache line.
   struct alignas(32) Thread {
-    State state;
-    uint32_t source;  // of a shuffle
-    uint32_t width;
-    uint64_t value;  // passed to a shuffle or ballot, then its result
+    State state;  // what it waits for, or what it waited for while it runs
+    uint32_t lane;
+    uint32_t width;  // of a shuffle or ballot
     std::unique_ptr<Fiber> fiber;
     OpsHostIndex index;
   };
+  // What the lanes of a wave waited for since each of them was last run.
+  struct Round {
+    State kind;
+    uint32_t width;
+    uint32_t waiting = 0;
+    bool diverged = false;
+  };
+  static bool runs(const Thread& thread) { return thread.state != State::Barrier && thread.state != State::Returned; }
 
   static void fiber_entry();
   void set_up(uint64_t block);
   void run_threads();
   /// Runs until every thread of the wave waits at a barrier or has returned.
   void run_wave(uint32_t wave);
-  void resume(Thread& thread);
+  Thread& resume(Thread& thread);
   Fiber& begin(Thread& thread);
-  Thread* next_lane() const;
+  [[gnu::noinline]] void start(Thread& thread);
+  Thread* next_lane(const Thread* after) const;
+  Thread* next_to_run(Thread* after) const;
   bool go_on_with_next_lane();
-  void wait(State state);
-  bool exchange(Thread* lanes, uint32_t count);
+  [[gnu::always_inline]] void wait(State state, uint32_t width);
+  bool exchange();
+  void report_divergence();
   void clean_up();
   std::string describe_fault(const Thread& thread) const;
   /// Reports a failure of the current block.
@@ -97,6 +107,11 @@ class BlockRunner {
   Thread* current_ = nullptr;
   Thread* wave_begin_ = nullptr;  // of the wave that is running
   Thread* wave_end_ = nullptr;
+  Round round_;
+  // What the lanes of the wave pass to each other. Two in turn: the lanes read one while those that are ahead write to the other.
+  uint64_t values_[2][64];
+  uint64_t votes_[2];
+  uint32_t turn_ = 0;
   FiberPool fibers_;
   Scheduler scheduler_;
   SharedMemory shared_;

@@ -38,7 +38,6 @@ size_t next_unused_bytes() {
 #if defined(__x86_64__)
 
 // In the System V calling convention the callee saves these registers, and the caller saves all others.
-extern "C" __attribute__((visibility("hidden"))) void standin_switch(void** save, void* load);
 asm(R"(
     .text
     .p2align 4
@@ -64,8 +63,6 @@ standin_switch:
     .size standin_switch, . - standin_switch
 )");
 
-void Context::switch_between(Context& from, Context& to) { standin_switch(&from.stack_pointer_, to.stack_pointer_); }
-
 void Fiber::prepare(Entry entry) {
   fake_stack_ = nullptr;
   // From the top: a return address of 0 where stack traces end, the entry for `ret`, six registers.
@@ -77,8 +74,6 @@ void Fiber::prepare(Entry entry) {
 }
 
 #else
-
-void Context::switch_between(Context& from, Context& to) { swapcontext(&from.state_, &to.state_); }
 
 void Fiber::prepare(Entry entry) {
   fake_stack_ = nullptr;
@@ -127,11 +122,9 @@ void Fiber::leave(Scheduler& scheduler, bool finished) {
   arrive(scheduler);
 }
 
-void Fiber::continue_with(Scheduler& scheduler, Fiber& next) {
-  if (__sanitizer_start_switch_fiber) __sanitizer_start_switch_fiber(&fake_stack_, next.stack_, stack_bytes);
-  Context::switch_between(context_, next.context_);
-  arrive(scheduler);
-}
+const bool Fiber::sanitized_ = __sanitizer_start_switch_fiber && __sanitizer_finish_switch_fiber;
+
+void Fiber::start_switch(const Fiber& next) { __sanitizer_start_switch_fiber(&fake_stack_, next.stack_, stack_bytes); }
 
 void Fiber::arrive(Scheduler& scheduler) {
   if (!__sanitizer_finish_switch_fiber) return;

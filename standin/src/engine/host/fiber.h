@@ -12,11 +12,21 @@
 
 namespace standin {
 
+#if defined(__x86_64__)
+extern "C" __attribute__((visibility("hidden"))) void standin_switch(void** save, void* load);
+#endif
+
 /// A point of execution to switch to.
 class Context {
  public:
   /// Saves the calling code in `from` and continues where `to` was saved.
-  static void switch_between(Context& from, Context& to);
+  static void switch_between(Context& from, Context& to) {
+#if defined(__x86_64__)
+    standin_switch(&from.stack_pointer_, to.stack_pointer_);
+#else
+    swapcontext(&from.state_, &to.state_);
+#endif
+  }
 
  private:
   friend class Fiber;
@@ -57,7 +67,11 @@ class Fiber {
   void leave(Scheduler& scheduler, bool finished);
   /// Called by the fiber: continues with another one. The lanes of a wave wait at the same place, so the
   /// processor can predict the other's return addresses, which it cannot if the scheduler runs in between.
-  void continue_with(Scheduler& scheduler, Fiber& next);
+  void continue_with(Scheduler& scheduler, Fiber& next) {
+    if (sanitized_) start_switch(next);
+    Context::switch_between(context_, next.context_);
+    if (sanitized_) arrive(scheduler);
+  }
   /// The first call that the fiber must make.
   void arrive(Scheduler& scheduler);
   /// Reclaims the stack from code that will not continue.
@@ -69,6 +83,9 @@ class Fiber {
   bool overflowed_at(const void* address) const;
 
  private:
+  void start_switch(const Fiber& next);
+
+  static const bool sanitized_;  // whether the program is built with AddressSanitizer
   char* stack_;
   size_t unused_bytes_;  // at the top
   Context context_;
