@@ -43,12 +43,13 @@ impl Fingerprint {
 
 impl Hasher for Fingerprint {
     fn write(&mut self, bytes: &[u8]) {
-        let mut chunks = bytes.chunks_exact(8);
-        for chunk in &mut chunks {
-            self.word(u64::from_le_bytes(std::array::from_fn(|i| chunk[i])));
+        let (words, rest) = bytes.as_chunks();
+        for word in words {
+            self.word(u64::from_le_bytes(*word));
         }
-        let rest = chunks.remainder();
-        self.word(u64::from_le_bytes(std::array::from_fn(|i| rest.get(i).copied().unwrap_or(0))));
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        self.word(u64::from_le_bytes(last));
         self.word(bytes.len() as u64);
     }
     fn write_u8(&mut self, value: u8) {

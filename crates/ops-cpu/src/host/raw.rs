@@ -5,6 +5,7 @@
 use crate::Host;
 use ops_core::{
     AnyMut, AnyRef, BlockInfo, DType, Element, Error, Layout, Result, Scalar, TensorMut, TensorRef, Wide,
+    bf16, f16,
 };
 
 /// An operand to read.
@@ -109,8 +110,11 @@ impl<'a> Raw<'a> {
         on_scalar!(self.dtype, T => read::<T>(self.bytes, p).to_wide(), else no_number(self.dtype))
     }
     /// The number at position `p`, as f64.
+    #[inline]
     pub(crate) fn f64(&self, p: usize) -> f64 {
         match self.dtype {
+            DType::F16 => f64::from(read::<f16>(self.bytes, p)),
+            DType::BF16 => f64::from(read::<bf16>(self.bytes, p)),
             DType::F32 => f64::from(read::<f32>(self.bytes, p)),
             DType::F64 => read::<f64>(self.bytes, p),
             _ => match self.wide(p) {
