@@ -66,6 +66,10 @@ const UNSAFE: &[&str] = &[
 const SUITE_ON_CPU: &[&str] =
     &["cargo", "test", "--workspace", "--test", "conformance", "--", "suite::both_pass", "--exact"];
 
+/// What decides how kernels are compiled for the stand-in.
+const KERNELS_ON_THE_HOST: &[&str] =
+    &["kernels", "standin/src/engine/host", "crates/ops-rocm/tests/suite_on_standin"];
+
 /// What the mutants check. They run within `cargo test`; the variable `OPS_TEST_MUTANTS` leaves out most of them.
 pub(super) const MUTANTS: Step = Step {
     subject: &[
@@ -79,7 +83,7 @@ pub(super) const MUTANTS: Step = Step {
 };
 
 pub(super) const STEPS: &[Step] = &[
-    step("test", 1265, &["cargo", "test", "--workspace"]),
+    step("test", 1115, &["cargo", "test", "--workspace"]),
     step("format", 10, &["cargo", "fmt", "--all", "--check"]),
     step("size", 5, &["cargo", "xtask", "size"]),
     step("structure", 5, &["cargo", "xtask", "structure"]),
@@ -107,6 +111,24 @@ pub(super) const STEPS: &[Step] = &[
     Step {
         env: &[("OPS_SIMD", "scalar"), ("OPS_TEST_ONE_CASE_IN", "8")],
         ..slow("suite without vectors", 40, SUITE_ON_CPU)
+    },
+    // With the programs that `test` has built. Clang runs as hipRTC does, with all optimisations.
+    Step {
+        subject: KERNELS_ON_THE_HOST,
+        ..slow(
+            "suite by clang",
+            150,
+            &[
+                "cargo",
+                "test",
+                "--workspace",
+                "--test",
+                "suite_on_standin",
+                "--",
+                "--ignored",
+                "suite_compiled_by_clang",
+            ],
+        )
     },
     // Also compiles what `aot` embeds, and leaves it where the build script finds it.
     Step { all: &["--all"], ..slow("kernels", 385, &["cargo", "xtask", "kernels", "--changed"]) },
