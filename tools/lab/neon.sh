@@ -20,5 +20,5 @@ export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L ${QEMU_LD_
 cargo test --target "$target" -p ops-simd
 for processor in cortex-a76 cortex-a57; do
     echo "quantized products on $processor"
-    QEMU_CPU=$processor cargo test --target "$target" -p ops-simd --test codes --test quant
+    QEMU_CPU=$processor cargo test --target "$target" -p ops-simd --test simd -- codes:: quant::
 done

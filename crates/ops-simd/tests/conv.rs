@@ -1,8 +1,6 @@
 //! Products with gathered matrices, and stencils, compared with plain loops in f64.
 
-mod common;
-
-use common::{Random, assert_close, each_isa, wide};
+use crate::common::{Random, assert_close, each_isa, wide};
 use ops_simd::gemm::{Gathered, Mat, MatMut, PackedA, gemm_gathered};
 use ops_simd::{Error, Isa, Stencil, stencil};
 

@@ -1,8 +1,6 @@
 //! Elementwise operations compared with plain Rust.
 
-mod common;
-
-use common::{LENGTHS, Random, assert_close, each_isa, wide};
+use crate::common::{LENGTHS, Random, assert_close, each_isa, wide};
 use half::{bf16, f16};
 use ops_simd::{
     Binary, Element, Store, Unary, affine, affine_in_place, binary, choose, unary, unary_in_place,

@@ -1,9 +1,7 @@
 //! Products of a few bf16 rows with many, compared with f64. On processors without such instructions, these
 //! tests do nothing.
 
-mod common;
-
-use common::{Random, assert_close, wide};
+use crate::common::{Random, assert_close, wide};
 use half::bf16;
 use ops_simd::Isa;
 use ops_simd::gemm::{FewBf16, Mat, MatMut};

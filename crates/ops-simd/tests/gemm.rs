@@ -1,8 +1,6 @@
 //! Matrix products compared with f64.
 
-mod common;
-
-use common::{Random, assert_close, each_isa, on_a_line, wide};
+use crate::common::{Random, assert_close, each_isa, on_a_line, wide};
 use half::{bf16, f16};
 use ops_simd::gemm::{Input, Mat, MatMut, PackedB, gemm, gemm_packed};
 use ops_simd::{Element, Isa};
@@ -226,7 +224,7 @@ fn f64_products() {
             let want = product(&a, &b, &c, shape);
             let (a, b) = (Mat::row_major(&a, m, k).unwrap(), Mat::row_major(&b, k, n).unwrap());
             gemm(isa, a, b, MatMut::new(&mut c, m, n, n).unwrap(), true).unwrap();
-            let error = common::nmse(&c, &want);
+            let error = crate::common::nmse(&c, &want);
             assert!(error <= 1e-28, "{isa} {shape:?} {error:e}");
         }
     });

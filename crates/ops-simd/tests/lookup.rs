@@ -1,9 +1,7 @@
 //! Products with codes that stand for levels, compared with exact loops over the values defined by the
 //! format.
 
-mod common;
-
-use common::{Random, check_products, each_isa};
+use crate::common::{Random, check_products, each_isa};
 use half::f16;
 use ops_simd::Isa;
 use ops_simd::gemm::MatMut;

@@ -1,8 +1,6 @@
 //! Relations, powers and functions with parameters, on every instruction set.
 
-mod common;
-
-use common::{LENGTHS, Random, assert_close, each_isa, wide};
+use crate::common::{LENGTHS, Random, assert_close, each_isa, wide};
 use half::{bf16, f16};
 use ops_simd::{Binary, Compare, Element, Number, Parametric, Store, binary, compare, parametric};
 use std::cmp::Ordering;

@@ -1,8 +1,6 @@
 //! Outliers, which are not rounded.
 
-mod common;
-
-use common::{Random, each_isa, nmse};
+use crate::common::{Random, each_isa, nmse};
 use half::f16;
 use ops_simd::Isa;
 use ops_simd::gemm::MatMut;
@@ -50,7 +48,7 @@ fn error(x: &[f32], weights: &[f64], multiply: impl FnOnce(MatMut<'_, f32>)) -> 
     let want: Vec<f64> = x.chunks(K).flat_map(|x| weights.chunks(K).map(move |w| dot(x, w))).collect();
     let mut y = vec![f32::NAN; want.len()];
     multiply(MatMut::new(&mut y, want.len() / N, N, N).unwrap());
-    nmse(&common::wide(&y), &want)
+    nmse(&crate::common::wide(&y), &want)
 }
 
 #[test]

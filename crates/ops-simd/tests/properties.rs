@@ -1,8 +1,6 @@
 //! Properties over random lengths, offsets and shapes: every instruction set agrees with f64 or plain Rust.
 
-mod common;
-
-use common::{Random, assert_close, wide};
+use crate::common::{Random, assert_close, wide};
 use half::f16;
 use ops_simd::gemm::{Mat, MatMut, gemm};
 use ops_simd::quant::{Activations, TileFormat, Tiles, multiply_tiles, reference};

@@ -1,8 +1,6 @@
 //! Quantized products compared with exact loops.
 
-mod common;
-
-use common::{Random, each_isa, nmse, on_a_line, wide};
+use crate::common::{Random, each_isa, nmse, on_a_line, wide};
 use half::f16;
 use ops_simd::Isa;
 use ops_simd::gemm::MatMut;

@@ -1,8 +1,6 @@
 //! Row operations compared with f64, for every instruction set, with odd lengths and unaligned slices.
 
-mod common;
-
-use common::{LENGTHS, Random, assert_close, each_isa, wide};
+use crate::common::{LENGTHS, Random, assert_close, each_isa, wide};
 use half::{bf16, f16};
 use ops_simd::rows::{self, Columns, Moments, Pairs};
 use ops_simd::{Element, Isa, Store};

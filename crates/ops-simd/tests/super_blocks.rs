@@ -1,8 +1,6 @@
 //! Products with super-blocks, compared with exact loops over the values defined by the format.
 
-mod common;
-
-use common::{Random, check_products, each_isa, nmse, wide};
+use crate::common::{Random, check_products, each_isa, nmse, wide};
 use half::f16;
 use ops_simd::Isa;
 use ops_simd::gemm::MatMut;

@@ -1,47 +1,46 @@
 //! Shared by the tests: data, f64 references and the tolerance.
-#![allow(dead_code, unreachable_pub)]
 
 use ops_simd::gemm::MatMut;
 use ops_simd::quant::Activations;
 use ops_simd::{Element, Error, Isa};
 
 /// `n` bytes of `memory` that start on a cache line.
-pub fn on_a_line(memory: &mut Vec<u8>, n: usize) -> &mut [u8] {
+pub(crate) fn on_a_line(memory: &mut Vec<u8>, n: usize) -> &mut [u8] {
     memory.resize(n + 64, 0xAB);
     let start = memory.as_ptr().align_offset(64);
     &mut memory[start..start + n]
 }
 
 /// Pseudo-random numbers in [-1, 1), the same every time.
-pub struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
-    pub fn bits(&mut self) -> u64 {
+    pub(crate) fn bits(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0
     }
 
-    pub fn next(&mut self) -> f32 {
+    pub(crate) fn next(&mut self) -> f32 {
         (self.bits() >> 40) as f32 / (1u32 << 23) as f32 - 1.0
     }
 
-    pub fn vec<T: Element>(&mut self, n: usize) -> Vec<T> {
+    pub(crate) fn vec<T: Element>(&mut self, n: usize) -> Vec<T> {
         (0..n).map(|_| T::from_f32(self.next() * 4.0)).collect()
     }
 }
 
-pub fn wide<T: Element>(x: &[T]) -> Vec<f64> {
+pub(crate) fn wide<T: Element>(x: &[T]) -> Vec<f64> {
     x.iter().map(|x| f64::from(x.to_f32())).collect()
 }
 
 /// Σ (got − want)² / Σ want²
-pub fn nmse(got: &[f64], want: &[f64]) -> f64 {
+pub(crate) fn nmse(got: &[f64], want: &[f64]) -> f64 {
     assert_eq!(got.len(), want.len());
     let error: f64 = got.iter().zip(want).map(|(g, w)| (g - w).powi(2)).sum();
     let scale: f64 = want.iter().map(|w| w * w).sum();
@@ -49,7 +48,7 @@ pub fn nmse(got: &[f64], want: &[f64]) -> f64 {
 }
 
 /// nmse(got, want) ≤ base + 2·nmse(round(want), want)
-pub fn assert_close<T: Element>(got: &[T], want: &[f64], base: f64, what: &str) {
+pub(crate) fn assert_close<T: Element>(got: &[T], want: &[f64], base: f64, what: &str) {
     let rounded: Vec<T> = want.iter().map(|&w| T::from_f32(w as f32)).collect();
     let limit = base + 2.0 * nmse(&wide(&rounded), want);
     let error = nmse(&wide(got), want);
@@ -57,10 +56,10 @@ pub fn assert_close<T: Element>(got: &[T], want: &[f64], base: f64, what: &str) 
 }
 
 /// Lengths around vector and unrolling boundaries.
-pub const LENGTHS: [usize; 19] =
+pub(crate) const LENGTHS: [usize; 19] =
     [1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 100, 127, 255, 1000, 4099];
 
-pub fn each_isa(f: impl Fn(Isa)) {
+pub(crate) fn each_isa(f: impl Fn(Isa)) {
     for isa in Isa::available() {
         f(isa);
     }
@@ -81,7 +80,7 @@ fn exact_activations(m: usize, k: usize) -> Vec<f32> {
 }
 
 /// Compares the products of few rows with exact loops over the weights `values`, in rows of `k`.
-pub fn check_products(
+pub(crate) fn check_products(
     isa: Isa,
     what: &str,
     (values, k): (&[f64], usize),
