@@ -64,9 +64,6 @@ pub const HEADERS: &[(&str, &str)] = &[
     ("ops_decode.h", include_str!("../include/ops_decode.h")),
 ];
 
-/// The header that a host engine includes to run modules compiled with [`host_options`].
-pub const HOST_HEADER: &str = include_str!("../include/ops_host.h");
-
 /// The whole family as one translation unit: all instances, no include path needed.
 pub fn source(family: Family) -> String {
     unit(family, crate::instances().iter().filter(|k| k.family == family))

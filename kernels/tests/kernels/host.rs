@@ -1,18 +1,10 @@
-//! Runs units of kernels, compiled for the host, on `tests/host/engine.cpp`.
-use crate::rtc;
-use libloading::{Library, Symbol};
+//! Runs plans, and programs that include kernel headers.
+use crate::standin;
 use ops_kernels::index::{ErrorRecord, ErrorSlot};
-use ops_kernels::{Arguments, Device, Family, Launch, Matrix, Plan, Step, Tuning, Unit, source};
-use std::collections::HashMap;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use ops_kernels::{Arguments, Device, Family, Launch, Plan, Step, Tuning, source};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, LazyLock, Mutex, OnceLock};
-
-type Run = unsafe extern "C" fn(*const c_void);
-type EngineLaunch =
-    unsafe extern "C" fn(Run, *const c_void, *const u32, u32, u64, u32, *mut c_char, usize) -> c_int;
 
 /// Both wave sizes that kernels are built with.
 pub(crate) const WAVES: [u32; 2] = [32, 64];
@@ -57,45 +49,7 @@ pub(crate) fn run_program(stem: &str, text: &str) -> String {
     String::from_utf8_lossy(&out.stdout).into_owned()
 }
 
-static ENGINE: LazyLock<Library> = LazyLock::new(|| {
-    let text = include_str!("../host/engine.cpp")
-        .replace("#include \"../../include/ops_host.h\"", &source::HOST_HEADER.replace("#pragma once", ""));
-    // With this model, a thread-local variable is read without a call.
-    let tls = "-ftls-model=initial-exec";
-    let flags = ["-std=c++17", "-O2", "-fPIC", "-shared", tls].map(String::from);
-    // SAFETY: the library has no constructors with effects beyond its own memory.
-    unsafe { Library::new(compile("engine", &text, &flags)) }.expect("the engine loads")
-});
-
-type Slot = Arc<OnceLock<Library>>;
-type Key = (Unit, u32, Option<Matrix>);
-static MODULES: LazyLock<Mutex<HashMap<Key, Slot>>> = LazyLock::new(Mutex::default);
-
-/// The unit compiled for a wave size and matrix units, built on first use, other units not held up meanwhile.
-fn module(unit: Unit, wave: u32, matrix: Option<Matrix>) -> Slot {
-    let slot =
-        MODULES.lock().unwrap_or_else(|e| e.into_inner()).entry((unit, wave, matrix)).or_default().clone();
-    slot.get_or_init(|| {
-        // The library is removed as soon as it is open.
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-        let path = folder.join(format!("{}-{wave}-{matrix:?}-{}.so", unit.name(), std::process::id()));
-        std::fs::write(&path, rtc::compile(unit, wave, matrix)).expect("the target folder is writable");
-        // SAFETY: as for the engine; ops_host_bind stores the pointer, which lives as long as the engine.
-        unsafe {
-            let library = Library::new(&path).expect("the module loads");
-            let _ = std::fs::remove_file(&path);
-            let api: Symbol<'_, unsafe extern "C" fn(u32) -> *const c_void> =
-                ENGINE.get(b"engine_api").expect("the engine has an api");
-            let bind: Symbol<'_, unsafe extern "C" fn(*const c_void)> =
-                library.get(b"ops_host_bind").expect("a module can be bound");
-            bind(api(wave));
-            library
-        }
-    });
-    slot
-}
-
-/// Runs one launch; panics with the engine's message when the kernel misbehaves.
+/// Runs one launch; panics if the kernel misbehaves.
 pub(crate) fn run<A: Arguments>(wave: u32, launch: &Launch, args: &A) {
     run_on(
         &Device { compute_units: 1, wave, matrix: None, dot4: None, tuning: Tuning::default() },
@@ -118,25 +72,10 @@ pub(crate) fn run_plan(device: &Device, plan: &mut Plan, [workspace, counters]: 
 }
 
 fn run_step(device: &Device, Step { launch, args }: Step<'_>) {
-    let wave = device.wave;
-    let k = launch.instance;
-    if launch.is_empty() {
-        return;
+    if !launch.is_empty() {
+        // SAFETY: a plan has compared the struct with the kernel's; the addresses in it are the test's own buffers.
+        unsafe { standin::run(device, &launch, args) };
     }
-    let matrix = device.matrix.filter(|_| k.family.needs_matrix());
-    let slot = module(Unit::of(k), wave, matrix);
-    let library = slot.get().expect("built above");
-    let mut message = [0 as c_char; 200];
-    // SAFETY: a plan has compared the struct with the kernel's; the addresses in it are the test's own buffers.
-    let failed = unsafe {
-        let run = library.get::<Run>(format!("{}__run", k.symbol).as_bytes()).expect("the instance exists");
-        let engine: Symbol<'_, EngineLaunch> = ENGINE.get(b"engine_launch").expect("the engine launches");
-        let args = args.as_ptr().cast();
-        engine(*run, args, launch.grid.as_ptr(), launch.block, 0, wave, message.as_mut_ptr(), message.len())
-    };
-    // SAFETY: the engine leaves the last byte zero.
-    let message = unsafe { CStr::from_ptr(message.as_ptr()) };
-    assert_eq!(failed, 0, "{} on wave {wave}, {matrix:?}: {message:?}", k.symbol);
 }
 
 /// An error record that kernels write.

@@ -12,4 +12,4 @@ mod mirror;
 mod qlinear;
 mod quant;
 mod ragged;
-mod rtc;
+mod standin;
