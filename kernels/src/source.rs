@@ -167,15 +167,6 @@ pub fn nvrtc_options(arch: &str) -> Vec<String> {
     out
 }
 
-/// Flags for a host C++ compiler (g++ 12 or newer, or clang++) that builds a module for a host engine. The host engine emulates
-/// `matrix` for families that need it.
-pub fn host_options(wave: u32, matrix: Option<Matrix>) -> Vec<String> {
-    let mut out = common(wave, matrix);
-    let fixed = ["-x", "c++", "-Og", "-fPIC", "-shared", "-ffp-contract=off", "-fno-strict-aliasing"];
-    out.extend(fixed.map(String::from));
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
