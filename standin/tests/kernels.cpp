@@ -84,6 +84,48 @@ void ballots() {
   for (uint64_t votes : out.read()) check_equal(votes, wanted, "odd lanes");
 }
 
+// Lanes that have returned, that the block does not have, or that are alone.
+void lanes_that_take_no_part() {
+  if (!on_host_engine()) return;  // undefined on a GPU
+  Program program(R"(
+    struct Args { uint64_t* out; };
+    KERNEL(lanes_leave, Args) {
+      const unsigned me = thread_x;
+      uint64_t* out = args.out + 256 * block_x;
+      out[me] = api->shuffle(100 + me, me ^ 1, 4);
+      if (me % 3 == 1) return;
+      out[64 + me] = api->shuffle(200 + me, me + 1, OPS_WAVE);
+      out[128 + me] = ballot(me % 2);
+      if (me != 6) return;
+      out[192] = api->shuffle(300, 6, OPS_WAVE);
+      out[193] = ballot(1);
+      out[194] = api->shuffle(301, 7, OPS_WAVE);
+    })");
+  constexpr unsigned threads = 24, blocks = 3;
+  constexpr uint64_t nobody = ~uint64_t(0);
+  struct Args {
+    uint64_t* out;
+  };
+  Buffer<uint64_t> out(std::vector<uint64_t>(256 * blocks));
+  must(launch(program.function("lanes_leave"), blocks, threads, Args{out.data()}));
+  must(hipDeviceSynchronize());
+  uint64_t votes = 0;
+  for (unsigned me = 0; me < threads; ++me) votes |= uint64_t(me % 3 != 1 && me % 2) << me;
+  const std::vector<uint64_t> all = out.read();
+  for (unsigned block = 0; block < blocks; ++block) {
+    const uint64_t* got = &all[256 * block];
+    for (unsigned me = 0; me < threads; ++me) {
+      check_equal(got[me], uint64_t(100 + (me ^ 1)), "neighbours");
+      if (me % 3 == 1) continue;
+      check_equal(got[64 + me], me % 3 == 0 || me + 1 == threads ? nobody : uint64_t(201 + me), "some have returned");
+      check_equal(got[128 + me], votes, "votes of those that remain");
+    }
+    check_equal(got[192], uint64_t(300), "its own value");
+    check_equal(got[193], uint64_t(1) << 6, "its own vote");
+    check_equal(got[194], nobody, "a lane that has returned");
+  }
+}
+
 void arguments_by_pointer() {
   Program program(sum_source);
   std::vector<float> values(64, 1);
@@ -197,6 +239,7 @@ int main() {
   return run_tests({{"block_sums", block_sums},
                     {"dynamic_shared_memory", dynamic_shared_memory},
                     {"ballots", ballots},
+                    {"lanes_that_take_no_part", lanes_that_take_no_part},
                     {"arguments_by_pointer", arguments_by_pointer},
                     {"indices_in_three_dimensions", indices_in_three_dimensions},
                     {"globals", globals},

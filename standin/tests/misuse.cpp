@@ -23,8 +23,9 @@ KERNEL(read_at, Args) { args.out[0] = args.out[args.n]; }
 KERNEL(trap, Args) { if (thread_x == 1) __builtin_trap(); }
 KERNEL(barrier_in_half_a_wave, Args) { if (thread_x % 2) barrier(); else shuffle(1.f, 0); }
 KERNEL(shuffle_or_ballot, Args) { if (thread_x % 2) (void)ballot(1); else (void)shuffle(1.f, 0); }
-#if defined(OPS_HOST)  // a compiler for a GPU refuses these two
+#if defined(OPS_HOST)  // a compiler for a GPU refuses these
 KERNEL(shuffle_too_wide, Args) { (void)api->shuffle(1, 0, 2 * OPS_WAVE); }
+KERNEL(shuffles_of_two_widths, Args) { (void)api->shuffle(1, 0, thread_x % 2 ? 2 : 4); }
 KERNEL(too_much_shared, Args) { SHARED(char, big, 70000); big[0] = 1; }
 #endif
 KERNEL(past_shared, Args) { SHARED(char, small, 8); SHARED(char, other, 8); small[args.n] = 1; other[0] = 1; }
@@ -80,6 +81,7 @@ void faults_in_kernels() {
   faulty(program, "barrier_in_half_a_wave", hipErrorLaunchFailure, {out.data(), 0});
   faulty(program, "shuffle_or_ballot", hipErrorLaunchFailure, {out.data(), 0});
   faulty(program, "shuffle_too_wide", hipErrorLaunchFailure, {out.data(), 0});
+  faulty(program, "shuffles_of_two_widths", hipErrorLaunchFailure, {out.data(), 0});
   faulty(program, "too_much_shared", hipErrorLaunchFailure, {out.data(), 0});
   faulty(program, "past_shared", hipErrorIllegalAddress, {out.data(), 8});
   faulty(program, "past_dynamic", hipErrorIllegalAddress, {out.data(), 100}, 64, 100);

@@ -20,7 +20,12 @@ static STANDIN: LazyLock<Standin> = LazyLock::new(|| {
     // Modules stay loaded to the end, which the stand-in would list.
     let settings = [("HIP_STANDIN_DEVICES", TARGETS.join(",")), ("HIP_STANDIN_REPORT", "0".to_owned())];
     // SAFETY: the only code in this program that reads the environment without std's lock is the stand-in, which is loaded after this.
-    settings.into_iter().for_each(|(name, value)| unsafe { std::env::set_var(name, value) });
+    unsafe {
+        ["WAVE", "GFX", "LAUNCH", "STRICT"]
+            .iter()
+            .for_each(|name| std::env::remove_var(format!("HIP_STANDIN_{name}")));
+        settings.into_iter().for_each(|(name, value)| std::env::set_var(name, value));
+    }
     let search = Search::new().folder(folder);
     let hip = hip::load_from(&search).expect("the stand-in loads");
     let rtc = hiprtc::load_from(&hip, &search).expect("the stand-in's hipRTC loads");
@@ -85,6 +90,9 @@ fn module(unit: Unit, device: usize) -> Slot {
     slot
 }
 
+/// For each device, the right to launch: an error belongs to whoever waits for the device first.
+static LAUNCHING: [Mutex<()>; TARGETS.len()] = [const { Mutex::new(()) }; TARGETS.len()];
+
 /// Runs one launch to its end. The stand-in says on standard error what a kernel did wrong.
 ///
 /// # Safety
@@ -111,6 +119,7 @@ pub(crate) unsafe fn run(device: &Device, launch: &Launch, args: &[u8]) {
         let (module, mut function) = (slot.get().expect("loaded above").0, null_mut());
         let found = hip.hipModuleGetFunction(&mut function, module, symbol.as_ptr());
         assert_eq!(found, Ok(hip::hipSuccess), "{}", kernel.symbol);
+        let _mine = LAUNCHING[ordinal].lock().unwrap_or_else(|e| e.into_inner());
         let (none, extra) = (null_mut(), extra.as_mut_ptr());
         let launched =
             hip.hipModuleLaunchKernel(function, x, y, z, launch.block, 1, 1, 0, null_mut(), none, extra);

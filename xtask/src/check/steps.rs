@@ -230,4 +230,17 @@ mod tests {
         let in_turn = STEPS.iter().filter(|s| s.place != Place::Beside).map(|s| s.budget);
         assert_eq!(in_turn.sum::<u32>(), 2700);
     }
+
+    /// A filter that selects no test passes.
+    #[test]
+    fn the_tests_that_steps_name_exist() {
+        for (file, test) in [
+            ("crates/ops-rocm/tests/suite_on_standin/main.rs", "suite_compiled_by_clang"),
+            ("tests/conformance/suite.rs", "both_pass"),
+        ] {
+            let text = std::fs::read_to_string(crate::page::root().join(file)).unwrap();
+            assert!(text.contains(&format!("fn {test}()")), "{file}: {test}");
+            assert!(STEPS.iter().flat_map(|s| s.command).any(|word| word.ends_with(test)), "{test}");
+        }
+    }
 }

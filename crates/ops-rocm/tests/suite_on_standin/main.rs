@@ -18,7 +18,7 @@ use ops_kernels::{ElementType, Family};
 use ops_rocm::Rocm;
 use ops_rocm::hip::Hip;
 use ops_test::suite::{CaseStatus, Filter, Report, run, run_all};
-use standin_testing::{Standin, with_standin};
+use standin_testing::{Standin, has_program, with_standin};
 
 const OWN_PRODUCTS: (&str, &str) = ("OPS_ROCM_POLICY", "matmul=hip;linear=hip");
 
