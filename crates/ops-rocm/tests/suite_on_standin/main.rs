@@ -254,8 +254,11 @@ fn suite_on_two_devices_at_once() {
 #[test]
 #[ignore = "needs clang 19 and some 170 s of processor time; a step of `cargo xtask check` runs it"]
 fn suite_compiled_by_clang() {
-    let compiler =
-        [("HIP_STANDIN_CXX", "clang++-19"), ("HIP_STANDIN_CXXFLAGS", "-O3"), ("HIP_STANDIN_WAVE", "32")];
+    const CLANG: &str = "clang++-19";
+    if !has_program("suite_compiled_by_clang", CLANG) {
+        return;
+    }
+    let compiler = [("HIP_STANDIN_CXX", CLANG), ("HIP_STANDIN_CXXFLAGS", "-O3"), ("HIP_STANDIN_WAVE", "32")];
     with_standin("suite_compiled_by_clang", &compiler, |_| {
         suite_where(&devices::<1>(), Filter { one_type_in: Some(8), ..Filter::all() });
     });
