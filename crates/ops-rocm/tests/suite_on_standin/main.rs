@@ -251,17 +251,27 @@ fn suite_on_two_devices_at_once() {
 /// compiler miscompiles on the host, it may also miscompile for a GPU. Each op runs in about one in eight of
 /// its types, because clang takes four times as long as g++, which compiles the same kernels for every type;
 /// `OPS_TEST_ONE_TYPE_IN=1` runs all.
-#[test]
-#[ignore = "needs clang 19 and some 170 s of processor time; a step of `cargo xtask check` runs it"]
-fn suite_compiled_by_clang() {
+fn suite_by_clang(test: &str, half: &str) {
     const CLANG: &str = "clang++-19";
-    if !has_program("suite_compiled_by_clang", CLANG) {
+    if !has_program(test, CLANG) {
         return;
     }
     let compiler = [("HIP_STANDIN_CXX", CLANG), ("HIP_STANDIN_CXXFLAGS", "-O3"), ("HIP_STANDIN_WAVE", "32")];
-    with_standin("suite_compiled_by_clang", &compiler, |_| {
-        suite_where(&devices::<1>(), Filter { one_type_in: Some(8), ..Filter::all() });
+    with_standin(test, &compiler, |_| {
+        suite_where(&devices::<1>(), Filter { one_type_in: Some(8), ..Filter::op(&ops_of_part(half)) });
     });
+}
+
+#[test]
+#[ignore = "takes 170 s of processor time with the other half; a step of `cargo xtask check` runs both"]
+fn suite_compiled_by_clang_first_half() {
+    suite_by_clang("suite_compiled_by_clang_first_half", "1/2");
+}
+
+#[test]
+#[ignore = "takes 170 s of processor time with the other half; a step of `cargo xtask check` runs both"]
+fn suite_compiled_by_clang_second_half() {
+    suite_by_clang("suite_compiled_by_clang_second_half", "2/2");
 }
 
 /// Kernels that the whole suite does not execute on a target with matrix units and byte products.
