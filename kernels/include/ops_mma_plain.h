@@ -49,8 +49,8 @@ template <u32 SIZE> constexpr MmaSlot mma_sum_slot(u32 i, u32 j) {
 #endif
 }
 
-// Where an element of a lane belongs: its place along k, or its row of C. A lane's line, and its column of C, is its number modulo
-// SIZE in every layout.
+// For each element that a lane holds: its index along k (A and B), or its row (C). In every layout, a lane holds row `lane % SIZE` of A,
+// and column `lane % SIZE` of B and of C.
 template <typename T, u32 SIZE> struct MmaSlots {
     static constexpr u32 HELD = mma_held<T, SIZE>(), DEPTH = HELD * mma_groups<SIZE>(), SUMS = SIZE * SIZE / OPS_WAVE;
     u8 k[OPS_WAVE][HELD] = {}, row[OPS_WAVE][SUMS] = {};
@@ -73,15 +73,16 @@ template <typename T, u32 SIZE> struct MmaSlots {
 // of the wave hold the same.
 template <typename Sum> struct MmaProduct { Sum a[32][32], b[32][32], c[32][32]; };
 
-// Two in turn: a lane that is ahead writes to one while others still read the other. All threads of a block run on one host thread.
+// Double-buffered: a lane that is ahead writes to one product while others still read the other. All threads of a block run on one host
+// thread.
 template <typename Sum> struct MmaWave {
     MmaProduct<Sum> products[2];
     u32 turn;
 };
 template <typename Sum> static thread_local MmaWave<Sum> mma_waves[1024 / OPS_WAVE];
 
-// C += A B. The product of lines that differ in the two halves of a wave is undefined. g++ optimizes this more than the rest of a
-// kernel, and inlines no function here.
+// C += A B. On gfx11, both halves of a wave must hold the same operands; where they differ, the result is all ones (NaN), so that tests
+// notice. g++ inlines no function of the kernel, which has other options, into one with `optimize`.
 template <u32 SIZE, u32 DEPTH, typename Sum>
 #if !defined(__clang__)
 __attribute__((noinline, optimize("O3")))
@@ -109,7 +110,8 @@ static void mma_multiply(MmaProduct<Sum>& of) {
     }
 }
 
-// Each lane writes what it holds, and the first one that runs after that multiplies for all.
+// Each lane writes what it holds. The first lane that runs after the ballot multiplies for the whole wave, and then changes `turn`, which
+// tells the others.
 template <typename T, u32 SIZE>
 OPS_DEVICE void mma(const MmaFragment<T, SIZE>& a, const MmaFragment<T, SIZE>& b, MmaSums<T, SIZE>& c) {
     using Slots = MmaSlots<T, SIZE>;

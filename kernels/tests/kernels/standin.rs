@@ -17,7 +17,7 @@ struct Standin {
 static STANDIN: LazyLock<Standin> = LazyLock::new(|| {
     let build = hip_standin::Build::new(false).expect("the target folder is writable");
     let folder = build.libraries().expect("the stand-in can be built");
-    // Modules stay loaded to the end, which the stand-in would list.
+    // Modules are never unloaded; without this setting, the stand-in would report them as leaks.
     let settings = [("HIP_STANDIN_DEVICES", TARGETS.join(",")), ("HIP_STANDIN_REPORT", "0".to_owned())];
     // SAFETY: the only code in this program that reads the environment without std's lock is the stand-in, which is loaded after this.
     unsafe {
@@ -77,12 +77,12 @@ unsafe impl Sync for Module {}
 type Slot = Arc<OnceLock<Module>>;
 static MODULES: LazyLock<Mutex<HashMap<(Unit, usize), Slot>>> = LazyLock::new(Mutex::default);
 
-/// The unit on a device, which is the current one. It is compiled on first use, while other units are not held up.
+/// The unit on a device, which is the current one. It is compiled on first use, without blocking other units.
 fn module(unit: Unit, device: usize) -> Slot {
     let slot = MODULES.lock().unwrap_or_else(|e| e.into_inner()).entry((unit, device)).or_default().clone();
     slot.get_or_init(|| {
         let (code, mut module) = (compile(unit, TARGETS[device]), null_mut());
-        // SAFETY: the stand-in copies the code, which is whole.
+        // SAFETY: the stand-in copies the code, which is complete.
         let loaded = unsafe { STANDIN.hip.hipModuleLoadData(&mut module, code.as_ptr().cast()) };
         assert_eq!(loaded, Ok(hip::hipSuccess), "{}", unit.name());
         Module(module)
@@ -90,7 +90,7 @@ fn module(unit: Unit, device: usize) -> Slot {
     slot
 }
 
-/// For each device, the right to launch: an error belongs to whoever waits for the device first.
+/// Held from a launch to its end: HIP reports a kernel's error to whichever thread waits for the device first.
 static LAUNCHING: [Mutex<()>; TARGETS.len()] = [const { Mutex::new(()) }; TARGETS.len()];
 
 /// Runs one launch to its end. The stand-in says on standard error what a kernel did wrong.

@@ -66,7 +66,7 @@ const UNSAFE: &[&str] = &[
 const SUITE_ON_CPU: &[&str] =
     &["cargo", "test", "--workspace", "--test", "conformance", "--", "suite::both_pass", "--exact"];
 
-/// What decides how kernels are compiled for the stand-in.
+/// What the suite by clang checks: kernels, the stand-in's engine, and the suite on it.
 const KERNELS_ON_THE_HOST: &[&str] = &[
     "kernels",
     "standin/src/engine",
@@ -118,7 +118,7 @@ pub(super) const STEPS: &[Step] = &[
         ..slow("suite without vectors", 40, SUITE_ON_CPU)
     },
     slow("stand-in", 10, &["cargo", "xtask", "standin", "--test"]),
-    // With the programs that `test` has built. Clang runs as hipRTC does, with all optimisations.
+    // Runs a program that `test` has built. Clang compiles with -O3, as hipRTC does.
     Step {
         subject: KERNELS_ON_THE_HOST,
         ..slow(

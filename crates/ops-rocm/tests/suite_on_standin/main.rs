@@ -263,13 +263,13 @@ fn suite_by_clang(test: &str, half: &str) {
 }
 
 #[test]
-#[ignore = "takes 170 s of processor time with the other half; a step of `cargo xtask check` runs both"]
+#[ignore = "both halves take 165 s of processor time; a step of `cargo xtask check` runs them"]
 fn suite_compiled_by_clang_first_half() {
     suite_by_clang("suite_compiled_by_clang_first_half", "1/2");
 }
 
 #[test]
-#[ignore = "takes 170 s of processor time with the other half; a step of `cargo xtask check` runs both"]
+#[ignore = "both halves take 165 s of processor time; a step of `cargo xtask check` runs them"]
 fn suite_compiled_by_clang_second_half() {
     suite_by_clang("suite_compiled_by_clang_second_half", "2/2");
 }

@@ -210,7 +210,7 @@ uint64_t BlockRunner::ballot(bool predicate) {
   return votes;
 }
 
-// Completes the shuffle or ballot at which all lanes of the wave wait; false if they wait at none, or for different things.
+// Completes the shuffle or ballot at which all lanes that have not returned wait; false if they wait at a barrier, or for different things.
 bool BlockRunner::exchange() {
   if (round_.diverged || round_.kind == State::Barrier) return false;
   if (round_.waiting != uint32_t(wave_end_ - wave_begin_))

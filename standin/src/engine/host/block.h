@@ -54,9 +54,9 @@ class BlockRunner {
 
  private:
   enum class State : uint8_t { Fresh, Ready, Barrier, Shuffle, Ballot, Returned };
-  // A switch reads the first 32 bytes, so one cache line.
+  // A switch between fibers reads only the first 32 bytes, which lie in one cache line.
   struct alignas(32) Thread {
-    State state;  // what it waits for, or what it waited for while it runs
+    State state;  // what it waits for; while it runs, what it last waited for
     uint32_t lane;
     uint32_t width;  // of a shuffle or ballot
     std::unique_ptr<Fiber> fiber;
@@ -108,7 +108,7 @@ class BlockRunner {
   Thread* wave_begin_ = nullptr;  // of the wave that is running
   Thread* wave_end_ = nullptr;
   Round round_;
-  // What the lanes of the wave pass to each other. Two in turn: the lanes read one while those that are ahead write to the other.
+  // What the lanes of the wave pass to each other. Double-buffered: lanes that are ahead write to one buffer while others still read the other.
   uint64_t values_[2][64];
   uint64_t votes_[2];
   uint32_t turn_ = 0;
