@@ -103,14 +103,10 @@ pub(crate) unsafe fn run(device: &Device, launch: &Launch, args: &[u8]) {
     let ordinal = ordinal(device.wave, matrix);
     let hip = &STANDIN.hip;
     let symbol = CString::new(kernel.symbol.as_str()).expect("no zero in a name");
-    // As the runtime wants them: aligned for every argument.
-    let mut words = vec![0u64; args.len().div_ceil(8)];
-    // SAFETY: there are at least as many bytes.
-    unsafe { args.as_ptr().copy_to(words.as_mut_ptr().cast(), args.len()) };
     let mut size = args.len();
     // HIP_LAUNCH_PARAM_BUFFER_POINTER, _BUFFER_SIZE and _END.
     let [pointer, bytes, end] = [1usize, 2, 3].map(|name| name as *mut c_void);
-    let mut extra = [pointer, words.as_mut_ptr().cast(), bytes, (&raw mut size).cast(), end];
+    let mut extra = [pointer, args.as_ptr().cast_mut().cast(), bytes, (&raw mut size).cast(), end];
     let [x, y, z] = launch.grid;
     // SAFETY: the module is of the current device, `extra` is as HIP wants it, and the caller promises the rest.
     let result = unsafe {

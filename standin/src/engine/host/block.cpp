@@ -96,10 +96,10 @@ void BlockRunner::run_threads() {
 }
 
 // The lane of the wave that comes after another one, or the first if there is none; null after the last.
-inline BlockRunner::Thread* BlockRunner::next_lane(const Thread* after) const {
+inline BlockRunner::Thread* BlockRunner::next_lane(Thread* after) const {
   if (!after) return descending_ ? wave_end_ - 1 : wave_begin_;
   if (after == (descending_ ? wave_begin_ : wave_end_ - 1)) return nullptr;
-  return const_cast<Thread*>(descending_ ? after - 1 : after + 1);
+  return descending_ ? after - 1 : after + 1;
 }
 
 // The same, without lanes that wait for the block or have returned.

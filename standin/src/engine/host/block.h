@@ -79,7 +79,7 @@ class BlockRunner {
   Thread& resume(Thread& thread);
   Fiber& begin(Thread& thread);
   [[gnu::noinline]] void start(Thread& thread);
-  Thread* next_lane(const Thread* after) const;
+  Thread* next_lane(Thread* after) const;
   Thread* next_to_run(Thread* after) const;
   bool go_on_with_next_lane();
   [[gnu::always_inline]] void wait(State state, uint32_t width);

@@ -86,6 +86,8 @@ void Fiber::prepare(Entry entry) {
 
 #endif
 
+const bool Fiber::sanitized_ = __sanitizer_start_switch_fiber && __sanitizer_finish_switch_fiber;
+
 Fiber::Fiber() {
   void* map = mmap(nullptr, guard_bytes + stack_bytes, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
@@ -110,24 +112,22 @@ bool Fiber::overflowed_at(const void* address) const { return address < stack_ &
 
 void Fiber::enter(Scheduler& scheduler) {
   scheduler.left_ = true;
-  if (__sanitizer_start_switch_fiber) __sanitizer_start_switch_fiber(&scheduler.fake_stack_, stack_, stack_bytes);
+  if (sanitized_) __sanitizer_start_switch_fiber(&scheduler.fake_stack_, stack_, stack_bytes);
   Context::switch_between(scheduler.context_, context_);
-  if (__sanitizer_finish_switch_fiber) __sanitizer_finish_switch_fiber(scheduler.fake_stack_, nullptr, nullptr);
+  if (sanitized_) __sanitizer_finish_switch_fiber(scheduler.fake_stack_, nullptr, nullptr);
 }
 
 void Fiber::leave(Scheduler& scheduler, bool finished) {
-  if (__sanitizer_start_switch_fiber)
+  if (sanitized_)
     __sanitizer_start_switch_fiber(finished ? nullptr : &fake_stack_, scheduler.stack_, scheduler.stack_bytes_);
   Context::switch_between(context_, scheduler.context_);
   arrive(scheduler);
 }
 
-const bool Fiber::sanitized_ = __sanitizer_start_switch_fiber && __sanitizer_finish_switch_fiber;
-
 void Fiber::start_switch(const Fiber& next) { __sanitizer_start_switch_fiber(&fake_stack_, next.stack_, stack_bytes); }
 
 void Fiber::arrive(Scheduler& scheduler) {
-  if (!__sanitizer_finish_switch_fiber) return;
+  if (!sanitized_) return;
   const void* left = nullptr;
   size_t left_bytes = 0;
   __sanitizer_finish_switch_fiber(fake_stack_, &left, &left_bytes);
